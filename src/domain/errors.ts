@@ -1,0 +1,68 @@
+/** Every way the service can refuse or fail. Closed: both faces map each kind exactly once. */
+export const errorKinds = [
+  'invalid',
+  'unauthenticated',
+  'not-found',
+  'conflict',
+  'precondition-failed',
+  'precondition-required',
+  'unprocessable',
+  'overloaded',
+  'unavailable',
+  'deadline-exceeded',
+  'cancelled',
+  'internal',
+] as const;
+
+export type ErrorKind = (typeof errorKinds)[number];
+
+/** What a client may be told to wait when the cause is expected to pass, in seconds. */
+export const retryAfterSeconds = 1;
+
+/**
+ * A failure with a meaning both faces know. Its message is written for clients,
+ * except for `internal`, whose text and `cause` are for the observer only.
+ */
+export class DomainError extends Error {
+  override readonly name = 'DomainError';
+  readonly kind: ErrorKind;
+
+  constructor(kind: ErrorKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+
+  /** Converts anything caught into a `DomainError`, once; what is not known becomes `internal`. */
+  static from(caught: unknown): DomainError {
+    if (caught instanceof DomainError) return caught;
+    if (caught instanceof Error && caught.name === 'AbortError') {
+      return new DomainError('cancelled', 'the request was cancelled', { cause: caught });
+    }
+    return new DomainError('internal', 'internal error', { cause: caught });
+  }
+}
+
+/** The refusal of a value: `culprit` is the field, parameter or header as the client wrote it. */
+export function invalid(culprit: string, problem: string): DomainError {
+  return new DomainError('invalid', `${culprit} ${problem}`);
+}
+
+export function userNotFound(id: number): DomainError {
+  return new DomainError('not-found', `user ${id} not found`);
+}
+
+export function preconditionFailed(id: number): DomainError {
+  return new DomainError('precondition-failed', `user ${id} has changed: its version is not the expected one`);
+}
+
+export function keyReused(): DomainError {
+  return new DomainError('unprocessable', 'Idempotency-Key was used before, for another request');
+}
+
+export function keyInUse(): DomainError {
+  return new DomainError('conflict', 'a request with this Idempotency-Key is still running');
+}
+
+export function storeClosed(): DomainError {
+  return new DomainError('unavailable', 'the store is closed');
+}

@@ -1,0 +1,95 @@
+import type { PostQuery, UserQuery } from './list-query.ts';
+import type { Post, PostDraft } from './post.ts';
+import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
+
+/**
+ * The keeper of users and posts, and the contract every store fulfils. Values arrive parsed; what a
+ * store promises is its own business: durability, order, uniqueness and atomicity.
+ *
+ * - A write is acknowledged (its promise resolves) only when it is as durable as the store gets.
+ * - Ids rise from 1 and are never given twice, not even after a deletion or a restart.
+ * - Texts are ordered by code point, an absent role before every role, ties by `id` ascending.
+ * - A missed look-up is `undefined` (or `false`), never an error.
+ * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed,
+ *   `overloaded` when it has too much to do, `cancelled` or `deadline-exceeded` when the caller's
+ *   signal ended the call, `internal` for anything else. Reads end when the signal aborts; a write
+ *   that has started may still commit.
+ */
+export interface Repository {
+  getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined>;
+
+  listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
+
+  /** How many users a list without page and limit would hold. */
+  countUsers(filter: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number>;
+
+  createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>>;
+
+  /** Sets all fields; the version rises if any of them changes. */
+  replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined>;
+
+  /** Sets the given fields; the version rises if any of them changes. */
+  updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined>;
+
+  /** Removes a user and its posts at once; `false` when there is none. */
+  deleteUser(id: number, options?: ChangeOptions): Promise<boolean>;
+
+  /** `undefined` when there is no such user. */
+  listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined>;
+
+  /** How many posts a user has; `undefined` when there is no such user. */
+  countPosts(userId: number, options?: CallOptions): Promise<number | undefined>;
+
+  /** `undefined` when there is no such user. */
+  createPost(userId: number, draft: PostDraft, options?: CreateOptions): Promise<Created<Post> | undefined>;
+
+  /** Resolves when the store can answer; fails with `unavailable` otherwise. */
+  ping(options?: CallOptions): Promise<void>;
+
+  /** Waits for the writes under way and lets go of everything; more calls of it do nothing. */
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  /** Ends the call when the caller is gone or its deadline has passed. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ChangeOptions extends CallOptions {
+  /**
+   * The versions the caller would change. Unless the stored one is among them the call fails with
+   * `precondition-failed`, decided in the statement that makes the change. Absent: any version.
+   */
+  readonly expected?: readonly number[];
+}
+
+export interface CreateOptions extends CallOptions {
+  readonly idempotency?: IdempotencyKey;
+}
+
+/**
+ * Makes a creation happen once. Key, fingerprint and result are kept in the transaction of the
+ * insert, for `idempotencyTtlMs`; a call with the same key then gives the first result again. With
+ * another fingerprint it fails with `unprocessable`. While the first is still running, a store may
+ * wait for it or fail with `conflict`.
+ */
+export interface IdempotencyKey {
+  readonly key: string;
+  /** What the request was, in any form that differs when the request differs. */
+  readonly fingerprint: string;
+}
+
+/** How long a key is remembered, in milliseconds: a day, as clients that retry overnight expect. */
+export const idempotencyTtlMs = 24 * 60 * 60 * 1000;
+
+export interface Created<T> {
+  readonly value: T;
+  /** True when the value is the result of an earlier call with the same key. */
+  readonly replayed: boolean;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** The cursor of the next page; absent on the last. */
+  readonly next?: string;
+}

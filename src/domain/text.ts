@@ -1,0 +1,60 @@
+import { invalid } from './errors.ts';
+
+export interface TextRule {
+  /** Longest text, in Unicode code points. */
+  readonly maxLength: number;
+  /** Whether white space alone (or nothing) is refused. */
+  readonly notBlank: boolean;
+  /** Whether tab and newline may appear. */
+  readonly multiline: boolean;
+}
+
+// U+0000 is refused by PostgreSQL, and a control character in a name is a forged log line or a
+// terminal escape for whoever reads it next.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const controls = /[\u0000-\u001f\u007f-\u009f]/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above, less tab and newline
+const controlsInMultiline = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+
+/** Checks a text against its rule; the error names `field`. */
+export function parseText(field: string, value: unknown, rule: TextRule): string {
+  if (typeof value !== 'string') throw invalid(field, 'must be a string');
+  if (!value.isWellFormed()) throw invalid(field, 'must be well-formed Unicode (it has a lone surrogate)');
+  const control = (rule.multiline ? controlsInMultiline : controls).exec(value);
+  if (control !== null) {
+    const code = value.charCodeAt(control.index).toString(16).toUpperCase().padStart(4, '0');
+    throw invalid(field, `must not contain control characters (it has U+${code})`);
+  }
+  if (rule.notBlank && value.trim() === '') throw invalid(field, 'must not be blank');
+  // A code point is at least one UTF-16 unit, so only a long text has to be counted.
+  if (value.length > rule.maxLength && countCodePoints(value) > rule.maxLength) {
+    throw invalid(field, `must be at most ${rule.maxLength.toLocaleString('en')} characters`);
+  }
+  return value;
+}
+
+function countCodePoints(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+/**
+ * Orders texts by Unicode code point, as UTF-8 bytes and `COLLATE "C"` do. JavaScript's own `<`
+ * compares UTF-16 units, which puts U+1F600 before U+FF21.
+ */
+export function compareText(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i += 1) {
+    const x = a.charCodeAt(i);
+    const y = b.charCodeAt(i);
+    if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+// In well-formed text the first difference between two surrogate pairs decides as their code points
+// would; against any other unit, a surrogate stands for a code point above U+FFFF.
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff;
+}

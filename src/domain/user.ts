@@ -1,0 +1,83 @@
+import { DomainError, invalid, userNotFound } from './errors.ts';
+import { parseRecord } from './record.ts';
+import { parseText } from './text.ts';
+
+export interface User {
+  /** int32, from 1; given by the store and never reused. */
+  readonly id: number;
+  readonly name: string;
+  readonly role?: string;
+}
+
+/** A user as the store keeps it. */
+export interface StoredUser extends User {
+  /** From 1, raised by each change; what an ETag is made of. */
+  readonly version: number;
+}
+
+/** All of a user but its id: the body of POST and PUT. */
+export interface UserDraft {
+  readonly name: string;
+  readonly role?: string;
+}
+
+/** The changes of a merge patch (RFC 7396): absent leaves as is, `null` removes. */
+export interface UserPatch {
+  readonly name?: string;
+  readonly role?: string | null;
+}
+
+/** Ids are a 32-bit signed integer on the RPC face. */
+export const maxId = 2 ** 31 - 1;
+export const maxNameLength = 200;
+
+const nameRule = { maxLength: maxNameLength, notBlank: true, multiline: false };
+const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
+const idPattern = /^[1-9][0-9]*$/;
+
+/** An id from a path (text) or a message (number). An id no user can have is `not-found`. */
+export function parseUserId(value: string | number): number {
+  const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
+  if (id > maxId) throw userNotFound(id);
+  if (!Number.isInteger(id) || id < 1) throw invalid('id', 'must be a positive integer');
+  return id;
+}
+
+export function parseUserDraft(value: unknown): UserDraft {
+  const fields = parseRecord('the body', value, ['name', 'role']);
+  return draft(fields);
+}
+
+/** The whole resource; an `id` in it must be the one in the path. */
+export function parseUserReplacement(value: unknown, id: number): UserDraft {
+  const fields = parseRecord('the body', value, ['id', 'name', 'role']);
+  if (fields.id !== undefined && fields.id !== id) throw invalid('id', `must be ${id}, the one in the path`);
+  return draft(fields);
+}
+
+export function parseUserPatch(value: unknown): UserPatch {
+  const fields = parseRecord('the body', value, ['name', 'role']);
+  return {
+    ...(fields.name !== undefined && { name: parseText('name', fields.name, nameRule) }),
+    ...(fields.role !== undefined && { role: fields.role === null ? null : parseRole(fields.role) }),
+  };
+}
+
+export function parseRole(value: unknown): string {
+  if (typeof value !== 'string') throw invalid('role', 'must be a string');
+  if (!rolePattern.test(value)) {
+    throw invalid('role', 'must be a lower-case letter, then at most 49 of a-z, 0-9, _ and -');
+  }
+  return value;
+}
+
+function draft(fields: { name?: unknown; role?: unknown }): UserDraft {
+  if (fields.name === undefined) throw invalid('name', 'is required');
+  const name = parseText('name', fields.name, nameRule);
+  return fields.role === undefined ? { name } : { name, role: parseRole(fields.role) };
+}
+
+/** A store that has given the last id cannot give another. */
+export function idsExhausted(): DomainError {
+  return new DomainError('unavailable', 'no more ids can be given');
+}
