@@ -1,31 +1,33 @@
 /**
  * Writes generated/ from proto/; with --check it only tells which committed files differ.
  *
- * The compiler is the one of grpc-tools, whose install script downloads it. npm is told not to run that
- * script (see allowScripts in package.json), because it fails behind a closed network; it is run here
- * when the compiler is wanted. Paths to tools found elsewhere:
+ * The compiler is the one of grpc-tools, whose install script downloads it and so fails behind a closed
+ * network. allowScripts in package.json keeps it from `npm ci`; it is run here. Tools found elsewhere:
  *
- *   PROTOC           protoc 3.19, the version in grpc-tools: another one writes other files
+ *   PROTOC           protoc 3.19, as in grpc-tools; another one may write other files
  *   PROTOC_GEN_JS    protoc-gen-js; only for protoc 3.21 and later, which no longer write JavaScript
  *   PROTOC_GEN_GRPC  grpc_node_plugin
  *   PROTOC_GEN_TS    protoc-gen-ts of ts-protoc-gen
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const generated = join(root, 'generated');
 const grpcTools = join(root, 'node_modules', 'grpc-tools');
 const windows = process.platform === 'win32';
-
-interface Tools {
-  readonly protoc: string;
-  /** `--plugin=protoc-gen-…=<path>` for each plugin. */
-  readonly plugins: readonly string[];
-}
 
 try {
   const out = mkdtempSync(join(tmpdir(), 'generate-'));
@@ -41,7 +43,7 @@ try {
   process.exitCode = 1;
 }
 
-function findTools(): Tools {
+function findTools(): { protoc: string; plugins: string[] } {
   const compiler = join(grpcTools, 'bin', windows ? 'protoc.exe' : 'protoc');
   const grpc = join(grpcTools, 'bin', windows ? 'grpc_node_plugin.exe' : 'grpc_node_plugin');
   const ts = join(root, 'node_modules', '.bin', windows ? 'protoc-gen-ts.cmd' : 'protoc-gen-ts');
@@ -58,18 +60,18 @@ function findTools(): Tools {
 }
 
 function locate(variable: string, installed: string): string {
-  const path = process.env[variable] || installed;
+  const path = resolve(process.env[variable] || installed);
   if (existsSync(path)) return path;
-  throw new Error(`${path} is missing: run npm ci, or set ${variable} to the path of another one`);
+  throw new Error(`${path} is missing: set ${variable} to the path of another one`);
 }
 
 function fetchCompiler(): void {
-  if (!existsSync(grpcTools)) return;
+  if (!existsSync(grpcTools)) throw new Error('grpc-tools is not installed: run npm ci');
   console.error('generate: grpc-tools has no compiler yet: running its install script, which downloads it');
   spawnSync('npm run install', { cwd: grpcTools, shell: true, stdio: ['ignore', 'ignore', 'inherit'] });
 }
 
-function generate({ protoc, plugins }: Tools, out: string): void {
+function generate({ protoc, plugins }: ReturnType<typeof findTools>, out: string): void {
   run(protoc, [
     ...plugins,
     '-Iproto',
@@ -98,7 +100,7 @@ function run(protoc: string, args: readonly string[]): void {
   const { status, stderr, error } = spawnSync(protoc, args, { cwd: root, encoding: 'utf8' });
   if (error) throw error;
   if (status === 0) return;
-  const hint = stderr.includes('protoc-gen-js:') ? '\nThis protoc writes no JavaScript: set PROTOC_GEN_JS' : '';
+  const hint = stderr.includes('protoc-gen-js:') ? '\nThis protoc needs PROTOC_GEN_JS' : '';
   throw new Error(`protoc failed\n${stderr.trim()}${hint}`);
 }
 
@@ -112,5 +114,6 @@ function check(out: string): void {
 
 function replace(out: string): void {
   rmSync(generated, { recursive: true, force: true });
+  mkdirSync(generated);
   cpSync(out, generated, { recursive: true });
 }

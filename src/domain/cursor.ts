@@ -1,9 +1,17 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { invalid } from './errors.ts';
-import { formatSort, type Sort } from './list-query.ts';
+import { formatSort, type ListQuery, type Sort } from './list-query.ts';
+import type { Page } from './repository.ts';
 
 /** The sort values of a row, `id` among them: a place in a list that later inserts do not move. */
 export type Position = readonly (string | number)[];
+
+/** A row as far as it can be sorted by these fields; an absent value is the empty text, which sorts first. */
+export type Sortable<Field extends string> = Readonly<Partial<Record<Field | 'id', string | number>>>;
+
+export function positionOf<Field extends string>(row: Sortable<Field>, sort: Sort<Field>): Position {
+  return sort.map((key) => row[key.field] ?? '');
+}
 
 // 128 bits: a forger has no oracle but the service itself.
 const macBytes = 16;
@@ -35,6 +43,18 @@ export class CursorSealer {
       bytes.toString('base64url') === cursor;
     if (!genuine) throw invalid('cursor', 'is not one given out for this list, filter and sort');
     return JSON.parse(payload);
+  }
+
+  /** The page made of the rows at its start; a store reads one more than the limit, to see whether more follow. */
+  page<Field extends string, Row extends Sortable<Field>>(
+    scope: string,
+    query: ListQuery<Field>,
+    rows: readonly Row[],
+  ): Page<Row> {
+    const last = rows[query.limit - 1];
+    if (last === undefined || rows.length === query.limit) return { items: rows };
+    const next = this.seal(scope, query.sort, positionOf(last, query.sort));
+    return { items: rows.slice(0, query.limit), next };
   }
 
   #mac(scope: string, sort: Sort<string>, payload: string): Buffer {

@@ -52,7 +52,10 @@ export function userNotFound(id: number): DomainError {
 }
 
 export function preconditionFailed(id: number): DomainError {
-  return new DomainError('precondition-failed', `user ${id} has changed: its version is not the expected one`);
+  return new DomainError(
+    'precondition-failed',
+    `user ${id} has changed: its version is not the expected one`,
+  );
 }
 
 export function keyReused(): DomainError {
@@ -65,4 +68,12 @@ export function keyInUse(): DomainError {
 
 export function storeClosed(): DomainError {
   return new DomainError('unavailable', 'the store is closed');
+}
+
+/** The failure of a call whose signal has aborted: its reason tells a deadline from a caller that left. */
+export function aborted({ reason }: AbortSignal): DomainError {
+  if (reason instanceof DomainError) return reason;
+  return reason instanceof Error && reason.name === 'TimeoutError'
+    ? new DomainError('deadline-exceeded', 'the deadline has passed', { cause: reason })
+    : new DomainError('cancelled', 'the request was cancelled', { cause: reason });
 }

@@ -1,0 +1,127 @@
+import { randomUUID } from 'node:crypto';
+import { type handleUnaryCall, Metadata, type ServerUnaryCall, status } from '@grpc/grpc-js';
+import { DomainError } from '../domain/errors.ts';
+import type { Observe } from '../observer.ts';
+import { toGrpcError } from './error-status.ts';
+
+/** A call as handlers see it. */
+export interface UnaryContext {
+  /** The client's `x-request-id` where it is one, else a new one. */
+  readonly id: string;
+  readonly apiKey: string | undefined;
+  /** Aborts when the client cancels or its deadline passes. */
+  readonly signal: AbortSignal;
+}
+
+export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Promise<Response>;
+
+/** Calls under way, bounded as a whole. */
+export interface CallGate {
+  inFlight: number;
+  readonly maxInFlight: number;
+}
+
+const requestIdPattern = /^[\w.-]{1,64}$/;
+
+/**
+ * Makes a grpc-js handler of an async one. It calls back exactly once whatever the handler does: a
+ * rejection that nobody catches would hang the call and end the process.
+ */
+export function unary<Request, Response>(
+  method: string,
+  handle: UnaryHandler<Request, Response>,
+  gate: CallGate,
+  observe: Observe,
+): handleUnaryCall<Request, Response> {
+  return (call, callback) => {
+    const startedAt = performance.now();
+    const id = requestId(call.metadata);
+    const context = new CallContext(id, call);
+    const trailer = new Metadata();
+    trailer.set('x-request-id', id);
+    gate.inFlight += 1;
+
+    const end = (code: status): void => {
+      gate.inFlight -= 1;
+      const traceparent = text(call.metadata, 'traceparent');
+      observe({
+        type: 'request',
+        face: 'grpc',
+        id,
+        method: 'POST',
+        route: method,
+        path: method,
+        status: code,
+        durationMs: performance.now() - startedAt,
+        ...(traceparent !== undefined && { traceparent }),
+      });
+    };
+    answer(handle, call.request, context, gate).then(
+      (response) => {
+        callback(null, response, trailer);
+        end(call.cancelled ? status.CANCELLED : status.OK);
+      },
+      (caught: unknown) => {
+        const error = toGrpcError(caught, id, observe);
+        callback({ ...error, metadata: trailer });
+        end(error.code);
+      },
+    );
+  };
+}
+
+async function answer<Request, Response>(
+  handle: UnaryHandler<Request, Response>,
+  message: Request,
+  context: UnaryContext,
+  gate: CallGate,
+): Promise<Response> {
+  if (gate.inFlight > gate.maxInFlight)
+    throw new DomainError('overloaded', 'too many requests are under way');
+  return await handle(message, context);
+}
+
+class CallContext implements UnaryContext {
+  readonly id: string;
+  readonly #call: ServerUnaryCall<unknown, unknown>;
+  #aborter: AbortController | undefined;
+
+  constructor(id: string, call: ServerUnaryCall<unknown, unknown>) {
+    this.id = id;
+    this.#call = call;
+  }
+
+  get apiKey(): string | undefined {
+    return text(this.#call.metadata, 'x-api-key');
+  }
+
+  // Made when somebody asks: most calls are answered before anyone could.
+  get signal(): AbortSignal {
+    if (this.#aborter === undefined) {
+      const aborter = new AbortController();
+      this.#aborter = aborter;
+      const abort = () => aborter.abort(endOf(this.#call));
+      if (this.#call.cancelled) abort();
+      else this.#call.once('cancelled', abort);
+    }
+    return this.#aborter.signal;
+  }
+}
+
+function endOf(call: ServerUnaryCall<unknown, unknown>): DomainError {
+  const late = Number(call.getDeadline()) <= Date.now();
+  return late
+    ? new DomainError('deadline-exceeded', 'the deadline has passed')
+    : new DomainError('cancelled', 'the request was cancelled');
+}
+
+function requestId(metadata: Metadata): string {
+  const given = text(metadata, 'x-request-id');
+  return given !== undefined && requestIdPattern.test(given) ? given : randomUUID();
+}
+
+/** A metadata value; repeated ones are joined with a comma, as HTTP headers are. */
+function text(metadata: Metadata, name: string): string | undefined {
+  const values = metadata.get(name);
+  return values.length === 0 ? undefined : values.join(', ');
+}

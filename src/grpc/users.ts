@@ -1,0 +1,25 @@
+import type { Access } from '../domain/access.ts';
+import { userNotFound } from '../domain/errors.ts';
+import type { Repository } from '../domain/repository.ts';
+import { parseUserId } from '../domain/user.ts';
+import { type GetUserRequest, UserMessage } from './stubs.ts';
+import type { UnaryHandler } from './unary.ts';
+
+export interface UserHandlers {
+  readonly getUser: UnaryHandler<GetUserRequest, UserMessage>;
+}
+
+export function userHandlers(repository: Repository, access: Access): UserHandlers {
+  return {
+    async getUser(message, context) {
+      access.check('read', context.apiKey);
+      const id = parseUserId(message.getId());
+      const user = await repository.getUser(id, context);
+      if (user === undefined) throw userNotFound(id);
+      const response = new UserMessage();
+      response.setId(user.id);
+      response.setName(user.name);
+      return response;
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage } from 'node:http';
+import { HttpError } from './http-error.ts';
+
+/** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
+export const maxJsonDepth = 64;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Reads a whole body of at most `maxBytes`. A declared length is refused before anything is read;
+ * a chunked one is counted as it arrives.
+ */
+export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const encoding = message.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
+  }
+  const tooLarge = () => new HttpError(413, `the body must be at most ${maxBytes} bytes`);
+  if (Number(message.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const onData = (chunk: Buffer): void => {
+    length += chunk.length;
+    if (length <= maxBytes) {
+      chunks.push(chunk);
+    } else {
+      stop();
+      message.pause();
+      reject(tooLarge());
+    }
+  };
+  const onEnd = (): void => {
+    stop();
+    const [first] = chunks;
+    resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, length));
+  };
+  const onClose = (): void => {
+    stop();
+    reject(new HttpError(499, 'the client left before its request was whole'));
+  };
+  const stop = (): void => {
+    message.off('data', onData).off('end', onEnd).off('close', onClose);
+  };
+  message.on('data', onData).on('end', onEnd).on('close', onClose);
+  if (message.destroyed) onClose();
+  return promise;
+}
+
+/** Decodes and parses JSON; each way it can be wrong is a 400 that says which. */
+export function parseJson(bytes: Uint8Array): { readonly text: string; readonly value: unknown } {
+  const text = decode(bytes);
+  if (text.trim() === '') throw new HttpError(400, 'the body must be JSON, and is empty');
+  if (depthExceeds(text, maxJsonDepth)) {
+    throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    return { text, value };
+  } catch (error) {
+    throw new HttpError(400, 'the body must be well-formed JSON', {}, { cause: error });
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch (error) {
+    throw new HttpError(400, 'the body must be well-formed UTF-8', {}, { cause: error });
+  }
+}
+
+// Counted on the text, because a parser that recurses would have overflowed by the time it could say.
+function depthExceeds(text: string, max: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (inString) {
+      if (unit === 0x5c) i += 1;
+      else if (unit === 0x22) inString = false;
+    } else if (unit === 0x22) inString = true;
+    else if (unit === 0x7b || unit === 0x5b) {
+      depth += 1;
+      if (depth > max) return true;
+    } else if (unit === 0x7d || unit === 0x5d) depth -= 1;
+  }
+  return false;
+}

@@ -1,0 +1,31 @@
+export type Headers = Readonly<Record<string, string>>;
+
+/** What a handler answers; only the server writes it to a socket. */
+export interface Reply {
+  readonly status: number;
+  readonly headers?: Headers;
+  /** A whole body gets a Content-Length; a stream is sent in chunks unless its length is given. */
+  readonly body?: string | Uint8Array | ByteStream;
+}
+
+/** A body that is produced while it is sent. */
+export interface ByteStream {
+  readonly chunks: AsyncIterable<string | Uint8Array>;
+  /** In bytes, when known beforehand. */
+  readonly length?: number;
+}
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** A JSON reply from text that is JSON already. */
+export function jsonText(status: number, body: string | ByteStream, headers?: Headers): Reply {
+  return { status, headers: { 'content-type': jsonType, 'cache-control': 'no-cache', ...headers }, body };
+}
+
+export function json(status: number, value: unknown, headers?: Headers): Reply {
+  return jsonText(status, JSON.stringify(value), headers);
+}
+
+export function isStream(body: Reply['body']): body is ByteStream {
+  return typeof body === 'object' && 'chunks' in body;
+}

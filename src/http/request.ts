@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parseJson, readBody } from './body.ts';
+import { checkContentType } from './media-type.ts';
+import { parseQuery, parseTarget, type Target } from './target.ts';
+
+const requestIdPattern = /^[\w.-]{1,64}$/;
+const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
+
+/** A request as handlers see it: split, but decoded and read only as far as they ask. */
+export class HttpRequest {
+  readonly raw: IncomingMessage;
+  readonly method: string;
+  /** The client's `x-request-id` where it is one, else a new one; returned, logged, reported. */
+  readonly id: string;
+  /** Where the service is mounted, such as `/api`; stands before every path a reply names. */
+  readonly basePath: string;
+  /** When it arrived, by `performance.now()`, in milliseconds. */
+  readonly startedAt = performance.now();
+  /** Path parameters, decoded. */
+  params: Readonly<Record<string, string>> = {};
+  /** The pattern of the path it matched. */
+  template: string | undefined;
+  readonly #response: ServerResponse;
+  readonly #maxBodyBytes: number;
+  #target: Target | undefined;
+  #aborter: AbortController | undefined;
+
+  constructor(raw: IncomingMessage, response: ServerResponse, basePath: string, maxBodyBytes: number) {
+    this.raw = raw;
+    this.method = raw.method ?? 'GET';
+    const id = raw.headers['x-request-id'];
+    this.id = typeof id === 'string' && requestIdPattern.test(id) ? id : randomUUID();
+    this.basePath = basePath;
+    this.#response = response;
+    this.#maxBodyBytes = maxBodyBytes;
+  }
+
+  get target(): Target {
+    this.#target ??= parseTarget(this.method, this.raw.url?.slice(this.basePath.length) || '/');
+    return this.#target;
+  }
+
+  /** Aborts when the client leaves before its answer is complete. */
+  get signal(): AbortSignal {
+    if (this.#aborter === undefined) {
+      const aborter = new AbortController();
+      this.#aborter = aborter;
+      const response = this.#response;
+      if (response.destroyed) aborter.abort();
+      else response.once('close', () => response.writableFinished || aborter.abort());
+    }
+    return this.#aborter.signal;
+  }
+
+  /** A header by its lower-case name; repeated ones are joined with a comma. */
+  header(name: string): string | undefined {
+    const value = this.raw.headers[name];
+    return typeof value === 'object' ? value.join(', ') : value;
+  }
+
+  /** The query's parameters in order, decoded, repetitions included. */
+  parameters(): [name: string, value: string][] {
+    return parseQuery(this.target.query);
+  }
+
+  /** A path parameter; asking for one the pattern does not have is a mistake in the route table. */
+  param(name: string): string {
+    const value = this.params[name];
+    if (value === undefined) throw new Error(`the route has no parameter ${name}`);
+    return value;
+  }
+
+  /** The body as JSON: its text and its value. Fails with 400, 413 or 415. */
+  async json(types: readonly string[] = ['application/json']) {
+    const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
+    checkContentType(this.raw.headers['content-type'], types, accept);
+    const reading = readBody(this.raw, this.#maxBodyBytes);
+    // A client that asked first gets its go-ahead only now, when the head is found good.
+    if (this.raw.headers.expect !== undefined) this.#response.writeContinue();
+    return parseJson(await reading);
+  }
+}

@@ -1,0 +1,146 @@
+import { HttpError } from './http-error.ts';
+import type { Pattern } from './pattern.ts';
+
+export interface Match<T> {
+  readonly value: T;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+interface Leaf<T> {
+  readonly value: T;
+  readonly names: readonly string[];
+  readonly template: string;
+}
+
+class Node<T> {
+  readonly literals = new Map<string, Node<T>>();
+  parameter: Node<T> | undefined;
+  readonly leaves = new Map<string, Leaf<T>>();
+}
+
+const noParams = Object.freeze({});
+
+/** Finds the route for a method and a path: literal segments first, then parameters. */
+export class Router<T> {
+  readonly #root = new Node<T>();
+  /** Every method that some route answers, HEAD and OPTIONS included. */
+  readonly methods = new Set(['OPTIONS']);
+
+  /** Registers a route; the same method on a path that would match the same requests is refused. */
+  add(pattern: Pattern, value: T): void {
+    let node = this.#root;
+    const names: string[] = [];
+    for (const segment of pattern.segments) {
+      let next: Node<T> | undefined;
+      if ('literal' in segment) {
+        next = node.literals.get(segment.literal) ?? new Node();
+        node.literals.set(segment.literal, next);
+      } else {
+        names.push(segment.parameter);
+        next = node.parameter ?? new Node();
+        node.parameter = next;
+      }
+      node = next;
+    }
+    const { method, template } = pattern;
+    const other = node.leaves.get(method);
+    if (other !== undefined) {
+      throw new Error(`pattern "${method} ${template}" conflicts with "${method} ${other.template}"`);
+    }
+    node.leaves.set(method, { value, names, template });
+    this.methods.add(method);
+    if (method === 'GET') this.methods.add('HEAD');
+  }
+
+  /** Whether a path would reach a route by any method. */
+  has(pattern: Pattern): boolean {
+    const texts = pattern.segments.map((segment) => ('literal' in segment ? segment.literal : ''));
+    return this.#leaves(texts).length > 0;
+  }
+
+  /**
+   * Finds the route for a request. HEAD is answered by GET. Fails with 400 on malformed
+   * percent-encoding, 404 on an unknown path, 405 with `Allow` on a known one.
+   */
+  match(method: string, path: string): Match<T> {
+    const segments = splitPath(path);
+    const wanted = method === 'HEAD' ? 'GET' : method;
+    const values: string[] = [];
+    const leaf = find(this.#root, segments, 0, wanted, values);
+    if (leaf === undefined) throw this.#refusal(segments);
+    if (leaf.names.length === 0) return { value: leaf.value, params: noParams };
+    const params: Record<string, string> = Object.create(null);
+    for (const [i, name] of leaf.names.entries()) params[name] = values[i] ?? '';
+    return { value: leaf.value, params };
+  }
+
+  /** The methods a path answers, for `Allow`; fails with 404 when there is no such path. */
+  allow(path: string): string {
+    const leaves = this.#leaves(splitPath(path));
+    if (leaves.length === 0) throw notFound();
+    return allowed(leaves).join(', ');
+  }
+
+  #refusal(segments: readonly string[]): HttpError {
+    const methods = this.#leaves(segments);
+    if (methods.length === 0) return notFound();
+    const allow = allowed(methods).join(', ');
+    return new HttpError(405, `method not allowed; allowed: ${allow}`, { allow });
+  }
+
+  #leaves(segments: readonly string[]): string[] {
+    let nodes: Node<T>[] = [this.#root];
+    for (const segment of segments) {
+      nodes = nodes.flatMap((node) => [
+        ...(node.literals.has(segment) ? [node.literals.get(segment) ?? node] : []),
+        ...(node.parameter !== undefined && segment !== '' ? [node.parameter] : []),
+      ]);
+    }
+    return nodes.flatMap((node) => [...node.leaves.keys()]);
+  }
+}
+
+function find<T>(
+  node: Node<T>,
+  segments: readonly string[],
+  depth: number,
+  method: string,
+  values: string[],
+): Leaf<T> | undefined {
+  const segment = segments[depth];
+  if (segment === undefined) return node.leaves.get(method);
+  const literal = node.literals.get(segment);
+  if (literal !== undefined) {
+    const leaf = find(literal, segments, depth + 1, method, values);
+    if (leaf !== undefined) return leaf;
+  }
+  if (node.parameter === undefined || segment === '') return undefined;
+  values.push(segment);
+  const leaf = find(node.parameter, segments, depth + 1, method, values);
+  if (leaf === undefined) values.pop();
+  return leaf;
+}
+
+// Split first, decode after: an encoded slash is part of its segment, never a separator.
+function splitPath(path: string): string[] {
+  const segments = path.slice(1).split('/');
+  return path.includes('%') ? segments.map(decodeSegment) : segments;
+}
+
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new HttpError(400, 'the path has malformed percent-encoding');
+  }
+}
+
+function allowed(methods: Iterable<string>): string[] {
+  const all = new Set(methods);
+  if (all.has('GET')) all.add('HEAD');
+  return [...all.add('OPTIONS')].sort();
+}
+
+function notFound(): HttpError {
+  return new HttpError(404, 'no such resource');
+}

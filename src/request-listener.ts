@@ -1,0 +1,102 @@
+import { fileURLToPath } from 'node:url';
+import { Access, type AuthMode } from './domain/access.ts';
+import type { Repository } from './domain/repository.ts';
+import { HttpListener, type ListenerLimits, type RequestListener, type Route } from './http/listener.ts';
+import { parsePattern } from './http/pattern.ts';
+import { Router } from './http/router.ts';
+import { listFiles, serveFile } from './http/static.ts';
+import { Metrics } from './metrics.ts';
+import type { Observe } from './observer.ts';
+import { corsHeaders } from './rest/cors.ts';
+import { toHttpError } from './rest/error-status.ts';
+import { guarded, routes } from './rest/routes.ts';
+
+export interface RequestListenerOptions {
+  readonly repository: Repository;
+  /** The keys that `x-api-key` may hold; several while one replaces another. Default: none. */
+  readonly apiKeys?: readonly string[];
+  /** Which calls on users and posts need a key. Default: `none`. */
+  readonly auth?: AuthMode;
+  /** Whether PUT, PATCH and DELETE must carry If-Match. Default: false. */
+  readonly requirePreconditions?: boolean;
+  /** Origins whose pages may call, such as `https://app.example`; `*` for all. Default: none. */
+  readonly cors?: readonly string[];
+  /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
+  readonly publicDir?: string | false;
+  /** The prefix the listener is mounted under, such as `/api`. Default: none. */
+  readonly basePath?: string;
+  /** Bounds; each has a default of its own. */
+  readonly limits?: Partial<ListenerLimits>;
+  /** Receives every event. Default: nobody does. */
+  readonly observe?: Observe;
+}
+
+export const defaultLimits: ListenerLimits = Object.freeze({
+  maxBodyBytes: 1024 * 1024,
+  maxHeaders: 100,
+  maxInFlight: 1_000,
+  writeTimeoutMs: 60_000,
+});
+
+/** What a listener needs besides its options; a service shares it between its faces. */
+export interface FaceHooks {
+  readonly observe: Observe;
+  /** Fails with the reason when no new work should come. */
+  readonly checkReady: () => Promise<void>;
+  readonly renderMetrics: () => string;
+}
+
+const packagePublicDir = new URL('../public', import.meta.url);
+
+/**
+ * The HTTP face as a plain `(request, response, next?)` listener, to be mounted beside other routes:
+ * `createServer(createRequestListener({ repository }))`. What it does not know goes to `next` where
+ * the host gives one. Throws when an option is wrong or the public folder cannot be read.
+ */
+export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  const metrics = new Metrics();
+  const face = createHttpFace(options, {
+    observe: meteredObserve(metrics, options.observe),
+    checkReady: () => options.repository.ping(),
+    renderMetrics: () => metrics.render({ http: face.inFlight }),
+  });
+  return face.listener;
+}
+
+/** The listener with its handle, for whoever runs it. */
+export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks): HttpListener {
+  const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
+  const { publicDir = fileURLToPath(packagePublicDir) } = options;
+  const access = new Access(auth, apiKeys);
+  const router = new Router<Route>();
+  for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {
+    const pattern = parsePattern(definition.pattern);
+    const handle = guarded(definition, access);
+    router.add(pattern, { template: pattern.template, handle, vital: definition.vital ?? false });
+  }
+  for (const file of publicDir === false ? [] : listFiles(publicDir)) {
+    // The API wins over a file of the same name.
+    if (router.has(file.pattern)) continue;
+    router.add(file.pattern, {
+      template: 'static',
+      handle: (request) => serveFile(file, request),
+      vital: true,
+    });
+  }
+  return new HttpListener({
+    router,
+    basePath,
+    toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
+    commonHeaders: corsHeaders(options.cors ?? []),
+    observe: hooks.observe,
+    limits: { ...defaultLimits, ...options.limits },
+  });
+}
+
+/** Every event counts in the metrics before anybody else sees it. */
+export function meteredObserve(metrics: Metrics, observe: Observe | undefined): Observe {
+  return (event) => {
+    metrics.observe(event);
+    observe?.(event);
+  };
+}

@@ -1,0 +1,30 @@
+import type { Headers } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+
+const exposed = 'ETag, Link, Location, X-Total-Count, Retry-After, Idempotency-Replayed, X-Request-Id';
+const allowedHeaders =
+  'Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
+const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+// Chromium keeps a preflight no longer than this, in seconds.
+const preflightMaxAge = '7200';
+
+/** The CORS headers for a request; none unless its Origin is listed (`*` lists all). */
+export function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
+  const any = origins.includes('*');
+  return (request) => {
+    if (origins.length === 0) return undefined;
+    const origin = request.header('origin');
+    // The answer differs by origin, so a cache must not hand one origin's to another.
+    if (origin === undefined || !(any || origins.includes(origin))) return { vary: 'origin' };
+    const headers = { vary: 'origin', 'access-control-allow-origin': origin };
+    if (request.method !== 'OPTIONS' || request.header('access-control-request-method') === undefined) {
+      return { ...headers, 'access-control-expose-headers': exposed };
+    }
+    return {
+      ...headers,
+      'access-control-allow-methods': allowedMethods,
+      'access-control-allow-headers': allowedHeaders,
+      'access-control-max-age': preflightMaxAge,
+    };
+  };
+}

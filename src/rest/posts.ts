@@ -1,0 +1,64 @@
+import { userNotFound } from '../domain/errors.ts';
+import { type PostQuery, parsePostQuery } from '../domain/list-query.ts';
+import { type Post, parsePostDraft } from '../domain/post.ts';
+import type { Page, Repository } from '../domain/repository.ts';
+import { parseUserId } from '../domain/user.ts';
+import type { Handler } from '../http/listener.ts';
+import { jsonText } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { idempotencyKey, replayedHeader } from './idempotency.ts';
+import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
+import { arrayJson, postJson } from './representation.ts';
+
+// Rows fetched at a time while all posts stream: at 10,000 characters a post, a few MB at the most.
+const streamedRows = 250;
+
+export interface PostHandlers {
+  readonly list: Handler;
+  readonly create: Handler;
+}
+
+export function postHandlers(repository: Repository): PostHandlers {
+  async function fetchPage(request: HttpRequest, userId: number, query: PostQuery): Promise<Page<Post>> {
+    const page = await repository.listPosts(userId, query, request);
+    if (page === undefined) throw userNotFound(userId);
+    return page;
+  }
+
+  async function* streamAll(request: HttpRequest, userId: number, query: PostQuery, first: Page<Post>) {
+    let page = first;
+    yield `[${page.items.map(postJson).join(',')}`;
+    while (page.next !== undefined) {
+      page = await fetchPage(request, userId, { ...query, start: { cursor: page.next } });
+      if (page.items.length > 0) yield `,${page.items.map(postJson).join(',')}`;
+    }
+    yield ']';
+  }
+
+  return {
+    async list(request) {
+      const userId = parseUserId(request.param('id'));
+      const { all, ...paged } = parsePostQuery(request.parameters());
+      const query = all ? { ...paged, limit: streamedRows } : paged;
+      const page = await fetchPage(request, userId, query);
+      const total = wantsCount(request) ? await repository.countPosts(userId, request) : undefined;
+      const headers = countHeaders(total);
+      if (all && page.next !== undefined) {
+        return jsonText(200, { chunks: streamAll(request, userId, query, page) }, headers);
+      }
+      const links = all ? {} : pageHeaders(request, query, page.next);
+      return jsonText(200, arrayJson(page.items, postJson), { ...links, ...headers });
+    },
+
+    async create(request) {
+      const userId = parseUserId(request.param('id'));
+      const draft = parsePostDraft((await request.json()).value);
+      const idempotency = idempotencyKey(request, draft);
+      const created = await repository.createPost(userId, draft, { ...(idempotency && { idempotency }) });
+      if (created === undefined) throw userNotFound(userId);
+      // A post has no address of its own: it is reached through its user's posts.
+      const location = `${request.basePath}/users/${userId}/posts`;
+      return jsonText(201, postJson(created.value), { location, ...replayedHeader(created.replayed) });
+    },
+  };
+}

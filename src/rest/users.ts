@@ -1,0 +1,89 @@
+import { userNotFound } from '../domain/errors.ts';
+import { parseUserQuery } from '../domain/list-query.ts';
+import type { Repository } from '../domain/repository.ts';
+import {
+  parseUserDraft,
+  parseUserId,
+  parseUserPatch,
+  parseUserReplacement,
+  type StoredUser,
+} from '../domain/user.ts';
+import { isNotModified } from '../http/conditional.ts';
+import type { Handler } from '../http/listener.ts';
+import { type Headers, jsonText, type Reply } from '../http/reply.ts';
+import { idempotencyKey, replayedHeader } from './idempotency.ts';
+import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
+import { entityTag, expectedVersions } from './preconditions.ts';
+import { arrayJson, userJson } from './representation.ts';
+
+const patchTypes = ['application/merge-patch+json', 'application/json'];
+
+export interface UserHandlers {
+  readonly list: Handler;
+  readonly get: Handler;
+  readonly create: Handler;
+  readonly replace: Handler;
+  readonly update: Handler;
+  readonly remove: Handler;
+}
+
+export function userHandlers(repository: Repository, requirePreconditions: boolean): UserHandlers {
+  return {
+    async list(request) {
+      const query = parseUserQuery(request.parameters());
+      const page = await repository.listUsers(query, request);
+      const total = wantsCount(request) ? await repository.countUsers(query, request) : undefined;
+      const headers = { ...pageHeaders(request, query, page.next), ...countHeaders(total) };
+      return jsonText(200, arrayJson(page.items, userJson), headers);
+    },
+
+    async get(request) {
+      const id = parseUserId(request.param('id'));
+      const user = await repository.getUser(id, request);
+      if (user === undefined) throw userNotFound(id);
+      const tag = entityTag(user.version);
+      if (isNotModified(request.header('if-none-match'), tag)) {
+        return { status: 304, headers: { etag: `"${tag}"`, 'cache-control': 'no-cache' } };
+      }
+      return userReply(200, user);
+    },
+
+    async create(request) {
+      const draft = parseUserDraft((await request.json()).value);
+      const idempotency = idempotencyKey(request, draft);
+      const { value, replayed } = await repository.createUser(draft, { ...(idempotency && { idempotency }) });
+      const location = `${request.basePath}/users/${value.id}`;
+      return userReply(201, value, { location, ...replayedHeader(replayed) });
+    },
+
+    async replace(request) {
+      const id = parseUserId(request.param('id'));
+      const expected = expectedVersions(request, requirePreconditions);
+      const draft = parseUserReplacement((await request.json()).value, id);
+      return changed(id, await repository.replaceUser(id, draft, { ...(expected && { expected }) }));
+    },
+
+    async update(request) {
+      const id = parseUserId(request.param('id'));
+      const expected = expectedVersions(request, requirePreconditions);
+      const patch = parseUserPatch((await request.json(patchTypes)).value);
+      return changed(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
+    },
+
+    async remove(request) {
+      const id = parseUserId(request.param('id'));
+      const expected = expectedVersions(request, requirePreconditions);
+      if (!(await repository.deleteUser(id, { ...(expected && { expected }) }))) throw userNotFound(id);
+      return { status: 204 };
+    },
+  };
+}
+
+function changed(id: number, user: StoredUser | undefined): Reply {
+  if (user === undefined) throw userNotFound(id);
+  return userReply(200, user);
+}
+
+function userReply(status: number, user: StoredUser, headers?: Headers): Reply {
+  return jsonText(status, userJson(user), { etag: `"${entityTag(user.version)}"`, ...headers });
+}

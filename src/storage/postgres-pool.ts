@@ -1,0 +1,241 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Pool, PoolClient, PoolConfig, QueryResultRow } from 'pg';
+import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
+import { cannotConnect, type Fault, faultOf, toDomainError } from './postgres-errors.ts';
+import { Gate } from './postgres-gate.ts';
+import type { PostgresSettings } from './postgres-options.ts';
+
+/** A statement; with a name, each connection parses it once. */
+export interface Sql {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/** Sends a statement and resolves to its rows. */
+export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
+
+/** How often a statement is sent at most, by what became of it. A write that may have happened: once. */
+const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
+  lost: { read: 2, write: 1 },
+  stale: { read: 2, write: 2 },
+  'rolled-back': { read: 6, write: 6 },
+  final: { read: 1, write: 1 },
+};
+// Doubled with each attempt, and spread at random, lest the same transactions meet again.
+const retryDelayMs = 2;
+// Most statements end within this time, which saves their connections.
+const abortGraceMs = 100;
+// The server ends a long statement itself, and says so, unless it can no longer be heard.
+const watchdogGraceMs = 1_000;
+
+interface Call {
+  readonly kind: 'read' | 'write';
+  readonly signal?: AbortSignal | undefined;
+  /** While a statement runs on it. */
+  client?: PoolClient | undefined;
+}
+
+/** Connections to one database: bounded waiting, retries where they are safe, and nothing left behind. */
+export class PostgresPool {
+  readonly #pool: Pool;
+  readonly #settings: PostgresSettings;
+  readonly #gate: Gate;
+  readonly #running = new Set<Promise<unknown>>();
+  /** Connections that ended by themselves. */
+  readonly #dead = new WeakSet<PoolClient>();
+  /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
+  #generation = 0;
+  readonly #generations = new WeakMap<PoolClient, number>();
+  #probe: Promise<unknown> | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(Driver: new (config: PoolConfig) => Pool, url: string, settings: PostgresSettings) {
+    this.#settings = settings;
+    this.#gate = new Gate({ ...settings, places: settings.poolSize });
+    this.#pool = new Driver({
+      connectionString: url,
+      max: settings.poolSize + 1,
+      connectionTimeoutMillis: settings.connectTimeoutMs,
+      // Kept while idle: the first request after a quiet hour is as fast as any.
+      idleTimeoutMillis: 0,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      statement_timeout: settings.statementTimeoutMs,
+      lock_timeout: settings.lockTimeoutMs,
+      idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
+      application_name: settings.applicationName,
+    });
+    // Without listeners, a connection that the server ends would end the process.
+    this.#pool.on('error', () => {});
+    this.#pool.on('connect', (client) => {
+      this.#generations.set(client, this.#generation);
+      client.on('error', () => this.#dead.add(client));
+    });
+  }
+
+  /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
+  read<Row extends QueryResultRow>(
+    sql: Sql,
+    values: readonly unknown[],
+    signal?: AbortSignal,
+  ): Promise<Row[]> {
+    const call: Call = { kind: 'read', signal };
+    const rows = this.#start(call, (client) => this.#send<Row>(client, sql, values));
+    return signal === undefined ? rows : this.#untilAborted(call, signal, rows);
+  }
+
+  /** A statement that is a transaction. The signal ends its wait for a connection, not the statement. */
+  write<Row extends QueryResultRow>(
+    sql: Sql,
+    values: readonly unknown[],
+    signal?: AbortSignal,
+  ): Promise<Row[]> {
+    return this.#start({ kind: 'write', signal }, (client) => this.#send<Row>(client, sql, values));
+  }
+
+  /** Several statements, all or none; `work` runs again when another transaction was in its way. */
+  transaction<T>(work: (send: Send) => Promise<T>): Promise<T> {
+    return this.#start({ kind: 'write' }, async (client) => {
+      const send: Send = (sql, values = []) => this.#send(client, sql, values);
+      await send({ text: 'BEGIN' });
+      try {
+        const result = await work(send);
+        await send({ text: 'COMMIT' });
+        return result;
+      } catch (error) {
+        await send({ text: 'ROLLBACK' }).catch(() => this.#dead.add(client));
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * A statement sent on a connection of its own, in `pingTimeoutMs`, so that a busy store is not taken
+   * for a dead one. Probes at the same time are one.
+   */
+  probe(sql: Sql): Promise<unknown> {
+    if (this.#closing !== undefined) return Promise.reject(storeClosed());
+    this.#probe ??= this.#sendProbe(sql).finally(() => {
+      this.#probe = undefined;
+    });
+    return this.#probe;
+  }
+
+  /** Waits for the calls under way and ends the connections; calls from now on fail. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#pool.end());
+    return this.#closing;
+  }
+
+  async #sendProbe(sql: Sql): Promise<unknown> {
+    const signal = AbortSignal.timeout(this.#settings.pingTimeoutMs);
+    const call: Call = { kind: 'read', signal };
+    const rows = this.#track(this.#attempt(call, (client) => this.#send(client, sql, [])));
+    try {
+      return await this.#untilAborted(call, signal, rows);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      // Perhaps nobody is at the other end any more, and no packet will ever tell.
+      this.#generation += 1;
+      throw new DomainError('unavailable', 'the database does not answer in time', { cause: error });
+    }
+  }
+
+  /** Settles when the call has given its connection back. */
+  #start<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    if (this.#closing !== undefined) return Promise.reject(storeClosed());
+    return this.#track(this.#pass(call, work));
+  }
+
+  #track<T>(call: Promise<T>): Promise<T> {
+    this.#running.add(call);
+    const forget = () => this.#running.delete(call);
+    call.then(forget, forget);
+    return call;
+  }
+
+  async #pass<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    await this.#gate.enter(call.signal);
+    try {
+      return await this.#attempt(call, work);
+    } finally {
+      this.#gate.leave();
+    }
+  }
+
+  async #attempt<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      const client = await this.#connect();
+      if (call.signal?.aborted) {
+        client.release();
+        throw aborted(call.signal);
+      }
+      call.client = client;
+      try {
+        const result = await work(client);
+        client.release();
+        return result;
+      } catch (error) {
+        const fault = this.#dead.has(client) ? 'lost' : faultOf(error);
+        const broken = fault === 'lost' || fault === 'stale';
+        client.release(broken);
+        if (call.signal?.aborted) throw aborted(call.signal);
+        if (broken) this.#renewFrom(client);
+        if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
+        if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
+      } finally {
+        call.client = undefined;
+      }
+    }
+  }
+
+  async #connect(): Promise<PoolClient> {
+    for (;;) {
+      const client = await this.#pool.connect().catch((cause) => {
+        throw cannotConnect(cause);
+      });
+      if (this.#generations.get(client) === this.#generation) return client;
+      client.release(true);
+    }
+  }
+
+  #renewFrom(client: PoolClient): void {
+    // Those connected after the failure that ended this one's generation are sound.
+    if (this.#generations.get(client) === this.#generation) this.#generation += 1;
+  }
+
+  async #send<Row extends QueryResultRow>(
+    client: PoolClient,
+    sql: Sql,
+    values: readonly unknown[],
+  ): Promise<Row[]> {
+    const limitMs = this.#settings.statementTimeoutMs + watchdogGraceMs;
+    const watchdog = setTimeout(() => client.connection.stream.destroy(), limitMs);
+    try {
+      return (await client.query<Row>({ ...sql, values: [...values] })).rows;
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  #untilAborted<T>(call: Call, signal: AbortSignal, result: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const abort = () => {
+        reject(aborted(signal));
+        setTimeout(() => this.#abandon(call), abortGraceMs).unref();
+      };
+      signal.addEventListener('abort', abort);
+      const settled = () => signal.removeEventListener('abort', abort);
+      result.finally(settled).then(resolve, reject);
+    });
+  }
+
+  /** Ends what still runs for a caller that has left, here and on the server. */
+  #abandon({ client }: Call): void {
+    if (client === undefined) return;
+    client.connection.stream.destroy();
+    const processId = 'processID' in client ? client.processID : undefined;
+    // When this fails, the statement's own time limit is left.
+    this.#pool.query('SELECT pg_cancel_backend($1)', [processId]).catch(() => {});
+  }
+}

@@ -1,0 +1,49 @@
+import type { DatabaseSync } from 'node:sqlite';
+import type { ErrorKind } from '../domain/errors.ts';
+import { fromSqlite } from './sqlite-errors.ts';
+import type { SqliteWrites } from './sqlite-writes.ts';
+
+export type WriteName = keyof SqliteWrites;
+export type WriteArguments<Name extends WriteName> = Parameters<SqliteWrites[Name]>;
+export type WriteResult<Name extends WriteName> = ReturnType<SqliteWrites[Name]>;
+
+/** A write on its way to the writer thread. */
+export interface Write {
+  readonly name: WriteName;
+  readonly parameters: readonly unknown[];
+}
+
+/** What became of a write; an error that crosses threads loses its class, so it travels in parts. */
+export type Outcome =
+  | { readonly value: unknown }
+  | { readonly failed: { readonly kind: ErrorKind; readonly message: string; readonly cause: unknown } };
+
+/**
+ * Group commit: makes all the writes in one transaction, so that they share one fsync. A write that
+ * fails does not fail the others; when the transaction itself fails, all of them have failed.
+ */
+export function commitGroup(db: DatabaseSync, writes: SqliteWrites, group: readonly Write[]): Outcome[] {
+  try {
+    db.exec('BEGIN IMMEDIATE');
+    const outcomes = group.map((write) => attempt(db, writes, write));
+    db.exec('COMMIT');
+    return outcomes;
+  } catch (caught) {
+    if (db.isTransaction) db.exec('ROLLBACK');
+    return group.map(() => failed(caught));
+  }
+}
+
+function attempt(db: DatabaseSync, writes: SqliteWrites, { name, parameters }: Write): Outcome {
+  try {
+    return { value: Reflect.apply(writes[name], writes, parameters) };
+  } catch (caught) {
+    if (!db.isTransaction) throw caught;
+    return failed(caught);
+  }
+}
+
+function failed(caught: unknown): Outcome {
+  const { kind, message, cause } = fromSqlite(caught);
+  return { failed: { kind, message, cause } };
+}

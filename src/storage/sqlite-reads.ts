@@ -1,0 +1,128 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { CursorSealer, type Sortable } from '../domain/cursor.ts';
+import type { ListQuery, PostQuery, UserQuery } from '../domain/list-query.ts';
+import type { Post } from '../domain/post.ts';
+import type { Page } from '../domain/repository.ts';
+import type { StoreSummary } from '../domain/transfer.ts';
+import type { StoredUser, User } from '../domain/user.ts';
+import { type ListPlan, listSql } from './list-sql.ts';
+import type { SqliteRow } from './sqlite-rows.ts';
+import { postColumns, storedUserColumns, toPost, toStoredUser, toUser, userColumns } from './sqlite-rows.ts';
+
+// More than there are combinations of table, filter, sort and start.
+const maxListStatements = 256;
+
+/** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
+export class SqliteReads {
+  readonly #db: DatabaseSync;
+  readonly #sealer: CursorSealer;
+  readonly #listStatements = new Map<string, StatementSync>();
+  readonly #getUser: StatementSync;
+  readonly #countUsers: StatementSync;
+  readonly #countRole: StatementSync;
+  readonly #countPosts: StatementSync;
+  readonly #exportUsers: StatementSync;
+  readonly #exportPosts: StatementSync;
+  readonly #summary: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+    const secret = db.prepare("SELECT value FROM meta WHERE name = 'cursor_secret'").get()?.['value'];
+    if (!(secret instanceof Uint8Array)) throw new Error('the file has no cursor secret');
+    this.#sealer = new CursorSealer(secret);
+    this.#getUser = db.prepare(`SELECT ${storedUserColumns} FROM users WHERE id = ?`);
+    this.#countUsers = db.prepare('SELECT count(*) AS count FROM users');
+    this.#countRole = db.prepare('SELECT count(*) AS count FROM users WHERE role = ?');
+    this.#countPosts = db.prepare('SELECT count(*) AS count FROM posts WHERE user_id = ?');
+    this.#exportUsers = db.prepare(`SELECT ${storedUserColumns} FROM users WHERE id > ? ORDER BY id LIMIT ?`);
+    this.#exportPosts = db.prepare(`SELECT ${postColumns} FROM posts WHERE id > ? ORDER BY id LIMIT ?`);
+    this.#summary = db.prepare(`
+      SELECT (SELECT count(*) FROM users) AS users, (SELECT count(*) FROM posts) AS posts,
+        (SELECT seq FROM sqlite_sequence WHERE name = 'users') AS last_user_id,
+        (SELECT seq FROM sqlite_sequence WHERE name = 'posts') AS last_post_id`);
+  }
+
+  getUser(id: number): StoredUser | undefined {
+    const row = this.#getUser.get(id);
+    return row && toStoredUser(row);
+  }
+
+  listUsers(query: UserQuery): Page<User> {
+    const { role } = query;
+    const filter = role === undefined ? {} : { role };
+    return this.#page(query, `users ${role ?? ''}`, { table: 'users', columns: userColumns, filter }, toUser);
+  }
+
+  countUsers(role: string | undefined): number {
+    return toCount(role === undefined ? this.#countUsers.get() : this.#countRole.get(role));
+  }
+
+  listPosts(userId: number, query: PostQuery): Page<Post> | undefined {
+    const table = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
+    const page = this.#page(query, `posts ${userId}`, table, toPost);
+    return page.items.length > 0 || this.#hasUser(userId) ? page : undefined;
+  }
+
+  countPosts(userId: number): number | undefined {
+    const count = toCount(this.#countPosts.get(userId));
+    return count > 0 || this.#hasUser(userId) ? count : undefined;
+  }
+
+  ping(): void {
+    this.#getUser.get(1);
+  }
+
+  summary(): StoreSummary {
+    const { users, posts, last_user_id, last_post_id } = { ...this.#summary.get() };
+    return {
+      users: Number(users),
+      posts: Number(posts),
+      lastUserId: Number(last_user_id),
+      lastPostId: Number(last_post_id),
+    };
+  }
+
+  exportUsers(afterId: number, limit: number): StoredUser[] {
+    return this.#exportUsers.all(afterId, limit).map(toStoredUser);
+  }
+
+  exportPosts(afterId: number, limit: number): Post[] {
+    return this.#exportPosts.all(afterId, limit).map(toPost);
+  }
+
+  #hasUser(id: number): boolean {
+    return this.#getUser.get(id) !== undefined;
+  }
+
+  #page<Field extends string, Row extends Sortable<Field>>(
+    query: ListQuery<Field>,
+    scope: string,
+    table: Pick<ListPlan, 'table' | 'columns' | 'filter'>,
+    toRow: (row: SqliteRow) => Row,
+  ): Page<Row> {
+    const { sort, limit } = query;
+    const start =
+      'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
+    const { sql, parameters } = listSql({ ...table, sort, limit: limit + 1, start }, () => '?');
+    return this.#sealer.page(
+      scope,
+      query,
+      this.#prepareList(sql)
+        .all(...parameters)
+        .map(toRow),
+    );
+  }
+
+  #prepareList(sql: string): StatementSync {
+    const known = this.#listStatements.get(sql);
+    if (known !== undefined) return known;
+    if (this.#listStatements.size >= maxListStatements) this.#listStatements.clear();
+    const statement = this.#db.prepare(sql);
+    this.#listStatements.set(sql, statement);
+    return statement;
+  }
+}
+
+function toCount(row: SqliteRow | undefined): number {
+  return Number(row?.['count']);
+}

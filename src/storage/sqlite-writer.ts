@@ -1,0 +1,26 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { commitGroup, type Write } from './sqlite-group.ts';
+import { connect } from './sqlite-schema.ts';
+import { SqliteWrites } from './sqlite-writes.ts';
+
+/** What the writer thread is started with. */
+export interface WriterData {
+  readonly path: string;
+  readonly busyTimeoutMs: number;
+}
+
+/** A group of writes to commit and answer, or the end. */
+export type WriterMessage = readonly Write[] | 'close';
+
+// The entry of a worker thread: an import of it elsewhere is a mistake.
+if (parentPort === null) throw new Error('sqlite-writer.ts runs in a worker thread');
+const port = parentPort;
+const { path, busyTimeoutMs }: WriterData = workerData;
+const db = connect(path, busyTimeoutMs);
+const writes = new SqliteWrites(db);
+
+port.on('message', (message: WriterMessage) => {
+  if (message !== 'close') return port.postMessage(commitGroup(db, writes, message));
+  db.close();
+  port.close();
+});

@@ -1,0 +1,184 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import type { PostgresBinaries } from './postgres-binaries.ts';
+
+const run = promisify(execFile);
+
+/** Where a server lives and what it runs. */
+export interface ServerPlace {
+  readonly binaries: PostgresBinaries;
+  /** Holds nothing but this server's files. */
+  readonly folder: string;
+  readonly password: string;
+}
+
+// Speed over durability of the machine's own crash, which no test here is about.
+const settings = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  fsync: 'off',
+  full_page_writes: 'off',
+  max_connections: '80',
+  shared_buffers: '64MB',
+};
+
+const ready = /database system is ready to accept/;
+const portTaken = /could not bind|Address already in use/;
+
+/** One PostgreSQL server on a free port of 127.0.0.1, which it keeps through stop and start. */
+export class PostgresServer {
+  readonly #place: ServerPlace;
+  readonly #data: string;
+  #port: number | undefined;
+  #child: ChildProcess | undefined;
+
+  private constructor(place: ServerPlace) {
+    this.#place = place;
+    this.#data = join(place.folder, 'data');
+  }
+
+  static async create(place: ServerPlace): Promise<PostgresServer> {
+    const server = new PostgresServer(place);
+    await server.#prepareFolder();
+    const passwordFile = join(place.folder, 'password');
+    await server.#write(passwordFile, place.password);
+    const flags = ['-U', 'postgres', '-E', 'UTF8', '--locale=C', '--auth=scram-sha-256', '--no-sync'];
+    const options = { ...place.binaries.user, cwd: place.folder };
+    await run(place.binaries.initdb, ['-D', server.#data, `--pwfile=${passwordFile}`, ...flags], options);
+    await server.start();
+    return server;
+  }
+
+  get port(): number {
+    if (this.#port === undefined) throw new Error('the server has not been started');
+    return this.#port;
+  }
+
+  /** The address of a database; with `port`, through something that forwards to this server. */
+  url(database = 'postgres', port = this.port): string {
+    return `postgres://postgres:${this.#place.password}@127.0.0.1:${port}/${database}`;
+  }
+
+  /** One statement on a connection of its own. */
+  async query(sql: string, values: unknown[] = [], database = 'postgres'): Promise<unknown[]> {
+    const client = new pg.Client({ connectionString: this.url(database) });
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      return (await client.query(sql, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async start(): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      this.#port ??= await freePort();
+      const log = await this.#launch();
+      if (log === undefined) return;
+      if (attempt === 5 || !portTaken.test(log)) throw new Error(`PostgreSQL did not start:\n${log}`);
+      this.#port = undefined;
+    }
+  }
+
+  /** `fast` ends sessions with 57P01 and shuts down in order; `immediate` is a crash. */
+  async stop(mode: 'fast' | 'immediate' = 'fast'): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const exited = once(child, 'exit');
+    child.kill(mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
+    await exited;
+  }
+
+  /** Ends every session of a database, and resolves to how many there were. */
+  async terminateBackends(database: string): Promise<number> {
+    const sql = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1';
+    return (await this.query(sql, [database])).length;
+  }
+
+  /** A streaming standby, copied while this server runs (its programs lack pg_basebackup). */
+  async createStandby(folder: string): Promise<PostgresServer> {
+    const standby = new PostgresServer({ ...this.#place, folder });
+    await standby.#prepareFolder();
+    const client = new pg.Client({ connectionString: this.url() });
+    await client.connect();
+    await client.query(`SELECT pg_backup_start('standby', true)`);
+    await run('cp', ['-a', this.#data, standby.#data]);
+    const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
+    await client.end();
+    for (const left of ['postmaster.pid', 'postmaster.opts']) await rm(join(standby.#data, left));
+    // What the standby lacks it streams; half-copied segments would only mislead it.
+    const wal = join(standby.#data, 'pg_wal');
+    for (const file of await readdir(wal, { withFileTypes: true })) {
+      if (file.isFile()) await rm(join(wal, file.name));
+    }
+    const primary = `host=127.0.0.1 port=${this.port} user=postgres password=${this.#place.password}`;
+    await appendFile(join(standby.#data, 'postgresql.auto.conf'), `\nprimary_conninfo = '${primary}'\n`);
+    await standby.#write(join(standby.#data, 'backup_label'), rows[0]?.labelfile ?? '');
+    await standby.#write(join(standby.#data, 'standby.signal'), '');
+    await standby.start();
+    return standby;
+  }
+
+  /** Makes a standby the primary; resolves when it accepts writes. */
+  async promote(): Promise<void> {
+    await this.query('SELECT pg_promote()');
+  }
+
+  /** Resolves to nothing when the server accepts connections, else to what it said before it ended. */
+  async #launch(): Promise<string | undefined> {
+    const { binaries, folder } = this.#place;
+    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+    const child = spawn(binaries.postgres, ['-D', this.#data, '-p', String(this.#port), ...flags], {
+      ...binaries.user,
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let log = '';
+    const started = await new Promise<boolean>((resolve, reject) => {
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        log = (log + text).slice(-8192);
+        if (ready.test(text)) resolve(true);
+      });
+      child.once('error', reject).once('exit', () => resolve(false));
+    });
+    if (!started) return log;
+    this.#child = child;
+    // A test that ends without stopping its server must still end; the guard then stops the server.
+    child.unref();
+    if ('unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref();
+    return undefined;
+  }
+
+  async #prepareFolder(): Promise<void> {
+    await mkdir(this.#place.folder, { mode: 0o755 });
+    await this.#own(this.#place.folder);
+  }
+
+  async #write(path: string, text: string): Promise<void> {
+    await writeFile(path, text, { mode: 0o600 });
+    await this.#own(path);
+  }
+
+  async #own(path: string): Promise<void> {
+    const { user } = this.#place.binaries;
+    if (user !== undefined) await chown(path, user.uid, user.gid);
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}

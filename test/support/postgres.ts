@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { findPostgresBinaries } from './postgres-binaries.ts';
+import { PostgresServer } from './postgres-server.ts';
+
+/** A PostgreSQL for one test file. */
+export interface TestPostgres {
+  /** Makes an empty database and resolves to its URL. */
+  createDatabase(): Promise<string>;
+  /** Ends the server and removes every trace; of a server from outside, only the databases made here. */
+  close(): Promise<void>;
+}
+
+/** One that this process started, and so may stop, start and copy. */
+export interface OwnPostgres extends TestPostgres {
+  readonly server: PostgresServer;
+  /** Adds a streaming standby of `server`. */
+  createStandby(): Promise<PostgresServer>;
+}
+
+/** The server of `TEST_DATABASE_URL` if that is set, else one of our own. */
+export async function openTestPostgres(): Promise<TestPostgres> {
+  const outside = process.env['TEST_DATABASE_URL'];
+  return outside === undefined ? startPostgres() : usePostgres(outside);
+}
+
+/** Starts a PostgreSQL of our own, in a temporary folder and on a free port. */
+export async function startPostgres(): Promise<OwnPostgres> {
+  // Not below the caller's own folder of temporary files' links: PostgreSQL wants real paths.
+  const folder = await mkdtemp(join(await realpath(tmpdir()), 'users-service-postgres-'));
+  await chmod(folder, 0o755);
+  const guard = startGuard(folder);
+  const servers: PostgresServer[] = [];
+  const close = async () => {
+    await Promise.all(servers.map((server) => server.stop('immediate')));
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    guard.release();
+  };
+  try {
+    const binaries = await findPostgresBinaries(folder);
+    const password = `secret-${randomBytes(8).toString('hex')}`;
+    const server = await PostgresServer.create({ binaries, folder: join(folder, 'primary'), password });
+    servers.push(server);
+    return {
+      server,
+      async createDatabase() {
+        const name = databaseName();
+        await server.query(`CREATE DATABASE ${name}`);
+        return server.url(name);
+      },
+      async createStandby() {
+        const standby = await server.createStandby(join(folder, `standby-${servers.length}`));
+        servers.push(standby);
+        return standby;
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function usePostgres(url: string): Promise<TestPostgres> {
+  const admin = new pg.Client({ connectionString: url });
+  await admin.connect();
+  const names: string[] = [];
+  return {
+    async createDatabase() {
+      const name = databaseName();
+      names.push(name);
+      await admin.query(`CREATE DATABASE ${name}`);
+      const made = new URL(url);
+      made.pathname = `/${name}`;
+      return made.href;
+    },
+    async close() {
+      for (const name of names) await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await admin.end();
+    },
+  };
+}
+
+function databaseName(): string {
+  return `test_${randomBytes(6).toString('hex')}`;
+}
+
+/**
+ * A shell that outlives this process, however that ends (kill -9 included), and then stops its
+ * servers and removes its folder: it waits for the end of a pipe that only this process holds.
+ */
+function startGuard(folder: string): { release(): void } {
+  const script = `cat >/dev/null
+    for file in "$0"/*/data/postmaster.pid; do
+      [ -f "$file" ] && kill -QUIT "$(head -n 1 "$file")"
+      tries=0
+      while [ -f "$file" ] && [ $tries -lt 50 ]; do sleep 0.1; tries=$((tries + 1)); done
+    done
+    rm -rf "$0"`;
+  const child = spawn('sh', ['-c', script, folder], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+  child.unref();
+  child.stdin.on('error', () => {});
+  if ('unref' in child.stdin && typeof child.stdin.unref === 'function') child.stdin.unref();
+  return { release: () => child.stdin.end() };
+}

@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface ServiceProcess {
+  readonly child: ChildProcess;
+  readonly http: string;
+  readonly grpc: string;
+  /** Everything printed so far, a JSON line each. */
+  readonly lines: readonly Record<string, unknown>[];
+  /** Sends the signal and resolves to the exit code (null: ended by the signal). */
+  end(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts `src/main.ts` as a process of its own on free ports; resolves when it says it is listening. */
+export async function startProcess(
+  t: Pick<TestContext, 'after'>,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<ServiceProcess> {
+  const child = spawn(process.execPath, [main, '--port', '0', '--grpc-port', '0', '--log', 'json', ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'exit');
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  const lines: Record<string, unknown>[] = [];
+  const errors: Buffer[] = [];
+  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
+  const listening = Promise.withResolvers<Record<string, unknown>>();
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const event: Record<string, unknown> = JSON.parse(line);
+    lines.push(event);
+    if (event['event'] === 'listening') listening.resolve(event);
+  });
+  exited.then(([code]) => listening.reject(new Error(`exited with ${code}: ${Buffer.concat(errors)}`)));
+  const { http, grpc } = await listening.promise;
+  return {
+    child,
+    http: String(http),
+    grpc: String(grpc),
+    lines,
+    async end(signal = 'SIGTERM') {
+      child.kill(signal);
+      const [code] = await exited;
+      return code;
+    },
+  };
+}
+
+export interface FinishedProcess {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs `src/main.ts` to its end. */
+export async function runMain(
+  args: readonly string[],
+  options: { env?: Readonly<Record<string, string>>; input?: string; cwd?: string } = {},
+): Promise<FinishedProcess> {
+  const child = spawn(process.execPath, [main, ...args], {
+    env: { PATH: process.env['PATH'], ...options.env },
+    cwd: options.cwd,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  child.stdin.on('error', () => undefined).end(options.input ?? '');
+  const [stdout, stderr, [code]] = await Promise.all([
+    child.stdout.toArray(),
+    child.stderr.toArray(),
+    once(child, 'close'),
+  ]);
+  return { code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
+}

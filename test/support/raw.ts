@@ -1,0 +1,101 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+export interface RawResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface RawExchange {
+  readonly responses: readonly RawResponse[];
+  /** Whether the server ended the connection before the wait was over. */
+  readonly closed: boolean;
+}
+
+export interface RawOptions {
+  /** Answer HEAD requests: their responses have a length and no body. */
+  readonly head?: boolean;
+  /** Stop waiting when so many responses are there. Default: wait for the end of the connection. */
+  readonly until?: number;
+  /** How long to wait for the rest, in ms. */
+  readonly timeoutMs?: number;
+}
+
+/** Sends bytes as they are over a new connection and returns what comes back. */
+export async function exchange(
+  port: number,
+  bytes: string | Buffer,
+  options: RawOptions = {},
+): Promise<RawExchange> {
+  const socket: Socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : Uint8Array.from(bytes));
+  return await collect(socket, options);
+}
+
+/** Reads responses from an open connection until it ends, `until` is reached, or the time is up. */
+export async function collect(socket: Socket, options: RawOptions = {}): Promise<RawExchange> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  let received = Buffer.alloc(0);
+  const parse = () => parseResponses(received, options.head === true);
+  socket.on('data', (chunk: Buffer) => {
+    received = Buffer.concat([received, chunk]);
+    if (options.until !== undefined && parse().length >= options.until) resolve(false);
+  });
+  socket.on('close', () => resolve(true));
+  socket.on('error', () => resolve(true));
+  const timer = setTimeout(() => resolve(false), options.timeoutMs ?? 3_000);
+  const closed = await promise;
+  clearTimeout(timer);
+  socket.destroy();
+  return { responses: parse(), closed };
+}
+
+function parseResponses(bytes: Buffer, head: boolean): RawResponse[] {
+  const responses: RawResponse[] = [];
+  let rest = bytes;
+  for (;;) {
+    const end = rest.indexOf('\r\n\r\n');
+    if (end === -1) return responses;
+    const [statusLine = '', ...lines] = rest.subarray(0, end).toString('latin1').split('\r\n');
+    const headers: Record<string, string> = {};
+    for (const line of lines) {
+      const colon = line.indexOf(':');
+      headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+    }
+    const status = Number(statusLine.split(' ')[1]);
+    rest = rest.subarray(end + 4);
+    if (status === 100) {
+      responses.push({ status, headers, body: '' });
+      continue;
+    }
+    const bodiless = head || status === 204 || status === 304;
+    const found = bodiless ? { body: '', length: 0 } : readBody(rest, headers);
+    if (found === undefined) return responses;
+    responses.push({ status, headers, body: found.body });
+    rest = rest.subarray(found.length);
+  }
+}
+
+function readBody(
+  bytes: Buffer,
+  headers: Record<string, string>,
+): { body: string; length: number } | undefined {
+  if (headers['transfer-encoding'] === 'chunked') {
+    const chunks: Buffer[] = [];
+    let at = 0;
+    for (;;) {
+      const lineEnd = bytes.indexOf('\r\n', at);
+      if (lineEnd === -1) return undefined;
+      const size = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16);
+      const next = lineEnd + 2 + size + 2;
+      if (next > bytes.length) return undefined;
+      if (size === 0) return { body: Buffer.concat(chunks).toString(), length: next };
+      chunks.push(bytes.subarray(lineEnd + 2, lineEnd + 2 + size));
+      at = next;
+    }
+  }
+  const length = Number(headers['content-length'] ?? bytes.length);
+  return bytes.length < length ? undefined : { body: bytes.toString('utf8', 0, length), length };
+}
