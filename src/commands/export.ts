@@ -1,0 +1,46 @@
+import { createWriteStream } from 'node:fs';
+import type { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Store } from '../domain/transfer.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import type { CommandContext } from './command.ts';
+import { databaseUrl, openSource, parseOptions, reportFailure, UsageError } from './options.ts';
+import { postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+
+/**
+ * Writes a whole store as NDJSON, to a file or to the output: `export [FILE] [--database URL]`. The
+ * last line holds counts and a checksum, so that a reader can tell a whole file from a cut one.
+ */
+export function exportRecords(context: CommandContext): Promise<number> {
+  return reportFailure(context, async () => {
+    const options = parseOptions(context.args, ['database']);
+    const [file = '-', ...others] = options.positionals;
+    if (others.length > 0) throw new UsageError('usage: users-service export [FILE] [--database URL]');
+    await using stores = new AsyncDisposableStack();
+    const store = stores.adopt(await openSource(databaseUrl(options, context.env)), (opened) =>
+      opened.close(),
+    );
+    const { users, posts } = await store.summary();
+    const progress = createProgress(context.stderr, 'export', users + posts);
+    // An existing file may be the only other copy: it is not overwritten.
+    const output: Writable = file === '-' ? context.stdout : createWriteStream(file, { flags: 'wx' });
+    await pipeline(lines(store, progress), output, { end: file !== '-' });
+    progress.finish();
+  });
+}
+
+async function* lines(store: Store, progress: Progress): AsyncGenerator<string> {
+  const digest = new RecordDigest();
+  const text = <T>(rows: readonly T[], line: (row: T) => string): string => {
+    const written = rows.map(line);
+    for (const one of written) digest.add(one);
+    progress.update(digest.records);
+    return `${written.join('\n')}\n`;
+  };
+  // Read first: an id given while we write must not be given again by whoever imports this.
+  const { lastUserId, lastPostId } = await store.summary();
+  for await (const users of userBatches(store)) yield text(users, userLine);
+  for await (const posts of postBatches(store)) yield text(posts, postLine);
+  const end = { type: 'end', records: digest.records, sha256: digest.digest(), lastUserId, lastPostId };
+  yield `${JSON.stringify(end)}\n`;
+}

@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { openStore } from '../../src/storage/open.ts';
+import { runMain, startProcess } from '../support/process.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+async function temporaryFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'transfer-'));
+  t.after(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+/** A store with changed, deleted and awkward rows. */
+async function fillStore(url: string): Promise<void> {
+  const store = await openStore(url);
+  for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 emoji']) {
+    const { value } = await store.createUser({ name, role: 'reader' });
+    await store.createPost(value.id, { title: `of ${name}`, body: 'two\nlines\tand a tab' });
+  }
+  await store.updateUser(1, { role: null });
+  await store.updateUser(1, { name: 'Ada Lovelace' });
+  const { value } = await store.createUser({ name: 'gone' });
+  await store.deleteUser(value.id);
+  await store.close();
+}
+
+const lines = (text: string): Record<string, unknown>[] =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
+describe('export and import', () => {
+  it('keep ids, roles, versions, posts and the ids given so far', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    const exported = await runMain(['export', '--database', a]);
+    assert.equal(exported.code, 0, exported.stderr);
+    const records = lines(exported.stdout);
+    assert.deepEqual(records[0], { type: 'user', id: 1, name: 'Ada Lovelace', version: 3 });
+    assert.equal(records.at(-1)?.['records'], 10);
+
+    const imported = await runMain(['import', '--database', b], { input: exported.stdout });
+    assert.equal(imported.code, 0, imported.stderr);
+    assert.match(imported.stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
+    const again = await runMain(['export', '--database', b]);
+    assert.equal(again.stdout, exported.stdout);
+
+    const store = await openStore(b);
+    t.after(() => store.close());
+    const { value } = await store.createUser({ name: 'next' });
+    assert.equal(value.id, 7, 'the id of the deleted user is not given again');
+  });
+
+  it('run twice, an import adds nothing', async (t) => {
+    const folder = await temporaryFolder(t);
+    await fillStore(`sqlite:${join(folder, 'a.db')}`);
+    const file = join(folder, 'all.ndjson');
+    const env = { DATABASE_URL: `sqlite:${join(folder, 'a.db')}` };
+    assert.equal((await runMain(['export', file], { env })).code, 0);
+    const imported = await runMain(['import', file], { env });
+    assert.match(imported.stdout, /^imported 0 new of 10 records/);
+  });
+
+  it('an existing file is not overwritten', async (t) => {
+    const folder = await temporaryFolder(t);
+    const file = join(folder, 'precious');
+    await writeFile(file, 'precious');
+    await fillStore(`sqlite:${join(folder, 'a.db')}`);
+    const exported = await runMain(['export', file, '--database', `sqlite:${join(folder, 'a.db')}`]);
+    assert.equal(exported.code, 1);
+    assert.match(exported.stderr, /EEXIST/);
+    assert.equal(await readFile(file, 'utf8'), 'precious');
+  });
+
+  const user = '{"type":"user","id":1,"name":"Ada"}';
+  const wrong: readonly (readonly [what: string, input: string, message: RegExp])[] = [
+    ['no JSON', 'nonsense', /line 1: is not JSON/],
+    ['an array', '[]', /line 1: the record must be a JSON object/],
+    ['an unknown field', '{"type":"user","id":1,"nam":"Ada"}', /line 1: "nam" is not a known field/],
+    [
+      "another record's field",
+      '{"type":"user","id":1,"name":"Ada","title":"x"}',
+      /line 1: "title" is not a known/,
+    ],
+    ['no type', '{"id":1}', /line 1: type must be/],
+    ['a blank name', '{"type":"user","id":1,"name":" "}', /line 1: name must not be blank/],
+    ['no id', '{"type":"user","name":"Ada"}', /line 1: id must be/],
+    ['an id beyond int32', '{"type":"user","id":2147483648,"name":"Ada"}', /line 1: id must be/],
+    ['version 0', '{"type":"user","id":1,"name":"Ada","version":0}', /line 1: version must be/],
+    ['a post of nobody', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
+    ['the same id twice', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
+    [
+      'a wrong checksum',
+      `${user}\n{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}`,
+      /damaged/,
+    ],
+    [
+      'more behind the end',
+      `{"type":"end","records":0,"sha256":"","lastUserId":0,"lastPostId":0}\n${user}`,
+      /line 2/,
+    ],
+  ];
+  for (const [what, input, message] of wrong) {
+    it(`refuses ${what}, with the line`, async () => {
+      const { code, stderr, stdout } = await runMain(['import', '--database', 'memory:'], { input });
+      assert.equal(code, 1, stdout);
+      assert.match(stderr, message);
+      assert.doesNotMatch(stderr, /^\s+at /m, 'no stack trace');
+    });
+  }
+});
+
+describe('copy', () => {
+  it('says how many it copied and shows its progress in lines', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    const copied = await runMain(['copy', '--from', a, '--to', b]);
+    assert.equal(copied.code, 0, copied.stderr);
+    assert.match(copied.stdout, /^copied 5 users and 5 posts, sha256 [0-9a-f]{64}\n$/);
+    assert.match(copied.stderr, /^copy 100 % \(10 of 10, .*\nverify 100 % \(10 of 10, /);
+    assert.equal((await runMain(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
+  });
+
+  it('killed on its way, it is run again and completes', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const source = await openStore(a);
+    for (let id = 1; id <= 20_000; id += 1000) {
+      await source.importUsers(
+        Array.from({ length: 1000 }, (_, i) => ({ id: id + i, name: `n${id + i}`, version: 1 })),
+      );
+    }
+    await source.close();
+    // The target exists from the first batch on; the kill comes somewhere behind it.
+    const child = spawn(process.execPath, [main, 'copy', '--from', a, '--to', b], { stdio: 'ignore' });
+    const exited = once(child, 'exit');
+    const target = await openStore(b);
+    let ended = false;
+    exited.then(() => {
+      ended = true;
+    });
+    while (!ended && (await target.summary()).users === 0)
+      await new Promise((resolve) => setImmediate(resolve));
+    child.kill('SIGKILL');
+    await exited;
+    await target.close();
+    const copied = await runMain(['copy', '--from', a, '--to', b]);
+    assert.equal(copied.code, 0, copied.stderr);
+    assert.match(copied.stdout, /^copied 20000 users and 0 posts/);
+  });
+
+  it('refuses a target that holds something else, and leaves it as it is', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    const target = await openStore(b);
+    t.after(() => target.close());
+    await target.createUser({ name: 'somebody else' });
+    const { code, stderr } = await runMain(['copy', '--from', a, '--to', b]);
+    assert.equal(code, 1);
+    assert.match(stderr, /the target holds something else: user 1/);
+    assert.deepEqual(await target.summary(), { users: 1, posts: 0, lastUserId: 1, lastPostId: 0 });
+  });
+
+  const wrong: readonly (readonly [args: string[], message: RegExp, code: number])[] = [
+    [[], /usage: users-service copy/, 2],
+    [['--from', 'memory:'], /usage: users-service copy/, 2],
+    [['--from', 'memory:', '--to', 'memory:'], /must differ/, 2],
+    [['--frm', 'memory:'], /--frm/, 2],
+    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'memory:'], /there is no SQLite file \/nowhere/, 1],
+    [['--from', 'ftp://x', '--to', 'memory:'], /database URL must be/, 1],
+    [['--from', 'memory:', '--to', 'postgres://u:hunter2@127.0.0.1:1/x'], /127\.0\.0\.1/, 1],
+  ];
+  for (const [args, message, expected] of wrong) {
+    it(`copy ${args.join(' ')} is one clear line and exit code ${expected}`, async () => {
+      const { code, stderr } = await runMain(['copy', ...args]);
+      assert.equal(code, expected, stderr);
+      assert.match(stderr, message);
+      assert.equal(stderr.trim().split('\n').length, 1, stderr);
+      assert.doesNotMatch(stderr, /hunter2/);
+    });
+  }
+});
+
+describe('backup', () => {
+  it('of a store that is being written to is whole and opens', async (t) => {
+    const folder = await temporaryFolder(t);
+    const database = `sqlite:${join(folder, 'live.db')}`;
+    const server = await startProcess(t, ['--database', database]);
+    let stop = false;
+    let created = 0;
+    const writing = (async () => {
+      while (!stop) {
+        const body = JSON.stringify({ name: `n${created}` });
+        const headers = { 'content-type': 'application/json' };
+        const response = await fetch(`${server.http}/users`, { method: 'POST', headers, body });
+        assert.equal(response.status, 201, await response.text());
+        created += 1;
+      }
+    })();
+    const file = join(folder, 'copy.db');
+    const { code, stderr, stdout } = await runMain(['backup', file, '--database', database]);
+    stop = true;
+    await writing;
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^backed up .*live\.db to .*copy\.db\n$/);
+    const copy = await openStore(`sqlite:${file}`);
+    t.after(() => copy.close());
+    const { users, lastUserId } = await copy.summary();
+    assert.equal(users, lastUserId);
+    assert.ok(users <= created);
+  });
+
+  it('refuses an existing target, PostgreSQL and a missing file name', async (t) => {
+    const folder = await temporaryFolder(t);
+    const database = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(database);
+    const existing = await runMain(['backup', join(folder, 'a.db'), '--database', database]);
+    assert.match(existing.stderr, /exists already/);
+    assert.ok((await stat(join(folder, 'a.db'))).size > 0);
+    assert.match((await runMain(['backup', 'x', '--database', 'postgres://h/x'])).stderr, /pg_dump/);
+    assert.equal((await runMain(['backup'])).code, 2);
+  });
+});

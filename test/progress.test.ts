@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { createProgress } from '../src/progress.ts';
+
+function sink(isTTY: boolean, columns = 100) {
+  const written: string[] = [];
+  return { written, isTTY, columns, write: (text: string) => written.push(text) };
+}
+
+it('on a terminal draws one bar over and over, with rate and time left', () => {
+  const terminal = sink(true);
+  const progress = createProgress(terminal, 'copy', 1_000);
+  progress.update(500);
+  progress.finish();
+  assert.match(
+    terminal.written[0] ?? '',
+    /^\rcopy \[#{15}\.{15}\] 50 % \(500 of 1,000, [\d,]+\/s, \d+ s left\)\u001b\[K$/,
+  );
+  assert.match(terminal.written.at(-1) ?? '', /\n$/);
+});
+
+it('is never wider than the terminal, whose line would break', () => {
+  const terminal = sink(true, 20);
+  createProgress(terminal, 'copy', 1_000).update(500);
+  assert.equal(terminal.written.join('').replace('\r', '').replace('\u001b[K', '').length, 19);
+});
+
+it('elsewhere writes whole lines, few of them', () => {
+  const file = sink(false);
+  const progress = createProgress(file, 'copy', 1_000);
+  for (let done = 0; done <= 1_000; done += 1) progress.update(done);
+  progress.finish();
+  assert.equal(file.written.length, 1);
+  assert.match(file.written[0] ?? '', /^copy 100 % \(1,000 of 1,000, [\d,]+\/s\)\n$/);
+});
+
+it('without a total says how far and how fast', () => {
+  const file = sink(false);
+  const progress = createProgress(file, 'import');
+  progress.update(42);
+  progress.finish();
+  assert.match(file.written[0] ?? '', /^import 42 \([\d,]+\/s\)\n$/);
+});
+
+it('of nothing is done at once', () => {
+  const file = sink(false);
+  createProgress(file, 'copy', 0).finish();
+  assert.match(file.written[0] ?? '', /100 % \(0 of 0/);
+});
