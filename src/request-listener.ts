@@ -41,8 +41,8 @@ export const defaultLimits: ListenerLimits = Object.freeze({
 /** What a listener needs besides its options; a service shares it between its faces. */
 export interface FaceHooks {
   readonly observe: Observe;
-  /** Fails with the reason when no new work should come. */
-  readonly checkReady: () => Promise<void>;
+  /** Why no new work should come; `undefined` when it should. */
+  readonly refusal: () => string | undefined;
   readonly renderMetrics: () => string;
 }
 
@@ -57,7 +57,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
   const metrics = new Metrics();
   const face = createHttpFace(options, {
     observe: meteredObserve(metrics, options.observe),
-    checkReady: () => options.repository.ping(),
+    refusal: () => undefined,
     renderMetrics: () => metrics.render({ http: face.inFlight }),
   });
   return face.listener;

@@ -1,7 +1,7 @@
 import { Access } from './domain/access.ts';
-import { DomainError } from './domain/errors.ts';
 import type { Repository } from './domain/repository.ts';
-import type { GrpcLimits, GrpcServer } from './grpc/server.ts';
+import { defaultGrpcLimits, type GrpcLimits } from './grpc/limits.ts';
+import { GrpcServer } from './grpc/server.ts';
 import type { HttpListener } from './http/listener.ts';
 import { createHttpServer, type HttpTimeouts, listen, type TlsOptions } from './http/server.ts';
 import { Metrics } from './metrics.ts';
@@ -61,8 +61,6 @@ export const defaultTimeouts: HttpTimeouts = Object.freeze({
 });
 
 const defaultCloseTimeoutMs = 10_000;
-/** How long a readiness probe waits for the store, in ms. */
-const readyTimeoutMs = 2_000;
 
 /** Builds a service that does nothing until `listen()`. */
 export function createService(options: ServiceOptions = {}): Service {
@@ -109,7 +107,7 @@ class RunningService implements Service {
       { ...this.#options, repository },
       {
         observe: this.#observe,
-        checkReady: () => this.#checkReady(repository),
+        refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
         renderMetrics: () => this.#renderMetrics(),
       },
     );
@@ -129,8 +127,6 @@ class RunningService implements Service {
   }
 
   async #openGrpc(repository: Repository, host: string, port: number): Promise<string> {
-    // Loaded only where it is on: an HTTP-only process never pays for it.
-    const { defaultGrpcLimits, GrpcServer } = await import('./grpc/server.ts');
     const access = new Access(this.#options.auth ?? 'none', this.#options.apiKeys ?? []);
     this.#grpc = new GrpcServer(
       { repository, access, gate: this.#gate, observe: this.#observe },
@@ -139,11 +135,6 @@ class RunningService implements Service {
     const bound = await this.#grpc.listen(host, port, this.#options.tls);
     this.#grpc.setServing(true);
     return authority(host, bound);
-  }
-
-  async #checkReady(repository: Repository): Promise<void> {
-    if (this.#state !== 'serving') throw new DomainError('unavailable', `the service is ${this.#state}`);
-    await repository.ping({ signal: AbortSignal.timeout(readyTimeoutMs) });
   }
 
   #renderMetrics(): string {

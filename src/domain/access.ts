@@ -5,12 +5,19 @@ import { DomainError } from './errors.ts';
 export const authModes = ['none', 'writes', 'all'] as const;
 export type AuthMode = (typeof authModes)[number];
 
+const keyPattern = /^[\x21-\x7e]+$/;
+
 /** Who may do what: the configured keys, and when one is asked for. Both faces share it. */
 export class Access {
   readonly mode: AuthMode;
   readonly #digests: readonly Buffer[];
 
+  /** Throws on a mode that is none and on a key no header can carry: either would let in whoever comes. */
   constructor(mode: AuthMode, keys: readonly string[]) {
+    if (!authModes.includes(mode)) throw new TypeError(`auth must be one of ${authModes.join(', ')}`);
+    if (!keys.every((key) => keyPattern.test(key))) {
+      throw new TypeError('apiKeys must hold keys of visible ASCII characters, none of them empty');
+    }
     this.mode = mode;
     this.#digests = keys.map(digest);
   }

@@ -1,29 +1,41 @@
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import type { handleBidiStreamingCall, Server } from '@grpc/grpc-js';
-import { ReflectionService } from '@grpc/reflection';
 import jspb from 'google-protobuf';
+import { addLazyServices } from './lazy-services.ts';
 
 interface ReflectionRequest {
   fileContainingSymbol?: string;
 }
 interface ReflectionResponse {
+  originalRequest?: ReflectionRequest;
   listServicesResponse?: { service: { name: string }[] };
 }
 type Handler = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
 const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
 
+const methods = ['v1', 'v1alpha'].map((version) => ({
+  path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+  requestStream: true,
+  responseStream: true,
+}));
+
 /** Lets clients such as grpcurl ask the server for its contract (reflection v1 and v1alpha). */
-export function addReflection(server: Pick<Server, 'addService'>): void {
-  const reflection = new ReflectionService({
-    // protoc's own descriptors: those that proto-loader makes are wrong for map fields.
-    files: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos: readFiles() },
-  });
-  reflection.addToServer({
-    addService: (service, implementation) =>
-      server.addService(service, {
-        ServerReflectionInfo: packageless(implementation['ServerReflectionInfo'] as Handler),
-      }),
+export function addReflection(server: Server): void {
+  addLazyServices(server, methods, (collector) => {
+    const require = createRequire(import.meta.url);
+    const { ReflectionService }: typeof import('@grpc/reflection') = require('@grpc/reflection');
+    const reflection = new ReflectionService({
+      // protoc's own descriptors: those that proto-loader makes are wrong for map fields.
+      files: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos: readFiles() },
+    });
+    reflection.addToServer({
+      addService: (service, implementation) =>
+        collector.addService(service, {
+          ServerReflectionInfo: packageless(implementation['ServerReflectionInfo'] as Handler),
+        }),
+    });
   });
 }
 
@@ -50,6 +62,10 @@ function packageless(handle: Handler): Handler {
     call.write = (response: ReflectionResponse) => {
       for (const service of response.listServicesResponse?.service ?? []) {
         service.name = service.name.replace(/^\./, '');
+      }
+      const asked = response.originalRequest;
+      if (asked?.fileContainingSymbol !== undefined) {
+        asked.fileContainingSymbol = asked.fileContainingSymbol.replace(/^\./, '');
       }
       return write(response);
     };

@@ -1,121 +1,93 @@
-import {
-  type ChannelOptions,
-  Server,
-  ServerCredentials,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js';
-import type { Access } from '../domain/access.ts';
-import type { Repository } from '../domain/repository.ts';
-import type { Observe } from '../observer.ts';
-import { Health } from './health.ts';
-import { addReflection } from './reflection.ts';
-import { UsersService } from './stubs.ts';
-import { type CallGate, unary } from './unary.ts';
-import { userHandlers } from './users.ts';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Engine, TlsOptions, UsersServiceOptions } from './engine.ts';
+import type { GrpcLimits } from './limits.ts';
 
-export interface GrpcLimits {
-  /** Calls at once on one connection. */
-  readonly maxConcurrentStreams: number;
-  /** Longest message, in bytes. */
-  readonly maxMessageBytes: number;
-  /** A connection older than this is asked to end, so that load spreads over new copies, in ms. */
-  readonly maxConnectionAgeMs: number;
-  /** What its calls have left from then on, in ms. */
-  readonly maxConnectionAgeGraceMs: number;
-  /** How often a quiet peer is pinged, in ms. */
-  readonly keepaliveTimeMs: number;
-  /** How long it may take to answer the ping, in ms. */
-  readonly keepaliveTimeoutMs: number;
-}
-
-export const defaultGrpcLimits: GrpcLimits = Object.freeze({
-  maxConcurrentStreams: 250,
-  maxMessageBytes: 64 * 1024,
-  maxConnectionAgeMs: 30 * 60_000,
-  maxConnectionAgeGraceMs: 30_000,
-  keepaliveTimeMs: 60_000,
-  keepaliveTimeoutMs: 20_000,
-});
-
-export interface UsersServiceOptions {
-  readonly repository: Repository;
-  readonly access: Access;
-  readonly gate: CallGate;
-  readonly observe: Observe;
-}
-
-/** Adds `Users` to a gRPC server, ours or somebody else's. */
-export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  const { gate, observe } = options;
-  const users = userHandlers(options.repository, options.access);
-  const implementation: UntypedServiceImplementation = {
-    getUser: unary('/Users/GetUser', users.getUser, gate, observe),
-  };
-  server.addService(UsersService, implementation);
-}
-
-/** The gRPC face: Users, health and reflection on one port. */
+/**
+ * The port of the gRPC face and its life. What speaks gRPC on it is loaded with the first connection:
+ * most copies never see one, and loading takes longer than all the rest of the start.
+ *
+ * The sockets are ours rather than grpc-js's because its `forceShutdown` ends no connection while
+ * channelz is off (1.14.7): one call that never ends would keep the process for ever.
+ */
 export class GrpcServer {
-  readonly #server: Server;
-  readonly #health = new Health();
-  #bound = false;
+  readonly #options: UsersServiceOptions;
+  readonly #limits: GrpcLimits;
+  readonly #sockets = new Set<Socket>();
+  #server: Server | undefined;
+  #engine: Promise<Engine> | undefined;
+  #serving = false;
+  #closing = false;
 
   constructor(options: UsersServiceOptions, limits: GrpcLimits) {
-    this.#server = new Server(channelOptions(limits));
-    addUsersService(this.#server, options);
-    this.#health.addToServer(this.#server);
-    addReflection(this.#server);
+    this.#options = options;
+    this.#limits = limits;
   }
 
   /** Opens the port; resolves to the one in use. */
-  async listen(
-    host: string,
-    port: number,
-    tls?: { cert: string | Buffer; key: string | Buffer },
-  ): Promise<number> {
-    const credentials =
-      tls === undefined
-        ? ServerCredentials.createInsecure()
-        : ServerCredentials.createSsl(null, [
-            { private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) },
-          ]);
-    const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  async listen(host: string, port: number, tls?: TlsOptions): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
-    this.#server.bindAsync(address, credentials, (error, bound) => (error ? reject(error) : resolve(bound)));
+    const server = createServer({ noDelay: true }, (socket) => this.#take(socket, tls));
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      server.on('error', (cause) => this.#report(cause));
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
     const bound = await promise;
-    this.#bound = true;
+    this.#server = server;
     return bound;
   }
 
+  /** What the health service says of all services from now on. */
   setServing(serving: boolean): void {
-    this.#health.setServing(serving);
+    this.#serving = serving;
+    this.#engine?.then((engine) => engine.setServing(this.#serving)).catch(() => undefined);
   }
 
   /** Takes no more calls and resolves when those under way have ended; `signal` cuts them off. */
   async close(signal: AbortSignal): Promise<void> {
-    if (!this.#bound) return;
-    this.#health.endWatches();
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#closing = true;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const force = () => this.#server.forceShutdown();
-    // The callback comes after a forced end too, so this settles either way.
-    this.#server.tryShutdown(() => resolve());
+    const force = (): void => {
+      for (const socket of this.#sockets) socket.destroy();
+    };
+    server.close(() => resolve());
     if (signal.aborted) force();
     else signal.addEventListener('abort', force, { once: true });
+    const engine = await this.#engine?.catch(() => undefined);
+    engine?.drain();
     await promise;
     signal.removeEventListener('abort', force);
   }
-}
 
-function channelOptions(limits: GrpcLimits): ChannelOptions {
-  return {
-    'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
-    'grpc.max_receive_message_length': limits.maxMessageBytes,
-    'grpc.max_send_message_length': limits.maxMessageBytes,
-    'grpc.max_connection_age_ms': limits.maxConnectionAgeMs,
-    'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
-    'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
-    'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
-    // Its books of every call and connection only ever grow on a busy server.
-    'grpc.enable_channelz': 0,
-  };
+  async #take(socket: Socket, tls: TlsOptions | undefined): Promise<void> {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    // Its end is what counts; without a listener a reset connection would end the process.
+    socket.on('error', () => undefined);
+    try {
+      this.#engine ??= this.#start(tls);
+      const engine = await this.#engine;
+      if (this.#closing) socket.destroy();
+      else if (!socket.destroyed) engine.accept(socket);
+    } catch (cause) {
+      this.#engine = undefined;
+      this.#report(cause);
+      socket.destroy();
+    }
+  }
+
+  async #start(tls: TlsOptions | undefined): Promise<Engine> {
+    const { createEngine } = await import('./engine.ts');
+    const engine = createEngine(this.#options, this.#limits, tls);
+    engine.setServing(this.#serving);
+    return engine;
+  }
+
+  #report(cause: unknown): void {
+    this.#options.observe({ type: 'failure', where: 'grpc', cause });
+  }
 }

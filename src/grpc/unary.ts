@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type handleUnaryCall, Metadata, type ServerUnaryCall, status } from '@grpc/grpc-js';
 import { DomainError } from '../domain/errors.ts';
 import type { Observe } from '../observer.ts';
-import { toGrpcError } from './error-status.ts';
+import { errorStatuses, toGrpcError } from './error-status.ts';
 
 /** A call as handlers see it. */
 export interface UnaryContext {
@@ -21,6 +21,8 @@ export interface CallGate {
   readonly maxInFlight: number;
 }
 
+// A client whose deadline passes ends the call itself, at about the time our own timer would.
+const deadlineSlackMs = 25;
 const requestIdPattern = /^[\w.-]{1,64}$/;
 
 /**
@@ -58,13 +60,15 @@ export function unary<Request, Response>(
     };
     answer(handle, call.request, context, gate).then(
       (response) => {
+        const ended = context.settle();
         callback(null, response, trailer);
-        end(call.cancelled ? status.CANCELLED : status.OK);
+        end(ended === undefined ? status.OK : errorStatuses[ended.kind]);
       },
       (caught: unknown) => {
+        const ended = context.settle();
         const error = toGrpcError(caught, id, observe);
         callback({ ...error, metadata: trailer });
-        end(error.code);
+        end(ended === undefined ? error.code : errorStatuses[ended.kind]);
       },
     );
   };
@@ -85,6 +89,7 @@ class CallContext implements UnaryContext {
   readonly id: string;
   readonly #call: ServerUnaryCall<unknown, unknown>;
   #aborter: AbortController | undefined;
+  #settled = false;
 
   constructor(id: string, call: ServerUnaryCall<unknown, unknown>) {
     this.id = id;
@@ -100,19 +105,26 @@ class CallContext implements UnaryContext {
     if (this.#aborter === undefined) {
       const aborter = new AbortController();
       this.#aborter = aborter;
-      const abort = () => aborter.abort(endOf(this.#call));
+      // grpc-js calls every end of a call `cancelled`, the good one too.
+      const abort = () => this.#settled || aborter.abort(this.#ended());
       if (this.#call.cancelled) abort();
       else this.#call.once('cancelled', abort);
     }
     return this.#aborter.signal;
   }
-}
 
-function endOf(call: ServerUnaryCall<unknown, unknown>): DomainError {
-  const late = Number(call.getDeadline()) <= Date.now();
-  return late
-    ? new DomainError('deadline-exceeded', 'the deadline has passed')
-    : new DomainError('cancelled', 'the request was cancelled');
+  /** The handler is done; how the call had ended by then, if it had. */
+  settle(): DomainError | undefined {
+    this.#settled = true;
+    return this.#call.cancelled ? (this.#aborter?.signal.reason ?? this.#ended()) : undefined;
+  }
+
+  #ended(): DomainError {
+    const late = Number(this.#call.getDeadline()) - deadlineSlackMs <= Date.now();
+    return late
+      ? new DomainError('deadline-exceeded', 'the deadline has passed')
+      : new DomainError('cancelled', 'the request was cancelled');
+  }
 }
 
 function requestId(metadata: Metadata): string {

@@ -21,15 +21,15 @@ export interface RouteDependencies {
   readonly repository: Repository;
   readonly access: Access;
   readonly requirePreconditions: boolean;
-  /** Fails with the reason when the service should get no new work. */
-  readonly checkReady: () => Promise<void>;
+  /** Why the service should get no new work; `undefined` when it should. */
+  readonly refusal: () => string | undefined;
   /** The metrics in Prometheus' text format. */
   readonly renderMetrics: () => string;
 }
 
 /** Every route of the HTTP face but the static files. */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, access, requirePreconditions, checkReady, renderMetrics } = dependencies;
+  const { repository, access, requirePreconditions, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
   const posts = postHandlers(repository);
   const metrics: Handler = () => ({
@@ -47,7 +47,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
     { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
     { pattern: 'GET /health', access: 'open', handle: health, vital: true },
-    { pattern: 'GET /health/ready', access: 'open', handle: ready(checkReady), vital: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), vital: true },
     { pattern: 'GET /metrics', access: 'operator', handle: metrics, vital: true },
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
@@ -57,17 +57,12 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 }
 
 /** Puts the check of the caller's key before a handler. */
-export function guarded(definition: RouteDefinition, access: Access): Handler {
-  const { handle } = definition;
-  if (definition.access === 'open' || access.mode === 'none') return handle;
-  const check =
-    definition.access === 'operator'
-      ? (key: string | undefined) => access.require(key)
-      : definition.access === 'read'
-        ? (key: string | undefined) => access.check('read', key)
-        : (key: string | undefined) => access.check('write', key);
+export function guarded({ access: kind, handle }: RouteDefinition, access: Access): Handler {
+  if (kind === 'open' || access.mode === 'none') return handle;
   return (request) => {
-    check(request.header('x-api-key'));
+    const key = request.header('x-api-key');
+    if (kind === 'operator') access.require(key);
+    else access.check(kind, key);
     return handle(request);
   };
 }

@@ -1,23 +1,41 @@
 import type { Access } from '../domain/access.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
+import type { Repository } from '../domain/repository.ts';
+import { HttpError } from '../http/http-error.ts';
 import type { Handler } from '../http/listener.ts';
 import { json, jsonText } from '../http/reply.ts';
 
 const noStore = { 'cache-control': 'no-store' };
+// Probes give up after a few seconds, and a silent one tells them less than a 503.
+const readyTimeoutMs = 2_000;
 
 /** Liveness: the process answers. It never asks the store, whose restart must not restart us. */
 export const health: Handler = () => json(200, { ok: true }, noStore);
 
-/** Readiness: whether new work should be sent here. `check` fails with the reason when it should not. */
-export function ready(check: () => Promise<void>): Handler {
+/** Readiness: whether new work should be sent here. `refusal` says why not, where the service knows. */
+export function ready(repository: Repository, refusal: () => string | undefined): Handler {
   return async () => {
-    await check();
+    const reason = refusal();
+    // Nothing failed, so nothing is reported.
+    if (reason !== undefined) throw new HttpError(503, reason, { 'retry-after': String(retryAfterSeconds) });
+    const signal = AbortSignal.timeout(readyTimeoutMs);
+    try {
+      await Promise.race([repository.ping({ signal }), expiry(signal)]);
+    } catch (cause) {
+      throw new DomainError('unavailable', 'the store does not answer', { cause });
+    }
     return json(200, { ok: true }, noStore);
   };
 }
 
-export const info: Handler = ({ method, target, raw }) => {
-  return json(200, { method, path: target.path, headers: raw.headers }, noStore);
+function expiry(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+}
+
+export const info: Handler = ({ method, basePath, target, raw }) => {
+  // HEAD is answered with the length that GET would have.
+  const shown = method === 'HEAD' ? 'GET' : method;
+  return json(200, { method: shown, path: `${basePath}${target.path}`, headers: raw.headers }, noStore);
 };
 
 /** The body comes back as its own text, so that numbers and repeated keys survive as they were sent. */
