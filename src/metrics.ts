@@ -5,8 +5,6 @@ const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 interface Series {
   readonly labels: string;
-  readonly face: string;
-  readonly route: string;
   count: number;
 }
 
@@ -44,16 +42,17 @@ export class Metrics {
     let series = this.#requests.get(key);
     if (series === undefined) {
       const labels = `face="${event.face}",method="${method}",route="${escapeLabel(route)}",status="${event.status}"`;
-      series = { labels, face: event.face, route, count: 0 };
+      series = { labels, count: 0 };
       this.#requests.set(key, series);
     }
     series.count += 1;
 
-    let histogram = this.#durations.get(route);
+    const histogramKey = `${event.face} ${route}`;
+    let histogram = this.#durations.get(histogramKey);
     if (histogram === undefined) {
       const labels = `face="${event.face}",route="${escapeLabel(route)}"`;
       histogram = { labels, counts: buckets.map(() => 0), sum: 0, count: 0 };
-      this.#durations.set(route, histogram);
+      this.#durations.set(histogramKey, histogram);
     }
     const seconds = event.durationMs / 1000;
     const bucket = buckets.findIndex((bound) => seconds <= bound);

@@ -67,6 +67,9 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks): HttpListener {
   const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir) } = options;
+  if (!/^(\/[\w.~-]+)*$/.test(basePath)) {
+    throw new TypeError(`basePath must be like /api, without a slash at its end; not ${basePath}`);
+  }
   const access = new Access(auth, apiKeys);
   const router = new Router<Route>();
   for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {
@@ -80,7 +83,7 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     router.add(file.pattern, {
       template: 'static',
       handle: (request) => serveFile(file, request),
-      vital: true,
+      vital: false,
     });
   }
   return new HttpListener({
@@ -89,8 +92,18 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
     commonHeaders: corsHeaders(options.cors ?? []),
     observe: hooks.observe,
-    limits: { ...defaultLimits, ...options.limits },
+    limits: checkLimits({ ...defaultLimits, ...options.limits }),
   });
+}
+
+function checkLimits(limits: ListenerLimits): ListenerLimits {
+  for (const [name, value] of Object.entries(limits)) {
+    // NaN and undefined compare as no bound at all.
+    if (!Number.isSafeInteger(value) || value < 0) {
+      throw new RangeError(`limits.${name} must be a whole number from 0, not ${value}`);
+    }
+  }
+  return Object.freeze(limits);
 }
 
 /** Every event counts in the metrics before anybody else sees it. */

@@ -1,3 +1,5 @@
+import { parseWeights } from './weights.ts';
+
 /**
  * The first of the codings on offer, in the server's order of preference, that an Accept-Encoding
  * header takes (RFC 9110, 12.5.3); `undefined` for the identity.
@@ -7,11 +9,6 @@ export function chooseEncoding<Coding extends string>(
   offered: readonly Coding[],
 ): Coding | undefined {
   if (header === undefined || offered.length === 0) return undefined;
-  const weights = new Map<string, number>();
-  for (const part of header.toLowerCase().split(',')) {
-    const [coding = '', ...parameters] = part.split(';').map((text) => text.trim());
-    const q = parameters.find((text) => text.startsWith('q='));
-    weights.set(coding, q === undefined ? 1 : Number(q.slice(2)));
-  }
+  const weights = parseWeights(header);
   return offered.find((coding) => (weights.get(coding) ?? weights.get('*') ?? 0) > 0);
 }

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { HttpError } from './http-error.ts';
 import type { Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
+import { parseWeights } from './weights.ts';
 
 const problemType = 'application/problem+json';
 
@@ -11,7 +12,7 @@ const problemType = 'application/problem+json';
  */
 export function errorReply(error: HttpError, request?: HttpRequest): Reply {
   const { status, message } = error;
-  const wantsProblem = request?.header('accept')?.toLowerCase().includes(problemType) === true;
+  const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
   const body = wantsProblem
     ? { title: STATUS_CODES[status], status, detail: message, instance: `urn:request:${request.id}` }
     : { error: message };
@@ -24,4 +25,13 @@ export function errorReply(error: HttpError, request?: HttpRequest): Reply {
     },
     body: JSON.stringify(body),
   };
+}
+
+// Only who names the type asks for it: a wildcard is no sign that a client knows it.
+function prefersProblem(accept: string | undefined): boolean {
+  if (accept === undefined) return false;
+  const weights = parseWeights(accept);
+  const problem = weights.get(problemType) ?? 0;
+  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0;
+  return problem > 0 && problem >= json;
 }

@@ -79,7 +79,6 @@ export class HttpListener {
     }
     this.#track(request, response);
     this.#answer(request, response, route, refusal).catch((caught: unknown) => {
-      // The head may be out already: a cut connection is the only honest end left.
       this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
       response.destroy();
     });
@@ -131,8 +130,13 @@ export class HttpListener {
       const reply = await this.#handle(request, route);
       await send(request, response, withHeaders(reply, commonHeaders(request)), options);
     } catch (caught) {
-      const reply = errorReply(this.#options.toHttpError(caught, request), request);
-      if (response.headersSent) throw caught;
+      const error = this.#options.toHttpError(caught, request);
+      if (response.headersSent) {
+        // A cut connection is the only honest end left.
+        response.destroy();
+        return;
+      }
+      const reply = errorReply(error, request);
       await send(request, response, withHeaders(reply, commonHeaders(request)), options);
     }
   }

@@ -1,22 +1,31 @@
 import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 
-const exposed = 'ETag, Link, Location, X-Total-Count, Retry-After, Idempotency-Replayed, X-Request-Id';
+const exposed =
+  'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id';
 const allowedHeaders =
   'Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 // Chromium keeps a preflight no longer than this, in seconds.
 const preflightMaxAge = '7200';
 
-/** The CORS headers for a request; none unless its Origin is listed (`*` lists all). */
+/**
+ * The CORS headers for a request; none unless its Origin is listed (`*` lists all). Throws on an entry
+ * that no browser would ever send.
+ */
 export function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
   const any = origins.includes('*');
+  const wrong = origins.find((origin) => origin !== '*' && !isOrigin(origin));
+  if (wrong !== undefined) {
+    throw new TypeError(`cors must list origins such as https://app.example, or *; not ${wrong}`);
+  }
   return (request) => {
     if (origins.length === 0) return undefined;
     const origin = request.header('origin');
     // The answer differs by origin, so a cache must not hand one origin's to another.
-    if (origin === undefined || !(any || origins.includes(origin))) return { vary: 'origin' };
-    const headers = { vary: 'origin', 'access-control-allow-origin': origin };
+    const vary = any ? undefined : { vary: 'origin' };
+    if (origin === undefined || !(any || origins.includes(origin))) return vary;
+    const headers = { ...vary, 'access-control-allow-origin': any ? '*' : origin };
     if (request.method !== 'OPTIONS' || request.header('access-control-request-method') === undefined) {
       return { ...headers, 'access-control-expose-headers': exposed };
     }
@@ -27,4 +36,8 @@ export function corsHeaders(origins: readonly string[]): (request: HttpRequest) 
       'access-control-max-age': preflightMaxAge,
     };
   };
+}
+
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }

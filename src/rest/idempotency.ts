@@ -3,16 +3,21 @@ import { invalid } from '../domain/errors.ts';
 import type { IdempotencyKey } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 
-// The IETF draft's quoted string, or the bare token that most clients send.
-const keyPattern = /^(?:"([\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x2b\x2d-\x7e]{1,255}))$/;
+// The IETF draft's string of RFC 8941, 3.3.3, or the bare token that most clients send. Neither has
+// room for the comma and space that would join two headers into one.
+const quotedPattern = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
+const barePattern = /^[\x21\x23-\x2b\x2d-\x7e]+$/;
+const maxKeyLength = 255;
 
 /** Reads Idempotency-Key; the fingerprint is of the path and of the parsed body. */
 export function idempotencyKey(request: HttpRequest, draft: object): IdempotencyKey | undefined {
   const header = request.header('idempotency-key');
   if (header === undefined) return undefined;
-  const found = keyPattern.exec(header);
-  const key = found?.[1] ?? found?.[2];
-  if (key === undefined) throw invalid('Idempotency-Key', 'must be 1 to 255 visible ASCII characters');
+  const quoted = quotedPattern.exec(header)?.[1]?.replace(/\\(.)/g, '$1');
+  const key = quoted ?? (barePattern.test(header) ? header : '');
+  if (key === '' || key.length > maxKeyLength) {
+    throw invalid('Idempotency-Key', `must be one string of 1 to ${maxKeyLength} ASCII characters`);
+  }
   const content = `${request.method} ${request.target.path}\n${JSON.stringify(draft)}`;
   return { key, fingerprint: createHash('sha256').update(content).digest('base64url') };
 }

@@ -11,30 +11,33 @@ export function pageHeaders(
   query: ListQuery<string>,
   next: string | undefined,
 ): Headers {
-  const { basePath, target } = request;
-  const kept = new URLSearchParams(
-    request.parameters().filter(([name]) => name !== 'page' && name !== 'cursor'),
-  );
-  const link = (rel: string, name?: string, value?: string): string => {
-    const parameters = new URLSearchParams(kept);
-    if (name !== undefined && value !== undefined) parameters.set(name, value);
-    const search = parameters.size === 0 ? '' : `?${parameters}`;
-    return `<${basePath}${target.path}${search}>; rel="${rel}"`;
+  const path = `${request.basePath}${request.target.path}`;
+  const kept = request
+    .parameters()
+    .filter(([name]) => name !== 'page' && name !== 'cursor')
+    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  const link = (rel: string, ...place: string[]): string => {
+    const search = [...kept, ...place].join('&');
+    return `<${path}${search === '' ? '' : `?${search}`}>; rel="${rel}"`;
   };
   const links = [link('first')];
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
-  if (page > 1) links.push(link('prev', 'page', String(page - 1)));
-  if (next !== undefined) links.push(link('next', 'cursor', next));
+  if (page > 1) links.push(link('prev', `page=${page - 1}`));
+  if (next !== undefined) links.push(link('next', `cursor=${next}`));
   return { link: links.join(', ') };
 }
 
 /** Whether the client asks for the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
+  // Split without regard to quotes: at worst somebody is told a number nobody asked for.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
-  return preferences.some((preference) => /^\s*count\s*=\s*"?exact"?\s*(;|$)/.test(preference));
+  // The first of a name counts.
+  const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));
+  return count !== undefined && /^[^=]*=\s*"?exact"?\s*(;|$)/.test(count);
 }
 
+/** The number of all rows, where it was asked for; a list may differ by Prefer either way. */
 export function countHeaders(total: number | undefined): Headers {
-  if (total === undefined) return {};
-  return { 'x-total-count': String(total), 'preference-applied': 'count=exact' };
+  if (total === undefined) return { vary: 'prefer' };
+  return { vary: 'prefer', 'x-total-count': String(total), 'preference-applied': 'count=exact' };
 }

@@ -1,4 +1,5 @@
-import { DomainError, invalid } from '../domain/errors.ts';
+import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
+import type { StoredUser } from '../domain/user.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
 
@@ -9,21 +10,34 @@ export function entityTag(version: number): string {
   return String(version);
 }
 
+/** Fails with `precondition-failed` unless If-Match, where there is one, takes this user (RFC 9110, 13.1.1). */
+export function checkIfMatch(request: HttpRequest, { id, version }: StoredUser): void {
+  const versions = matchedVersions(request);
+  if (versions !== undefined && !versions.includes(version)) throw preconditionFailed(id);
+}
+
 /**
- * The versions that If-Match lets a change overwrite, for the store to decide on; `undefined` when
- * any will do. Tags that are weak or never were ours match nothing, but leave the decision between
- * 404 and 412 to the store.
+ * The versions a change may overwrite, for the store to decide on: it alone can tell 404 from 412 at
+ * the moment of the change. `undefined` when any will do.
  */
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {
-  if (request.header('if-none-match') !== undefined) {
-    throw invalid('If-None-Match', 'is for GET and HEAD; use If-Match');
+  const unless = request.header('if-none-match');
+  if (unless !== undefined) {
+    // `*` asks that there be no such user yet, and nothing is ever created at an id: no version will do.
+    if (unless.trim() === '*') return [];
+    throw invalid('If-None-Match', 'must be * in a change; use If-Match');
   }
+  if (required && request.header('if-match') === undefined) {
+    throw new DomainError('precondition-required', 'If-Match is required');
+  }
+  return matchedVersions(request);
+}
+
+function matchedVersions(request: HttpRequest): readonly number[] | undefined {
   const header = request.header('if-match');
-  if (header === undefined) {
-    if (required) throw new DomainError('precondition-required', 'If-Match is required');
-    return undefined;
-  }
+  if (header === undefined) return undefined;
   const tags = parseEntityTags(header);
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
+  // Tags that are weak or never were ours match nothing.
   return tags === '*' ? undefined : tags.strong.filter((tag) => versionPattern.test(tag)).map(Number);
 }

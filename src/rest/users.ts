@@ -13,7 +13,7 @@ import type { Handler } from '../http/listener.ts';
 import { type Headers, jsonText, type Reply } from '../http/reply.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
-import { entityTag, expectedVersions } from './preconditions.ts';
+import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
 import { arrayJson, userJson } from './representation.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
@@ -41,6 +41,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
       const id = parseUserId(request.param('id'));
       const user = await repository.getUser(id, request);
       if (user === undefined) throw userNotFound(id);
+      checkIfMatch(request, user);
       const tag = entityTag(user.version);
       if (isNotModified(request.header('if-none-match'), tag)) {
         return { status: 304, headers: { etag: `"${tag}"`, 'cache-control': 'no-cache' } };
