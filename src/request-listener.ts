@@ -1,8 +1,15 @@
 import { fileURLToPath } from 'node:url';
 import { Access, type AuthMode } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
-import { HttpListener, type ListenerLimits, type RequestListener, type Route } from './http/listener.ts';
+import {
+  type Handler,
+  HttpListener,
+  type ListenerLimits,
+  type RequestListener,
+  type Route,
+} from './http/listener.ts';
 import { parsePattern } from './http/pattern.ts';
+import type { Headers } from './http/reply.ts';
 import { Router } from './http/router.ts';
 import { listFiles, serveFile } from './http/static.ts';
 import { Metrics } from './metrics.ts';
@@ -47,6 +54,8 @@ export interface FaceHooks {
 }
 
 const packagePublicDir = new URL('../public', import.meta.url);
+/** The file that describes the HTTP face, where the public folder has it. */
+const descriptionPath = '/openapi.json';
 
 /**
  * The HTTP face as a plain `(request, response, next?)` listener, to be mounted beside other routes:
@@ -77,12 +86,20 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     const handle = guarded(definition, access);
     router.add(pattern, { template: pattern.template, handle, vital: definition.vital ?? false });
   }
-  for (const file of publicDir === false ? [] : listFiles(publicDir)) {
+  const files = publicDir === false ? [] : listFiles(publicDir);
+  const described = files.some((file) => file.pattern.template === descriptionPath);
+  // RFC 8631: whoever knows only an address finds the description by OPTIONS, or from the root.
+  const description: Headers = described
+    ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` }
+    : {};
+  for (const file of files) {
     // The API wins over a file of the same name.
     if (router.has(file.pattern)) continue;
+    const handle: Handler = (request) => serveFile(file, request);
+    const isRoot = file.pattern.template === '/';
     router.add(file.pattern, {
       template: 'static',
-      handle: (request) => serveFile(file, request),
+      handle: isRoot ? withHeaders(handle, description) : handle,
       vital: false,
     });
   }
@@ -91,9 +108,17 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
     commonHeaders: corsHeaders(options.cors ?? []),
+    optionsHeaders: description,
     observe: hooks.observe,
     limits: checkLimits({ ...defaultLimits, ...options.limits }),
   });
+}
+
+function withHeaders(handle: Handler, headers: Headers): Handler {
+  return async (request) => {
+    const reply = await handle(request);
+    return { ...reply, headers: { ...reply.headers, ...headers } };
+  };
 }
 
 function checkLimits(limits: ListenerLimits): ListenerLimits {

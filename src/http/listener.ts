@@ -25,6 +25,8 @@ export interface ListenerOptions {
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
   /** Headers for every reply to this request, errors included. */
   readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
+  /** Headers for every answer to OPTIONS, beside `Allow`. */
+  readonly optionsHeaders?: Headers;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
 }
@@ -150,10 +152,10 @@ export class HttpListener {
   }
 
   #describe(request: HttpRequest): Reply {
-    const { router } = this.#options;
+    const { router, optionsHeaders } = this.#options;
     const { path } = request.target;
     const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-    return { status: 204, headers: { allow } };
+    return { status: 204, headers: { allow, ...optionsHeaders } };
   }
 }
 
