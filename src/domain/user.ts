@@ -1,4 +1,4 @@
-import { DomainError, invalid, userNotFound } from './errors.ts';
+import { DomainError, invalid } from './errors.ts';
 import { parseRecord } from './record.ts';
 import { parseText } from './text.ts';
 
@@ -38,7 +38,7 @@ const idPattern = /^[1-9][0-9]*$/;
 /** An id from a path (text) or a message (number). An id no user can have is `not-found`. */
 export function parseUserId(value: string | number): number {
   const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
-  if (id > maxId) throw userNotFound(id);
+  if (id > maxId) throw new DomainError('not-found', `no user has an id above ${maxId}`);
   if (!Number.isInteger(id) || id < 1) throw invalid('id', 'must be a positive integer');
   return id;
 }

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { errorOf, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+/** A service with user 1 at version 2. */
+async function startAtVersion2(t: TestContext, options: { requirePreconditions?: boolean } = {}) {
+  const { http } = await startService(t, options);
+  await send(http, 'POST /users', { json: { name: 'Ann' } });
+  await send(http, 'PATCH /users/1', { json: { name: 'Anna' }, headers: { 'if-match': '"1"' } });
+  return http;
+}
+
+const reads: readonly [headers: Record<string, string>, status: number][] = [
+  [{ 'if-none-match': '"2"' }, 304],
+  [{ 'if-none-match': 'W/"2"' }, 304],
+  [{ 'if-none-match': '*' }, 304],
+  [{ 'if-none-match': '"1", "2"' }, 304],
+  [{ 'if-none-match': '"1",W/"2" , "x,y"' }, 304],
+  [{ 'if-none-match': '"1"' }, 200],
+  [{ 'if-none-match': '"x"' }, 200],
+  [{ 'if-none-match': '2' }, 200],
+  [{ 'if-none-match': '"2' }, 200],
+  [{ 'if-none-match': '' }, 200],
+  [{ 'if-none-match': '"1" "2"' }, 200],
+  [{ 'if-match': '"2"' }, 200],
+  [{ 'if-match': '*' }, 200],
+  [{ 'if-match': '"1"' }, 412],
+  [{ 'if-match': 'W/"2"' }, 412],
+  [{ 'if-match': '2' }, 400],
+  [{ 'if-match': '"2"', 'if-none-match': '"2"' }, 304],
+  [{ 'if-match': '"1"', 'if-none-match': '"2"' }, 412],
+];
+for (const [headers, status] of reads) {
+  test(`GET with ${JSON.stringify(headers)} is ${status}`, async (t) => {
+    const http = await startAtVersion2(t);
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await send(http, `${method} /users/1`, { headers });
+      assert.equal(answer.status, status, method);
+      if (status < 400) assert.equal(answer.headers.etag, '"2"', method);
+      if (status === 304) {
+        assert.equal(answer.text, '');
+        assert.equal(answer.headers['content-type'], undefined);
+        assert.equal(answer.headers['cache-control'], 'no-cache');
+      }
+    }
+    const missing = await send(http, 'GET /users/9', { headers: { 'if-none-match': '*' } });
+    assert.equal(missing.status, 404, 'what is not there cannot be unmodified');
+  });
+}
+
+const changed = 'user 1 has changed: its version is not the expected one';
+const malformed = 'If-Match must be * or a list of entity tags such as "1"';
+const changes: readonly [headers: Record<string, string | string[]>, status: number, message?: string][] = [
+  [{}, 200],
+  [{ 'if-match': '"2"' }, 200],
+  [{ 'if-match': '*' }, 200],
+  [{ 'if-match': '"1", "2"' }, 200],
+  [{ 'if-match': ['"1"', '"2"'] }, 200],
+  [{ 'if-match': ' "7" ,, "2"' }, 200],
+  [{ 'if-match': '"1"' }, 412, changed],
+  [{ 'if-match': '"3"' }, 412, changed],
+  [{ 'if-match': 'W/"2"' }, 412, changed],
+  [{ 'if-match': '"02"' }, 412, changed],
+  [{ 'if-match': '"2.0"' }, 412, changed],
+  [{ 'if-match': '"99999999999999999999999"' }, 412, changed],
+  [{ 'if-match': '""' }, 412, changed],
+  [{ 'if-match': '"a,b"' }, 412, changed],
+  [{ 'if-match': '2' }, 400, malformed],
+  [{ 'if-match': '' }, 400, malformed],
+  [{ 'if-match': ',' }, 400, malformed],
+  [{ 'if-match': '"2' }, 400, malformed],
+  [{ 'if-match': '*, "2"' }, 400, malformed],
+  [{ 'if-match': 'w/"2"' }, 400, malformed],
+  [{ 'if-none-match': '*' }, 412, changed],
+  [{ 'if-none-match': '"2"' }, 400, 'If-None-Match must be * in a change; use If-Match'],
+];
+const changeLines = [
+  ['PUT /users/1', { json: { name: 'Bea' } }],
+  ['PATCH /users/1', { json: { name: 'Bea' } }],
+  ['DELETE /users/1', {}],
+] as const;
+for (const [headers, status, message] of changes) {
+  for (const [line, options] of changeLines) {
+    test(`${line} with ${JSON.stringify(headers)} is ${status}`, async (t) => {
+      const http = await startAtVersion2(t);
+      const json = 'json' in options ? { json: options.json } : {};
+      const answer = await send(http, line, {
+        ...json,
+        headers: { ...('json' in options && { 'content-type': 'application/json' }), ...headers },
+      });
+      assert.equal(answer.status, status === 200 && line.startsWith('DELETE') ? 204 : status);
+      const now = await send(http, 'GET /users/1');
+      if (message !== undefined) {
+        assert.equal(errorOf(answer), message);
+        assert.deepEqual([now.json, now.headers.etag], [{ id: 1, name: 'Anna' }, '"2"'], 'unchanged');
+      } else if (line.startsWith('DELETE')) {
+        assert.equal(now.status, 404);
+      } else {
+        assert.deepEqual([now.json, now.headers.etag], [{ id: 1, name: 'Bea' }, '"3"']);
+        assert.equal(answer.headers.etag, '"3"');
+      }
+    });
+  }
+}
+
+test('a condition on a user that is not there is 404, not 412', async (t) => {
+  const { http } = await startService(t);
+  for (const headers of [{ 'if-match': '"1"' }, { 'if-match': '*' }, { 'if-none-match': '*' }]) {
+    for (const [line, options] of changeLines) {
+      const answer = await send(http, line, {
+        ...options,
+        headers: { 'content-type': 'application/json', ...headers },
+      });
+      assert.equal(answer.status, 404, `${line} ${JSON.stringify(headers)}`);
+    }
+  }
+});
+
+test('an invalid body is 400 whatever the condition says', async (t) => {
+  const http = await startAtVersion2(t);
+  const headers = { 'if-match': '"1"', 'content-type': 'application/json' };
+  const answer = await send(http, 'PUT /users/1', { json: { name: '' }, headers });
+  assert.deepEqual([answer.status, errorOf(answer)], [400, 'name must not be blank']);
+});
+
+test('requirePreconditions asks for If-Match on each change of a user, and only there', async (t) => {
+  const http = await startAtVersion2(t, { requirePreconditions: true });
+  for (const [line, options] of changeLines) {
+    const answer = await send(http, line, options);
+    assert.deepEqual([answer.status, errorOf(answer)], [428, 'If-Match is required'], line);
+  }
+  assert.equal((await send(http, 'POST /users', { json: { name: 'Bob' } })).status, 201);
+  assert.equal((await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } })).status, 201);
+  assert.equal((await send(http, 'GET /users/1')).status, 200);
+  for (const match of ['"2"', '*']) {
+    const headers = { 'if-match': match, 'content-type': 'application/json' };
+    assert.equal((await send(http, 'PUT /users/1', { json: { name: 'Bea' }, headers })).status, 200, match);
+  }
+  assert.equal((await send(http, 'DELETE /users/1', { headers: { 'if-match': '"3"' } })).status, 204);
+});

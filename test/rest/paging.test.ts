@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { type Answer, errorOf, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+const people = [
+  { name: 'b', role: 'dev' },
+  { name: 'a', role: 'admin' },
+  { name: 'c' },
+  { name: 'a', role: 'dev' },
+  { name: 'B', role: 'dev' },
+];
+
+async function startWithUsers(t: TestContext, drafts: readonly { name: string; role?: string }[] = people) {
+  const repository = createMemoryStore();
+  for (const draft of drafts) await repository.createUser(draft);
+  await repository.createPost(1, { title: 'z', body: '' });
+  await repository.createPost(1, { title: 'y', body: '' });
+  await repository.createPost(1, { title: 'x', body: '' });
+  return await startService(t, { repository });
+}
+
+function idsOf({ json }: Answer): unknown[] {
+  assert.ok(Array.isArray(json), 'a bare array');
+  return json.map((item: { id: unknown }) => item.id);
+}
+
+/** The targets of a Link header by their relation. */
+function linksOf({ headers }: Answer): Record<string, string> {
+  const found = String(headers['link'] ?? '').matchAll(/<([^>]*)>; rel="(\w+)"(?:, |$)/g);
+  return Object.fromEntries([...found].map(([, target = '', rel = '']) => [rel, target]));
+}
+
+const lists: readonly [target: string, ids: readonly number[]][] = [
+  ['/users', [1, 2, 3, 4, 5]],
+  ['/users?', [1, 2, 3, 4, 5]],
+  ['/users?sort=id', [1, 2, 3, 4, 5]],
+  ['/users?sort=-id', [5, 4, 3, 2, 1]],
+  ['/users?sort=name', [5, 2, 4, 1, 3]],
+  ['/users?sort=-name', [3, 1, 2, 4, 5]],
+  ['/users?sort=role', [3, 2, 1, 4, 5]],
+  ['/users?sort=-role', [1, 4, 5, 2, 3]],
+  ['/users?sort=name,-role', [5, 4, 2, 1, 3]],
+  ['/users?sort=name,-id', [5, 4, 2, 1, 3]],
+  ['/users?sort=name%2C-id', [5, 4, 2, 1, 3]],
+  ['/users?role=dev', [1, 4, 5]],
+  ['/users?r%6Fle=d%65v', [1, 4, 5]],
+  ['/users?role=nobody', []],
+  ['/users?limit=2', [1, 2]],
+  ['/users?limit=2&page=2', [3, 4]],
+  ['/users?limit=2&page=3', [5]],
+  ['/users?limit=2&page=4', []],
+  ['/users?limit=100', [1, 2, 3, 4, 5]],
+  ['/users?page=1', [1, 2, 3, 4, 5]],
+  ['/users?&page=1&&', [1, 2, 3, 4, 5]],
+  ['/users?role=dev&sort=-name&limit=1&page=2', [4]],
+  ['/users/1/posts', [1, 2, 3]],
+  ['/users/1/posts?sort=title', [3, 2, 1]],
+  ['/users/1/posts?sort=-id', [3, 2, 1]],
+  ['/users/1/posts?limit=2&page=2', [3]],
+  ['/users/1/posts?limit=2&page=9', []],
+];
+for (const [target, ids] of lists) {
+  test(`GET ${target} holds ${ids.join(', ') || 'nothing'}`, async (t) => {
+    const { http } = await startWithUsers(t);
+    const answer = await send(http, `GET ${target}`);
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(idsOf(answer), ids);
+  });
+}
+
+const number = 'must be a whole number from 1';
+const beyond = 'page starts beyond 100000 rows: follow the "next" link and its cursor instead';
+const refusals: readonly [query: string, message: string][] = [
+  ['page=0', `page ${number}`],
+  ['page=-1', `page ${number}`],
+  ['page=1.5', `page ${number}`],
+  ['page=01', `page ${number}`],
+  ['page=1e3', `page ${number}`],
+  ['page=', `page ${number}`],
+  ['page', `page ${number}`],
+  ['page=%D9%A1', `page ${number}`],
+  ['page=1%00', `page ${number}`],
+  ['page=99999999999999999999', `page ${number}`],
+  ['page=999999999', beyond],
+  ['page=5002', beyond],
+  ['limit=100&page=1002', beyond],
+  ['limit=0', `limit ${number}`],
+  ['limit=abc', `limit ${number}`],
+  ['limit=', `limit ${number}`],
+  ['limit=101', 'limit must be at most 100'],
+  ['limit=+5', `limit ${number}`],
+  ['sort=', 'sort must be a comma list of FIELDS'],
+  ['sort=-', 'sort must be a comma list of FIELDS'],
+  ['sort=--id', 'sort must be a comma list of FIELDS'],
+  ['sort=%2Bid', 'sort must be a comma list of FIELDS'],
+  ['sort=age', 'sort must be a comma list of FIELDS'],
+  ['sort=Id', 'sort must be a comma list of FIELDS'],
+  ['sort=id,', 'sort must be a comma list of FIELDS'],
+  ['sort=__proto__', 'sort must be a comma list of FIELDS'],
+  ['sort=id,-id', 'sort names id twice'],
+  ['page=1&page=2', 'page must be given once'],
+  ['limit=1&limit=1', 'limit must be given once'],
+  ['sort=id&sort=id', 'sort must be given once'],
+  ['cursor=a&cursor=b', 'cursor must be given once'],
+  ['page=1&cursor=x', 'page and cursor exclude each other'],
+  ['cursor=', 'cursor is not one given out for this list, filter and sort'],
+  ['cursor=x', 'cursor is not one given out for this list, filter and sort'],
+  ['cursor=%00', 'cursor is not one given out for this list, filter and sort'],
+  ['Page=1', '"Page" is not a known parameter'],
+  ['pages=1', '"pages" is not a known parameter'],
+  ['__proto__=1', '"__proto__" is not a known parameter'],
+  ['=1', '"" is not a known parameter'],
+  ['a%0Ab=1', '"a\\nb" is not a known parameter'],
+  [`${'x'.repeat(61)}=1`, `"${'x'.repeat(60)}…" is not a known parameter`],
+  ['page=%', 'the query has malformed percent-encoding'],
+  ['%ff=1', 'the query has malformed percent-encoding'],
+  ['page=%E0%A4', 'the query has malformed percent-encoding'],
+];
+for (const [query, message] of refusals) {
+  for (const [path, fields] of [
+    ['/users', 'id, name, role'],
+    ['/users/1/posts', 'id, title'],
+  ]) {
+    test(`GET ${path}?${query} is 400`, async (t) => {
+      const { http } = await startWithUsers(t);
+      const answer = await send(http, `GET ${path}?${query}`);
+      assert.equal(answer.status, 400);
+      assert.equal(errorOf(answer), message.replace('FIELDS', fields ?? ''));
+    });
+  }
+}
+
+const roleRule = 'role must be a lower-case letter, then at most 49 of a-z, 0-9, _ and -';
+for (const [query, message] of [
+  ['role=', roleRule],
+  ['role=Admin', roleRule],
+  ['role=a+b', roleRule],
+  ["role='%20OR%201=1", roleRule],
+  ['role=a&role=b', 'role must be given once'],
+] as const) {
+  test(`GET /users?${query} is 400`, async (t) => {
+    const { http } = await startWithUsers(t);
+    const answer = await send(http, `GET /users?${query}`);
+    assert.deepEqual([answer.status, errorOf(answer)], [400, message]);
+  });
+}
+
+test('posts know no role', async (t) => {
+  const { http } = await startWithUsers(t);
+  assert.equal(errorOf(await send(http, 'GET /users/1/posts?role=dev')), '"role" is not a known parameter');
+});
+
+test('Link holds first, prev and next as they apply, with filter, sort and limit', async (t) => {
+  const { http } = await startWithUsers(t);
+  const first = linksOf(await send(http, 'GET /users?limit=2&sort=-name&role=dev'));
+  assert.equal(first['first'], '/users?limit=2&sort=-name&role=dev');
+  assert.equal(first['prev'], undefined);
+  assert.match(String(first['next']), /^\/users\?limit=2&sort=-name&role=dev&cursor=[\w-]+$/);
+
+  const second = linksOf(await send(http, 'GET /users?page=2&limit=2'));
+  assert.deepEqual([second['first'], second['prev']], ['/users?limit=2', '/users?limit=2&page=1']);
+  assert.match(String(second['next']), /^\/users\?limit=2&cursor=[\w-]+$/);
+
+  const last = linksOf(await send(http, 'GET /users?page=3&limit=2'));
+  assert.deepEqual(last, { first: '/users?limit=2', prev: '/users?limit=2&page=2' });
+  assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts?limit=3')), {
+    first: '/users/1/posts?limit=3',
+  });
+  assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), {}, 'all posts are one answer');
+});
+
+test('Link is never built from Host, nor from an absolute request target', async (t) => {
+  const { http } = await startWithUsers(t);
+  const lines = ['GET /users?limit=2', 'GET http://evil.example/users?limit=2'];
+  for (const line of lines) {
+    const answer = await send(http, line, {
+      headers: { host: 'evil.example', 'x-forwarded-host': 'evil.example' },
+    });
+    assert.equal(answer.status, 200);
+    assert.match(
+      String(answer.headers['link']),
+      /^<\/users\?limit=2>; rel="first", <\/users\?limit=2&cursor=[\w-]+>; rel="next"$/,
+    );
+  }
+});
+
+test('a cursor holds for its own list, filter and sort only, and not when forged', async (t) => {
+  const { http } = await startWithUsers(t);
+  await send(http, 'POST /users/2/posts', { json: { title: 'p' } });
+  await send(http, 'POST /users/2/posts', { json: { title: 'q' } });
+  const next = linksOf(await send(http, 'GET /users?limit=1&sort=name&role=dev'))['next'] ?? '';
+  assert.deepEqual(idsOf(await send(http, `GET ${next}`)), [4]);
+  const posts = linksOf(await send(http, 'GET /users/1/posts?limit=1'))['next'] ?? '';
+  const cursor = new URLSearchParams(next.split('?')[1]).get('cursor') ?? '';
+  const flipped = `${cursor.slice(0, -2)}${cursor.at(-2) === 'A' ? 'B' : 'A'}${cursor.at(-1)}`;
+
+  for (const target of [
+    next.replace('sort=name', 'sort=-name'),
+    next.replace('&sort=name', ''),
+    next.replace('role=dev', 'role=admin'),
+    next.replace('&role=dev', ''),
+    next.replace('/users?', '/users/1/posts?').replace('&role=dev', '').replace('sort=name', 'sort=title'),
+    posts.replace('/users/1/', '/users/2/'),
+    next.replace(cursor, flipped),
+    next.replace(cursor, `${cursor}A`),
+    next.replace(cursor, cursor.slice(1)),
+    next.replace(cursor, `${cursor}%3D`),
+  ]) {
+    const answer = await send(http, `GET ${target}`);
+    assert.equal(answer.status, 400, target);
+    assert.match(errorOf(answer), /^cursor is not one given out/);
+  }
+  assert.equal(
+    (await send(http, `GET ${next.replace('limit=1', 'limit=9')}`)).status,
+    200,
+    'the limit may change',
+  );
+});
+
+for (const [prefer, counts] of [
+  ['count=exact', true],
+  ['Count="exact"', true],
+  ['respond-async, count = exact; foo=1', true],
+  ['return=minimal', false],
+  ['count=none', false],
+  ['count=exactly', false],
+  ['discount=exact', false],
+  ['count=none, count=exact', false],
+] as const) {
+  test(`Prefer: ${prefer} ${counts ? 'counts' : 'does not count'}`, async (t) => {
+    const { http } = await startWithUsers(t);
+    for (const [target, total] of [
+      ['/users?role=dev&limit=1', '3'],
+      ['/users/1/posts', '3'],
+      ['/users/1/posts?limit=1', '3'],
+    ]) {
+      const { headers } = await send(http, `GET ${target}`, { headers: { prefer } });
+      assert.equal(headers['x-total-count'], counts ? total : undefined, target);
+      assert.equal(headers['preference-applied'], counts ? 'count=exact' : undefined, target);
+      assert.equal(headers['vary'], 'prefer');
+    }
+  });
+}

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { errorOf, type RequestOptions, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+// Everything a request can get wrong, and what it is told. Each runs against a store that holds Ann (1)
+// with one post, and must leave it as it was.
+
+type Refusal = readonly [what: string, value: unknown, message: string | RegExp];
+
+const names: readonly Refusal[] = [
+  ['a number', 1, 'name must be a string'],
+  ['true', true, 'name must be a string'],
+  ['an array', ['Ann'], 'name must be a string'],
+  ['an object', {}, 'name must be a string'],
+  ['empty', '', 'name must not be blank'],
+  ['blank', ' \u3000', 'name must not be blank'],
+  ['too long', 'x'.repeat(201), 'name must be at most 200 characters'],
+  ['too many characters of two units', '😀'.repeat(201), 'name must be at most 200 characters'],
+  ['U+0000', 'a\u0000b', 'name must not contain control characters (it has U+0000)'],
+  ['a newline', 'a\nb', 'name must not contain control characters (it has U+000A)'],
+  ['an escape', 'a\u001b[31m', 'name must not contain control characters (it has U+001B)'],
+  ['a C1 control', 'a\u009b', 'name must not contain control characters (it has U+009B)'],
+  ['a lone surrogate', 'a\ud800', /^name must be well-formed Unicode/],
+];
+const roleRule = 'role must be a lower-case letter, then at most 49 of a-z, 0-9, _ and -';
+const roles: readonly Refusal[] = [
+  ['a number', 1, 'role must be a string'],
+  ['an array', ['admin'], 'role must be a string'],
+  ['empty', '', roleRule],
+  ['capitals', 'Admin', roleRule],
+  ['a digit first', '1a', roleRule],
+  ['a newline behind', 'admin\n', roleRule],
+  ['too long', 'x'.repeat(51), roleRule],
+];
+const titles = names.map(([what, value, message]): Refusal => {
+  const about = message instanceof RegExp ? new RegExp(message.source.replace('name', 'title')) : message;
+  return [what, value, typeof about === 'string' ? about.replace('name', 'title') : about];
+});
+const bodies: readonly Refusal[] = [
+  ['null', null, 'body must be a string'],
+  ['a number', 1, 'body must be a string'],
+  ['too long', 'x'.repeat(10_001), 'body must be at most 10,000 characters'],
+  ['U+0000', '\u0000', 'body must not contain control characters (it has U+0000)'],
+  ['a carriage return', 'a\r\n', 'body must not contain control characters (it has U+000D)'],
+  ['a lone surrogate', '\udc00', /^body must be well-formed Unicode/],
+];
+const nulls = (field: string): Refusal => ['null', null, `${field} must be a string`];
+const objects: readonly Refusal[] = [
+  ['null', null, 'the body must be a JSON object'],
+  ['an array', [{ name: 'Ann' }], 'the body must be a JSON object'],
+  ['text', 'Ann', 'the body must be a JSON object'],
+  ['a number', 1, 'the body must be a JSON object'],
+];
+
+const post = (title: unknown) => ({ title });
+const user = (name: unknown) => ({ name });
+const withRole = (role: unknown) => ({ name: 'Bob', role });
+const withBody = (body: unknown) => ({ title: 'Hi', body });
+const itself = (value: unknown) => value;
+const table: readonly [
+  line: string,
+  field: string,
+  make: (value: unknown) => unknown,
+  rows: readonly Refusal[],
+][] = [
+  ['POST /users', 'name', user, [nulls('name'), ...names]],
+  ['PUT /users/1', 'name', user, [nulls('name'), ...names]],
+  ['PATCH /users/1', 'name', user, [nulls('name'), ...names]],
+  ['POST /users', 'role', withRole, [nulls('role'), ...roles]],
+  ['PUT /users/1', 'role', withRole, [nulls('role'), ...roles]],
+  ['PATCH /users/1', 'role', withRole, roles],
+  ['POST /users/1/posts', 'title', post, [nulls('title'), ...titles]],
+  ['POST /users/1/posts', 'body', withBody, bodies],
+  ['POST /users', 'the body', itself, objects],
+  ['PUT /users/1', 'the body', itself, objects],
+  ['PATCH /users/1', 'the body', itself, objects],
+  ['POST /users/1/posts', 'the body', itself, objects],
+];
+
+for (const [line, field, make, rows] of table) {
+  for (const [what, value, message] of rows) {
+    test(`${line} with ${field} ${what} is 400`, (t) => refuse(t, line, { json: make(value) }, 400, message));
+  }
+}
+
+const fields: readonly [line: string, body: unknown, message: string][] = [
+  ['POST /users', {}, 'name is required'],
+  ['POST /users', { role: 'admin' }, 'name is required'],
+  ['PUT /users/1', {}, 'name is required'],
+  ['POST /users/1/posts', {}, 'title is required'],
+  ['POST /users', { name: 'Bob', id: 7 }, '"id" is not a known field'],
+  ['POST /users', { name: 'Bob', Name: 'Bob' }, '"Name" is not a known field'],
+  ['POST /users', { name: 'Bob', version: 3 }, '"version" is not a known field'],
+  ['PUT /users/1', { name: 'Bob', email: 'x' }, '"email" is not a known field'],
+  ['PUT /users/1', { name: 'Bob', id: 2 }, 'id must be 1, the one in the path'],
+  ['PUT /users/1', { name: 'Bob', id: '1' }, 'id must be 1, the one in the path'],
+  ['PATCH /users/1', { id: 1 }, '"id" is not a known field'],
+  ['PATCH /users/1', { 'na\nme': 1 }, '"na\\nme" is not a known field'],
+  ['POST /users/1/posts', { title: 'x', userId: 1 }, '"userId" is not a known field'],
+  ['POST /users/1/posts', { title: 'x', id: 1 }, '"id" is not a known field'],
+];
+for (const [line, json, message] of fields) {
+  test(`${line} ${JSON.stringify(json)} is 400`, (t) => refuse(t, line, { json }, 400, message));
+}
+
+test('__proto__, constructor and toString are unknown fields like any other', async (t) => {
+  for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
+    const body = `{"name":"Bob","${name}":{"polluted":true}}`;
+    const headers = { 'content-type': 'application/json' };
+    await refuse(t, 'POST /users', { body, headers }, 400, `"${name}" is not a known field`);
+  }
+  assert.equal('polluted' in {}, false);
+});
+
+const jsonType = { 'content-type': 'application/json' };
+const deep = `${'['.repeat(65)}${']'.repeat(65)}`;
+const texts: readonly [what: string, body: string | Uint8Array, message: string][] = [
+  ['empty', '', 'the body must be JSON, and is empty'],
+  ['white space', ' \n', 'the body must be JSON, and is empty'],
+  ['cut short', '{"name":"Bob"', 'the body must be well-formed JSON'],
+  ['single-quoted', "{'name':'Bob'}", 'the body must be well-formed JSON'],
+  ['followed by more', '{"name":"Bob"}{}', 'the body must be well-formed JSON'],
+  ['NaN', '{"name":NaN}', 'the body must be well-formed JSON'],
+  ['with a raw U+0000', '{"name":"a\u0000"}', 'the body must be well-formed JSON'],
+  [
+    'not UTF-8',
+    Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
+    'the body must be well-formed UTF-8',
+  ],
+  ['overlong UTF-8', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body must be well-formed UTF-8'],
+  ['a surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'the body must be well-formed UTF-8'],
+  ['65 levels deep', `{"name":${deep.slice(1, -1)}}`, 'the body must be at most 64 levels deep'],
+  ['100,000 levels deep', '['.repeat(100_000), 'the body must be at most 64 levels deep'],
+];
+const bodyLines = ['POST /users', 'PUT /users/1', 'PATCH /users/1', 'POST /users/1/posts', 'POST /echo'];
+
+for (const line of bodyLines) {
+  for (const [what, body, message] of texts) {
+    test(`${line} with a body that is ${what} is 400`, (t) =>
+      refuse(t, line, { body, headers: jsonType }, 400, message));
+  }
+  test(`${line} with a body over 1 MiB is 413, declared or in chunks`, async (t) => {
+    const body = `"${'x'.repeat(1024 * 1024)}"`;
+    const message = 'the body must be at most 1048576 bytes';
+    await refuse(t, line, { body, headers: jsonType }, 413, message);
+    const chunked = { ...jsonType, 'transfer-encoding': 'chunked' };
+    await refuse(t, line, { body, headers: chunked }, 413, message);
+  });
+}
+
+const types = [
+  undefined,
+  'text/plain',
+  'application/x-www-form-urlencoded',
+  'application/json; charset=latin1',
+  'application/jsonx',
+  'json',
+  'application/json, text/plain',
+  'application/problem+json',
+];
+for (const line of bodyLines) {
+  const patch = line.startsWith('PATCH');
+  const taken = patch ? 'application/merge-patch+json, application/json' : 'application/json';
+  for (const type of patch ? types : [...types, 'application/merge-patch+json']) {
+    test(`${line} with the type ${type} is 415, and says what is taken`, async (t) => {
+      const headers = type === undefined ? {} : { 'content-type': type };
+      const message = `Content-Type must be ${taken.replace(', ', ' or ')} in UTF-8`;
+      const answer = await refuse(t, line, { body: '{"name":"Bob"}', headers }, 415, message);
+      const accept = patch ? 'accept-patch' : line.startsWith('POST') ? 'accept-post' : 'accept';
+      assert.equal(answer.headers[accept], taken);
+    });
+  }
+}
+
+test('a body in a coding is 415', (t) =>
+  refuse(
+    t,
+    'POST /users',
+    { body: 'x', headers: { ...jsonType, 'content-encoding': 'gzip' } },
+    415,
+    'Content-Encoding must be identity',
+  ));
+
+const idLines = ['GET', 'PUT', 'PATCH', 'DELETE'].map((method) => `${method} /users/ID`);
+const ids: readonly [id: string, status: number, message: string][] = [
+  ['0', 400, 'id must be a positive integer'],
+  ['-1', 400, 'id must be a positive integer'],
+  ['01', 400, 'id must be a positive integer'],
+  ['+1', 400, 'id must be a positive integer'],
+  ['1.0', 400, 'id must be a positive integer'],
+  ['1e0', 400, 'id must be a positive integer'],
+  ['0x1', 400, 'id must be a positive integer'],
+  ['abc', 400, 'id must be a positive integer'],
+  ['%31%00', 400, 'id must be a positive integer'],
+  ['%D9%A1', 400, 'id must be a positive integer'],
+  ['%20', 400, 'id must be a positive integer'],
+  ['1%2F', 400, 'id must be a positive integer'],
+  ['%zz', 400, 'the path has malformed percent-encoding'],
+  ['%', 400, 'the path has malformed percent-encoding'],
+  ['%ff', 400, 'the path has malformed percent-encoding'],
+  ['2', 404, 'user 2 not found'],
+  ['2147483647', 404, 'user 2147483647 not found'],
+  ['2147483648', 404, 'no user has an id above 2147483647'],
+  ['9'.repeat(1_000), 404, 'no user has an id above 2147483647'],
+];
+for (const line of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts']) {
+  for (const [id, status, message] of ids) {
+    test(`${line.replace('ID', id.slice(0, 20))} is ${status}`, (t) => {
+      const json = line.endsWith('posts') ? { title: 'x' } : { name: 'x' };
+      return refuse(t, line.replace('ID', id), /^P/.test(line) ? { json } : {}, status, message);
+    });
+  }
+}
+
+async function refuse(
+  t: Parameters<typeof startService>[0],
+  line: string,
+  options: RequestOptions,
+  status: number,
+  message: string | RegExp,
+) {
+  const repository = createMemoryStore();
+  const before = { users: [{ id: 1, name: 'Ann', role: 'admin', version: 1 }], posts: 1 };
+  await repository.createUser({ name: 'Ann', role: 'admin' });
+  await repository.createPost(1, { title: 'Hi', body: '' });
+  const { http } = await startService(t, { repository });
+
+  const answer = await send(http, line, options);
+
+  assert.equal(answer.status, status, answer.text);
+  if (message instanceof RegExp) assert.match(errorOf(answer), message);
+  else assert.equal(errorOf(answer), message);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+  const after = { users: await repository.exportUsers(0, 10), posts: (await repository.summary()).posts };
+  assert.deepEqual(after, before, 'nothing is stored, nothing changed');
+  return answer;
+}

@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The parsed body where it is JSON. */
+  readonly json: unknown;
+}
+
+export interface RequestOptions {
+  /** The body as a value; sent as `application/json` unless `headers` say otherwise. */
+  readonly json?: unknown;
+  /** The body as it is. */
+  readonly body?: string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+}
+
+/** Sends `METHOD /target`, the target byte for byte as it is written, and reads the whole answer. */
+export async function send(base: string, line: string, options: RequestOptions = {}): Promise<Answer> {
+  const response = await open(base, line, options);
+  const text = Buffer.concat(await response.toArray()).toString();
+  const isJson = response.headers['content-type']?.includes('json') === true && text !== '';
+  const json: unknown = isJson ? JSON.parse(text) : undefined;
+  return { status: response.statusCode ?? 0, headers: response.headers, text, json };
+}
+
+/** Sends a request and resolves at the head of the answer; the body is the caller's to read. */
+export async function open(
+  base: string,
+  line: string,
+  options: RequestOptions = {},
+): Promise<IncomingMessage> {
+  const [method, target] = line.split(' ', 2);
+  const { hostname, port } = new URL(base);
+  const content = options.json === undefined ? options.body : JSON.stringify(options.json);
+  const headers = {
+    ...(options.json !== undefined && { 'content-type': 'application/json' }),
+    ...options.headers,
+  };
+  const outgoing = request({ host: hostname, port, method, path: target, headers });
+  outgoing.end(content);
+  const [response]: IncomingMessage[] = await once(outgoing, 'response');
+  if (response === undefined) throw new Error('no response');
+  return response;
+}
+
+/** The message of an error answer. */
+export function errorOf({ json }: Answer): string {
+  const body = typeof json === 'object' && json !== null ? Object.entries(json) : [];
+  const [entry] = body;
+  if (body.length !== 1 || entry?.[0] !== 'error' || typeof entry[1] !== 'string') {
+    throw new Error(`not {"error": message}: ${JSON.stringify(json)}`);
+  }
+  return entry[1];
+}
