@@ -86,6 +86,7 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     const handle = guarded(definition, access);
     router.add(pattern, { template: pattern.template, handle, vital: definition.vital ?? false });
   }
+  const cors = corsHeaders(options.cors ?? []);
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
   // RFC 8631: whoever knows only an address finds the description by OPTIONS, or from the root.
@@ -107,8 +108,8 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: corsHeaders(options.cors ?? []),
-    optionsHeaders: description,
+    commonHeaders: (request) =>
+      request.method === 'OPTIONS' ? { ...cors(request), ...description } : cors(request),
     observe: hooks.observe,
     limits: checkLimits({ ...defaultLimits, ...options.limits }),
   });
