@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { type Answer, type Operation, operations, resolve, validateExchange } from './openapi.ts';
+import { exchange } from './raw.ts';
+
+/** A request as it is written on the wire, and the status it is there to provoke. */
+export interface Case {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly headers?: readonly string[];
+  /** Text that is sent as it is; anything else is sent as JSON. */
+  readonly body?: unknown;
+  readonly version?: string;
+  /** Whether the head never ends. */
+  readonly endless?: boolean;
+}
+
+export const requestId = '3b1f8a52';
+const curl = ['Host: localhost:3000', 'User-Agent: curl/8.14.1', 'Accept: */*'];
+
+/** Sends requests over raw sockets, validates each answer and remembers which were seen. */
+export class Recorder {
+  readonly #answers = new Map<string, Answer[]>();
+
+  /** Sends a case, and a failing one again by a client that prefers RFC 9457. */
+  async record(port: number, request: Case): Promise<Answer> {
+    if (request.status >= 400) {
+      const problem = [
+        'Host: localhost:3000',
+        'Accept: application/problem+json',
+        `X-Request-Id: ${requestId}`,
+      ];
+      await this.#send(port, request, problem);
+    }
+    return await this.#send(port, request, curl);
+  }
+
+  async #send(port: number, request: Case, common: readonly string[]): Promise<Answer> {
+    const { method, path, status } = request;
+    const { responses } = await exchange(port, wireText(request, common), { until: 1, timeoutMs: 15_000 });
+    const [answer] = responses;
+    assert.ok(answer, `${method} ${path} was answered`);
+    assert.equal(answer.status, status, `${method} ${path}: ${answer.body}`);
+    const operation = validateExchange(method, path, answer);
+    assert.ok(operation, `${method} ${path} is an operation`);
+    const seen = this.#answers.get(`${operation} ${status}`) ?? [];
+    this.#answers.set(`${operation} ${status}`, [...seen, answer]);
+    return answer;
+  }
+
+  /** What the document promises and no answer has shown, as `METHOD /path status`. */
+  unseen(): string[] {
+    return documented().filter((name) => !this.#answers.has(name));
+  }
+
+  /** Examples of answers that no answer was like, as `METHOD /path status media-type example`. */
+  unseenExamples(): string[] {
+    const shared = new Map<string, Answer[]>();
+    for (const { name, reference } of responseNames()) {
+      shared.set(reference, [...(shared.get(reference) ?? []), ...(this.#answers.get(name) ?? [])]);
+    }
+    return responseNames().flatMap(({ name, reference, response }) =>
+      Object.entries(resolve(response).content ?? {}).flatMap(([type, { examples = {} }]) =>
+        Object.entries(examples)
+          .filter(([, example]) => !shared.get(reference)?.some(like(type, resolve(example).value)))
+          .map(([example]) => `${name} ${type} ${example}`),
+      ),
+    );
+  }
+}
+
+/** Every answer of the document, as `METHOD /path status`. */
+export function documented(): string[] {
+  return responseNames().map(({ name }) => name);
+}
+
+function responseNames() {
+  return [...operations()].flatMap(([operation, { responses }]: [string, Operation]) =>
+    Object.entries(responses).map(([status, response]) => {
+      const name = `${operation} ${status}`;
+      return { name, response, reference: '$ref' in response ? response.$ref : name };
+    }),
+  );
+}
+
+/** Whether an answer is the example: the same JSON, or a text that has the example in it. */
+function like(type: string, example: unknown): (answer: Answer) => boolean {
+  return ({ headers, body }) => {
+    if (headers['content-type']?.split(';')[0] !== type) return false;
+    if (typeof example === 'string') return body.includes(example);
+    return JSON.stringify(JSON.parse(body)) === JSON.stringify(example);
+  };
+}
+
+function wireText(request: Case, common: readonly string[]): string {
+  const { method, path, headers = [], body, version = '1.1', endless = false } = request;
+  const text = body === undefined || typeof body === 'string' ? (body ?? '') : JSON.stringify(body);
+  const names = headers.map((header) => header.split(':')[0]?.toLowerCase());
+  const framed = names.includes('content-length') || names.includes('transfer-encoding');
+  const entity = [
+    ...(text !== '' && !names.includes('content-type') ? ['Content-Type: application/json'] : []),
+    ...(text !== '' && !framed ? [`Content-Length: ${Buffer.byteLength(text)}`] : []),
+  ];
+  const head = [`${method} ${path} HTTP/${version}`, ...common, ...entity, ...headers].join('\r\n');
+  return endless ? `${head}\r\n` : `${head}\r\n\r\n${text}`;
+}
