@@ -1,8 +1,8 @@
 import { parseWeights } from './weights.ts';
 
 /**
- * The first of the codings on offer, in the server's order of preference, that an Accept-Encoding
- * header takes (RFC 9110, 12.5.3); `undefined` for the identity.
+ * The coding on offer that an Accept-Encoding header likes best (RFC 9110, 12.5.3), the server's order
+ * deciding between equals; `undefined` for the identity, which is always an answer.
  */
 export function chooseEncoding<Coding extends string>(
   header: string | undefined,
@@ -10,5 +10,10 @@ export function chooseEncoding<Coding extends string>(
 ): Coding | undefined {
   if (header === undefined || offered.length === 0) return undefined;
   const weights = parseWeights(header);
-  return offered.find((coding) => (weights.get(coding) ?? weights.get('*') ?? 0) > 0);
+  // The identity is what is left, unless the client has weighed it by name.
+  const identity = weights.get('identity') ?? 0;
+  const weigh = (coding: Coding) => weights.get(coding) ?? weights.get('*') ?? 0;
+  const taken = offered.filter((coding) => weigh(coding) > 0 && weigh(coding) >= identity);
+  // The sort is stable: equals stay in the server's order.
+  return taken.sort((a, b) => weigh(b) - weigh(a))[0];
 }

@@ -6,18 +6,17 @@ export const maxJsonDepth = 64;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Reads a whole body of at most `maxBytes`. A declared length is refused before anything is read;
- * a chunked one is counted as it arrives.
- */
-export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  const encoding = message.headers['content-encoding'];
+/** Refuses by its head, before a byte is read, a body that is too long or compressed: 413 or 415. */
+export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): void {
+  const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new HttpError(415, 'Content-Encoding must be identity', { 'accept-encoding': 'identity' });
   }
-  const tooLarge = () => new HttpError(413, `the body must be at most ${maxBytes} bytes`);
-  if (Number(message.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
 
+/** Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413. */
+export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
@@ -28,7 +27,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     } else {
       stop();
       message.pause();
-      reject(tooLarge());
+      reject(tooLarge(maxBytes));
     }
   };
   const onEnd = (): void => {
@@ -43,8 +42,14 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
   const stop = (): void => {
     message.off('data', onData).off('end', onEnd).off('close', onClose);
   };
-  message.on('data', onData).on('end', onEnd).on('close', onClose);
-  if (message.destroyed) onClose();
+  if (message.readableEnded) {
+    // No event would ever come. Inside another server, a parser of its own may have been first.
+    reject(new Error('the body has been read already'));
+  } else if (message.destroyed) {
+    onClose();
+  } else {
+    message.on('data', onData).on('end', onEnd).on('close', onClose);
+  }
   return promise;
 }
 
@@ -87,4 +92,8 @@ function depthExceeds(text: string, max: number): boolean {
     } else if (unit === 0x7d || unit === 0x5d) depth -= 1;
   }
   return false;
+}
+
+function tooLarge(maxBytes: number): HttpError {
+  return new HttpError(413, `the body must be at most ${maxBytes} bytes`);
 }

@@ -10,7 +10,7 @@ const problemType = 'application/problem+json';
  * The one shape of every failure: `{"error": message}`, or the same text as RFC 9457 for a client
  * that asks for `application/problem+json`.
  */
-export function errorReply(error: HttpError, request?: HttpRequest): Reply {
+export function errorReply(error: HttpError, request?: HttpRequest) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
   const body = wantsProblem
@@ -24,7 +24,7 @@ export function errorReply(error: HttpError, request?: HttpRequest): Reply {
       ...error.headers,
     },
     body: JSON.stringify(body),
-  };
+  } satisfies Reply;
 }
 
 // Only who names the type asks for it: a wildcard is no sign that a client knows it.

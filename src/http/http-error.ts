@@ -12,3 +12,8 @@ export class HttpError extends Error {
     this.headers = headers;
   }
 }
+
+/** The one answer to a path that leads nowhere, whatever the reason. */
+export function noSuchResource(cause?: unknown): HttpError {
+  return new HttpError(404, 'no such resource', {}, { cause });
+}

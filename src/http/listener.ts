@@ -25,8 +25,6 @@ export interface ListenerOptions {
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
   /** Headers for every reply to this request, errors included. */
   readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
-  /** Headers for every answer to OPTIONS, beside `Allow`. */
-  readonly optionsHeaders?: Headers;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
 }
@@ -45,6 +43,7 @@ export interface ListenerLimits {
 /** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
+const basePathPattern = /^(?:\/[^/?#]+)*$/;
 // nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
 const clientLeft = 499;
 
@@ -55,6 +54,10 @@ export class HttpListener {
   #draining = false;
 
   constructor(options: ListenerOptions) {
+    if (!basePathPattern.test(options.basePath)) {
+      const given = JSON.stringify(options.basePath);
+      throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
+    }
     this.#options = options;
   }
 
@@ -69,35 +72,24 @@ export class HttpListener {
 
   readonly listener: RequestListener = (message, response, next) => {
     const { basePath, limits } = this.#options;
-    if (next !== undefined && !isUnder(basePath, message.url ?? '')) return next();
     const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes);
-    let route: Route | undefined;
-    let refusal: unknown;
-    try {
-      route = this.#findRoute(request);
-    } catch (caught) {
-      if (next !== undefined && caught instanceof HttpError && caught.status === 404) return next();
-      refusal = caught;
-    }
+    if (next !== undefined && !this.#knows(request)) return next();
     this.#track(request, response);
-    this.#answer(request, response, route, refusal).catch((caught: unknown) => {
+    this.#answer(request, response).catch((caught: unknown) => {
+      // Not even the error could be written: a cut connection is the only honest end left.
       this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
       response.destroy();
     });
   };
 
-  #findRoute(request: HttpRequest): Route | undefined {
-    const { router, limits, basePath } = this.#options;
-    checkFraming(request.raw, limits.maxHeaders);
-    if (!isUnder(basePath, request.raw.url ?? '')) throw new HttpError(404, 'no such resource');
-    const { method } = request;
-    const { path } = request.target;
-    if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
-    if (method === 'OPTIONS') return undefined;
-    const { value, params } = router.match(method, path);
-    request.params = params;
-    request.template = value.template;
-    return value;
+  // A target that is malformed counts as known: it is refused here as well as anywhere.
+  #knows(request: HttpRequest): boolean {
+    try {
+      const { path } = request.target;
+      return path === '*' || this.#options.router.knows(path);
+    } catch (caught) {
+      return !(caught instanceof HttpError && caught.status === 404);
+    }
   }
 
   #track(request: HttpRequest, response: ServerResponse): void {
@@ -119,50 +111,41 @@ export class HttpListener {
     });
   }
 
-  async #answer(
-    request: HttpRequest,
-    response: ServerResponse,
-    route: Route | undefined,
-    refusal: unknown,
-  ): Promise<void> {
-    const { limits, commonHeaders } = this.#options;
-    const options = { close: this.#draining, writeTimeoutMs: limits.writeTimeoutMs };
+  async #answer(request: HttpRequest, response: ServerResponse): Promise<void> {
     try {
-      if (refusal !== undefined) throw refusal;
-      const reply = await this.#handle(request, route);
-      await send(request, response, withHeaders(reply, commonHeaders(request)), options);
+      await this.#send(request, response, await this.#reply(request));
     } catch (caught) {
       const error = this.#options.toHttpError(caught, request);
-      if (response.headersSent) {
-        // A cut connection is the only honest end left.
-        response.destroy();
-        return;
-      }
-      const reply = errorReply(error, request);
-      await send(request, response, withHeaders(reply, commonHeaders(request)), options);
+      // Part of another reply is out: what comes after it would be read as the rest.
+      if (response.headersSent) response.destroy();
+      else await this.#send(request, response, errorReply(error, request));
     }
   }
 
-  #handle(request: HttpRequest, route: Route | undefined): Reply | Promise<Reply> {
-    if (route === undefined) return this.#describe(request);
-    if (this.#inFlight > this.#options.limits.maxInFlight && !route.vital) {
+  #reply(request: HttpRequest): Reply | Promise<Reply> {
+    const { router, limits } = this.#options;
+    checkFraming(request.raw, limits.maxHeaders);
+    const { method } = request;
+    const { path } = request.target;
+    if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
+    if (method === 'OPTIONS') {
+      const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
+      return { status: 204, headers: { allow } };
+    }
+    const { value: route, params } = router.match(method, path);
+    request.params = params;
+    request.template = route.template;
+    if (this.#inFlight > limits.maxInFlight && !route.vital) {
       throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
     }
     return route.handle(request);
   }
 
-  #describe(request: HttpRequest): Reply {
-    const { router, optionsHeaders } = this.#options;
-    const { path } = request.target;
-    const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-    return { status: 204, headers: { allow, ...optionsHeaders } };
+  #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> {
+    const { limits, commonHeaders } = this.#options;
+    const options = { close: this.#draining, writeTimeoutMs: limits.writeTimeoutMs };
+    return send(request, response, withHeaders(reply, commonHeaders(request)), options);
   }
-}
-
-function isUnder(basePath: string, url: string): boolean {
-  if (!url.startsWith(basePath)) return false;
-  const next = url[basePath.length];
-  return basePath === '' || next === undefined || next === '/' || next === '?';
 }
 
 function withHeaders(reply: Reply, common: Headers | undefined): Reply {

@@ -21,6 +21,7 @@ export function parsePattern(source: string): Pattern {
   const space = source.indexOf(' ');
   const method = source.slice(0, Math.max(space, 0));
   if (!methodPattern.test(method)) throw fail(0, 'must begin with a method in capitals and a space');
+  if (method === 'HEAD' || method === 'OPTIONS') throw fail(0, `${method} is answered for every path`);
   const template = source.slice(space + 1);
   if (!template.startsWith('/')) throw fail(space + 1, 'the path must begin with "/"');
   if (template === '/') return { method, template, segments: [{ literal: '' }] };

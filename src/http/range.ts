@@ -4,7 +4,7 @@ export interface ByteRange {
   readonly end: number;
 }
 
-const rangePattern = /^bytes=[ \t]*(?:([0-9]{1,15})-([0-9]{1,15})?|-([0-9]{1,15}))[ \t]*$/i;
+const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
 
 /**
  * Reads a Range header (RFC 9110, 14.2) against a size in bytes. Several ranges, another unit or a

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { parseJson, readBody } from './body.ts';
+import { checkBodyHead, parseJson, readBody } from './body.ts';
 import { checkContentType } from './media-type.ts';
 import { parseQuery, parseTarget, type Target } from './target.ts';
 
@@ -36,8 +36,9 @@ export class HttpRequest {
     this.#maxBodyBytes = maxBodyBytes;
   }
 
+  /** Fails with 400 when malformed, with 404 when not below the base path. */
   get target(): Target {
-    this.#target ??= parseTarget(this.method, this.raw.url?.slice(this.basePath.length) || '/');
+    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.basePath);
     return this.#target;
   }
 
@@ -75,9 +76,16 @@ export class HttpRequest {
   async json(types: readonly string[] = ['application/json']) {
     const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
     checkContentType(this.raw.headers['content-type'], types, accept);
-    const reading = readBody(this.raw, this.#maxBodyBytes);
-    // A client that asked first gets its go-ahead only now, when the head is found good.
-    if (this.raw.headers.expect !== undefined) this.#response.writeContinue();
-    return parseJson(await reading);
+    checkBodyHead(this.raw, this.#maxBodyBytes);
+    this.#sendGoAhead();
+    return parseJson(await readBody(this.raw, this.#maxBodyBytes));
+  }
+
+  // A client that asked first is told to go on only when somebody wants its body: a refusal must come
+  // instead. To HTTP/1.0, which knows no such answer, none may be sent (RFC 9110, 15.2).
+  #sendGoAhead(): void {
+    const { headers, httpVersion } = this.raw;
+    if (headers.expect === undefined || httpVersion === '1.0') return;
+    if (!this.#response.headersSent && !this.#response.destroyed) this.#response.writeContinue();
   }
 }

@@ -1,4 +1,4 @@
-import { HttpError } from './http-error.ts';
+import { HttpError, noSuchResource } from './http-error.ts';
 import type { Pattern } from './pattern.ts';
 
 export interface Match<T> {
@@ -52,10 +52,15 @@ export class Router<T> {
     if (method === 'GET') this.methods.add('HEAD');
   }
 
-  /** Whether a path would reach a route by any method. */
+  /** Whether the paths of a pattern without parameters reach a route already, by any method. */
   has(pattern: Pattern): boolean {
     const texts = pattern.segments.map((segment) => ('literal' in segment ? segment.literal : ''));
-    return this.#leaves(texts).length > 0;
+    return this.#methodsOf(texts).length > 0;
+  }
+
+  /** Whether a path reaches a route by any method. */
+  knows(path: string): boolean {
+    return this.#methodsOf(splitPath(path)).length > 0;
   }
 
   /**
@@ -76,25 +81,22 @@ export class Router<T> {
 
   /** The methods a path answers, for `Allow`; fails with 404 when there is no such path. */
   allow(path: string): string {
-    const leaves = this.#leaves(splitPath(path));
-    if (leaves.length === 0) throw notFound();
-    return allowed(leaves).join(', ');
+    return allowed(this.#methodsOf(splitPath(path)));
   }
 
   #refusal(segments: readonly string[]): HttpError {
-    const methods = this.#leaves(segments);
-    if (methods.length === 0) return notFound();
-    const allow = allowed(methods).join(', ');
+    const allow = allowed(this.#methodsOf(segments));
     return new HttpError(405, `method not allowed; allowed: ${allow}`, { allow });
   }
 
-  #leaves(segments: readonly string[]): string[] {
+  // All methods of all patterns that fit, however they rank.
+  #methodsOf(segments: readonly string[]): string[] {
     let nodes: Node<T>[] = [this.#root];
     for (const segment of segments) {
-      nodes = nodes.flatMap((node) => [
-        ...(node.literals.has(segment) ? [node.literals.get(segment) ?? node] : []),
-        ...(node.parameter !== undefined && segment !== '' ? [node.parameter] : []),
-      ]);
+      nodes = nodes.flatMap((node) => {
+        const parameter = segment === '' ? undefined : node.parameter;
+        return [node.literals.get(segment), parameter].filter((next) => next !== undefined);
+      });
     }
     return nodes.flatMap((node) => [...node.leaves.keys()]);
   }
@@ -135,12 +137,9 @@ function decodeSegment(segment: string): string {
   }
 }
 
-function allowed(methods: Iterable<string>): string[] {
-  const all = new Set(methods);
+function allowed(methods: readonly string[]): string {
+  if (methods.length === 0) throw noSuchResource();
+  const all = new Set([...methods, 'OPTIONS']);
   if (all.has('GET')) all.add('HEAD');
-  return [...all.add('OPTIONS')].sort();
-}
-
-function notFound(): HttpError {
-  return new HttpError(404, 'no such resource');
+  return [...all].sort().join(', ');
 }

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { type ByteStream, isStream, type Reply } from './reply.ts';
+import { endLingering, hasLongUnreadBody } from './linger.ts';
+import { isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 export interface SendOptions {
@@ -9,14 +10,6 @@ export interface SendOptions {
   readonly writeTimeoutMs: number;
 }
 
-// What is left of a body that nobody will read: up to here it is cheaper to take it than to lose the
-// connection.
-const keepAliveDrainBytes = 64 * 1024;
-// A client still sending when it is refused learns why only if we go on reading for a while: closing
-// with unread bytes resets the connection and takes the reply along.
-const lingerBytes = 256 * 1024;
-const lingerMs = 1_000;
-
 /** Writes a reply; the only place that does. Fails when a stream does, before or after the head. */
 export async function send(
   request: HttpRequest,
@@ -25,44 +18,65 @@ export async function send(
   options: SendOptions,
 ): Promise<void> {
   const { body } = reply;
-  if (isStream(body) && request.method !== 'HEAD')
-    return await sendStream(request, response, reply, body, options);
-  if (response.destroyed) return;
-  const linger = hasLongUnreadBody(request);
-  writeHead(request, response, reply, options.close || linger);
-  const content = request.method === 'HEAD' || isStream(body) ? undefined : body;
-  if (linger) {
-    response.write(content ?? '');
-    endWhenDrained(request, response);
-  } else {
-    response.end(content);
+  if (!isStream(body)) return writeWhole(request, response, reply, body, options);
+  const chunks = body.chunks[Symbol.asyncIterator]();
+  try {
+    if (request.method === 'HEAD') writeWhole(request, response, reply, undefined, options);
+    else await writeStream(request, response, reply, chunks, options);
+  } finally {
+    // Also when nothing was taken of it: a stream may hold a file open from the start.
+    await chunks.return?.();
   }
-  if (response.writableLength > 0) response.socket?.setTimeout(options.writeTimeoutMs);
 }
 
-async function sendStream(
+function writeWhole(
   request: HttpRequest,
   response: ServerResponse,
   reply: Reply,
-  body: ByteStream,
+  body: string | Uint8Array | undefined,
+  options: SendOptions,
+): void {
+  if (isOver(response)) return;
+  const content = request.method === 'HEAD' ? undefined : body;
+  const linger = hasLongUnreadBody(request.raw);
+  writeHead(request, response, reply, options.close || linger);
+  if (linger) {
+    response.flushHeaders();
+    if (content !== undefined) response.write(content);
+    endLingering(response);
+  } else {
+    response.end(content);
+  }
+  if (response.writableLength > 0) limitStall(request, options);
+}
+
+async function writeStream(
+  request: HttpRequest,
+  response: ServerResponse,
+  reply: Reply,
+  chunks: AsyncIterator<string | Uint8Array>,
   options: SendOptions,
 ): Promise<void> {
-  const chunks = body.chunks[Symbol.asyncIterator]();
-  try {
-    // Until the first chunk is there, a failure can still become an honest status.
-    let next = await chunks.next();
+  // Until the first chunk is there, a failure can still become an honest status.
+  let next = await chunks.next();
+  if (isOver(response)) return;
+  const linger = hasLongUnreadBody(request.raw);
+  writeHead(request, response, reply, options.close || linger);
+  limitStall(request, options);
+  // A client may take nothing until all it sends is taken.
+  if (linger) request.raw.resume();
+  while (next.done !== true) {
+    if (!response.write(next.value)) await drained(response);
     if (response.destroyed) return;
-    writeHead(request, response, reply, options.close);
-    response.socket?.setTimeout(options.writeTimeoutMs);
-    while (next.done !== true) {
-      if (!response.write(next.value)) await drained(response);
-      if (response.destroyed) return;
-      next = await chunks.next();
-    }
-    response.end();
-  } finally {
-    await chunks.return?.();
+    next = await chunks.next();
   }
+  if (linger) endLingering(response);
+  else response.end();
+}
+
+// The client has left, or its request turned out malformed halfway and has had that for an answer.
+function isOver(response: ServerResponse): boolean {
+  return response.destroyed || response.headersSent;
 }
 
 function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply, close: boolean): void {
@@ -78,6 +92,12 @@ function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply,
   response.writeHead(status, headers);
 }
 
+// Of the connection, which a pipelined reply does not have yet for its own. Node lifts the limit when
+// the next request comes, and ends the connection when it is reached.
+function limitStall({ raw }: HttpRequest, { writeTimeoutMs }: SendOptions): void {
+  raw.socket.setTimeout(writeTimeoutMs);
+}
+
 function drained(response: ServerResponse): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const settle = (): void => {
@@ -86,27 +106,4 @@ function drained(response: ServerResponse): Promise<void> {
   };
   response.on('drain', settle).on('close', settle);
   return promise;
-}
-
-function hasLongUnreadBody({ raw }: HttpRequest): boolean {
-  if (raw.complete) return false;
-  if (raw.headers['transfer-encoding'] !== undefined) return true;
-  const length = Number(raw.headers['content-length'] ?? 0);
-  // Whoever sent Expect and got no go-ahead may or may not send the body: the framing is in doubt.
-  return length > keepAliveDrainBytes || (length > 0 && raw.headers.expect !== undefined);
-}
-
-function endWhenDrained({ raw }: HttpRequest, response: ServerResponse): void {
-  let bytes = 0;
-  const finish = (): void => {
-    clearTimeout(timer);
-    raw.off('data', count).off('end', finish).off('close', finish);
-    response.end();
-  };
-  const count = (chunk: Buffer): void => {
-    bytes += chunk.length;
-    if (bytes > lingerBytes) finish();
-  };
-  const timer = setTimeout(finish, lingerMs);
-  raw.on('data', count).on('end', finish).on('close', finish).resume();
 }

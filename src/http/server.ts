@@ -1,9 +1,13 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../observer.ts';
+import { errorReply } from './error-reply.ts';
+import { HttpError } from './http-error.ts';
+import { endLingering, endSocket } from './linger.ts';
 import type { RequestListener } from './listener.ts';
+import { type ParserError, toRefusal } from './parser-error.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
@@ -18,7 +22,7 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** All in milliseconds. */
+/** All in milliseconds; 0 for no limit. */
 export interface HttpTimeouts {
   /** For the head of a request. */
   readonly headersTimeoutMs: number;
@@ -26,27 +30,71 @@ export interface HttpTimeouts {
   readonly requestTimeoutMs: number;
   /** For the next request on a connection. */
   readonly keepAliveTimeoutMs: number;
+  /** How often late requests are looked for: the first two hold to within this. Default: 5,000. */
+  readonly checkingIntervalMs?: number;
 }
 
-// How often Node looks for late requests: the timeouts hold to within this.
-const checkingIntervalMs = 5_000;
 // Browsers send cookies of other services on the same host; Node's own default.
 const maxHeaderBytes = 16 * 1024;
 
-const parserStatuses: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'the chunk extensions are too long'],
-  HPE_HEADER_OVERFLOW: [431, `the head must be at most ${maxHeaderBytes} bytes`],
-  HPE_INVALID_METHOD: [501, 'the method is not implemented'],
-  HPE_INVALID_VERSION: [505, 'the protocol must be HTTP/1.1'],
-};
-
 /** A `node:http` server with our limits, whose own refusals look like ours. It does not listen yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { timeouts, listener } = options;
-  const settings = {
-    headersTimeout: timeouts.headersTimeoutMs,
-    requestTimeout: timeouts.requestTimeoutMs,
+  const { listener, observe, tls } = options;
+  const settings = serverSettings(options.timeouts);
+  const server =
+    tls === undefined
+      ? createServer(settings)
+      : createTlsServer({ ...settings, ...tls, handshakeTimeout: settings.headersTimeout });
+  // The listener counts them itself: Node drops those beyond its limit in silence.
+  server.maxHeadersCount = 0;
+
+  /** The reply to the newest request of each connection; those before it come out before it. */
+  const newest = new WeakMap<Duplex, ServerResponse>();
+  const onRequest: RequestListener = (request, response) => {
+    newest.set(request.socket, response);
+    listener(request, response);
+  };
+  server.on('request', onRequest);
+  // The go-ahead is sent when a handler reads the body, so that a refusal comes instead of it.
+  server.on('checkContinue', onRequest);
+  server.on('checkExpectation', onRequest);
+
+  const refuseInTurn = (socket: Duplex, refusal: HttpError): void => {
+    const last = newest.get(socket);
+    if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
+    else last.once('finish', () => refuse(socket, refusal, observe));
+  };
+  server.on('connect', (_request, socket) => {
+    // Node has let go of the socket: without this a reset would end the process.
+    socket.on('error', () => socket.destroy());
+    refuseInTurn(socket, new HttpError(501, 'the method is not implemented'));
+  });
+
+  const failed = new WeakSet<Duplex>();
+  server.on('clientError', (error: ParserError, socket) => {
+    // The parser says it again with each packet that follows.
+    if (failed.has(socket)) return;
+    failed.add(socket);
+    const refusal = toRefusal(error);
+    const response = newest.get(socket);
+    if (refusal === undefined) socket.destroy();
+    // What is malformed begins a request of its own.
+    else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal);
+    // It is in the body of a request, which is refused; its handler will find that it has been.
+    else if (!response.headersSent) refuseRequest(response, refusal);
+    // Too late to say so: the reply that has begun is the last.
+    else if (response.writableFinished) endSocket(socket);
+    else response.once('finish', () => endSocket(socket));
+  });
+  return server;
+}
+
+function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeouts) {
+  const { requestTimeoutMs, headersTimeoutMs } = timeouts;
+  return {
+    requestTimeout: requestTimeoutMs,
+    // Node refuses to start when a part may take longer than the whole.
+    headersTimeout: requestTimeoutMs === 0 ? headersTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs),
     keepAliveTimeout: timeouts.keepAliveTimeoutMs,
     connectionsCheckingInterval: checkingIntervalMs,
     maxHeaderSize: maxHeaderBytes,
@@ -54,38 +102,6 @@ export function createHttpServer(options: HttpServerOptions): Server {
     // Node's own answer would have an empty body: `checkFraming` gives ours.
     requireHostHeader: false,
   };
-  const server =
-    options.tls === undefined ? createServer(settings) : createTlsServer({ ...settings, ...options.tls });
-  // The listener counts them itself: Node drops those beyond its limit in silence.
-  server.maxHeadersCount = 0;
-
-  const latest = new WeakMap<Duplex, ServerResponse>();
-  const onRequest: RequestListener = (request, response) => {
-    latest.set(request.socket, response);
-    listener(request, response);
-  };
-  server.on('request', onRequest);
-  // The go-ahead is sent when a handler reads the body, so that a refusal comes instead of it.
-  server.on('checkContinue', onRequest);
-  server.on('checkExpectation', (_request, response) => {
-    refuse(options.observe, response.socket, 417, 'Expect must be 100-continue');
-  });
-  server.on('connect', (_request, socket) => {
-    refuse(options.observe, socket, 501, 'method CONNECT is not implemented');
-  });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const [status, message] = parserStatuses[error.code ?? ''] ?? [400, 'the request is malformed'];
-    const response = latest.get(socket);
-    const refuseThis = () => refuse(options.observe, socket, status, message);
-    if (error.code === 'ECONNRESET') socket.destroy();
-    else if (response === undefined || response.writableFinished) refuseThis();
-    // A whole request still has its answer to come; what is malformed was pipelined behind it.
-    else if (response.req.complete) response.once('finish', refuseThis);
-    // Once a reply has begun, more bytes would be read as part of it.
-    else if (response.headersSent) socket.destroy();
-    else refuseThis();
-  });
-  return server;
 }
 
 /** Opens a port; resolves to the address in use. */
@@ -101,17 +117,25 @@ export async function listen(server: Server, port: number, host: string): Promis
   return await promise;
 }
 
-function refuse(observe: Observe, socket: Duplex | Socket | null, status: number, message: string): void {
-  observe({ type: 'refused', face: 'http', status, reason: message });
-  if (socket === null || !socket.writable) return;
-  const body = JSON.stringify({ error: message });
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    `Date: ${new Date().toUTCString()}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Cache-Control: no-store',
-    'Connection: close',
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+function refuseRequest(response: ServerResponse, refusal: HttpError): void {
+  const { status, headers, body } = refusalParts(refusal);
+  response.writeHead(status, headers);
+  response.write(body);
+  endLingering(response);
+}
+
+// There is no request, so none of Node's responses to write to.
+function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
+  if (!socket.writable) return;
+  const { status, headers, body } = refusalParts(refusal);
+  observe({ type: 'refused', face: 'http', status, reason: refusal.message });
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const date = `date: ${new Date().toUTCString()}\r\n`;
+  endSocket(socket, `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
+}
+
+function refusalParts(refusal: HttpError) {
+  const { status, headers, body } = errorReply(refusal);
+  const length = Buffer.byteLength(body);
+  return { status, body, headers: { ...headers, 'content-length': length, connection: 'close' } };
 }
