@@ -1,0 +1,32 @@
+/**
+ * Writes test/generated/openapi.ts, the types of an HTTP client, from public/openapi.json.
+ *
+ * The generator is fetched when it is asked for: it needs the compiler of TypeScript 5, and would bring
+ * it into every checkout. The file says from what it was made, and a test whether that has changed.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { shapeDigest } from '../test/support/openapi-shape.ts';
+
+const document = fileURLToPath(new URL('../public/openapi.json', import.meta.url));
+const folder = new URL('../test/generated/', import.meta.url);
+const types = fileURLToPath(new URL('openapi.ts', folder));
+const packages = ['openapi-typescript@7.13.0', 'typescript@5.9.3'];
+
+mkdirSync(folder, { recursive: true });
+const args = ['exec', '--yes', ...packages.map((name) => `--package=${name}`), '--'];
+const { status } = spawnSync('npm', [...args, 'openapi-typescript', document, '--output', types], {
+  // Away from the project, whose own TypeScript would be taken.
+  cwd: fileURLToPath(folder),
+  stdio: ['ignore', 'ignore', 'inherit'],
+  shell: process.platform === 'win32',
+});
+if (status === 0) {
+  const digest = shapeDigest(JSON.parse(readFileSync(document, 'utf8')));
+  const header = `// GENERATED CODE -- DO NOT EDIT! npm run generate:client\n// shape ${digest}\n`;
+  writeFileSync(types, `${header}${readFileSync(types, 'utf8')}`);
+} else {
+  console.error('generate-client: the generator failed');
+  process.exitCode = 1;
+}
