@@ -1,0 +1,45 @@
+export { addUsersService, type UsersServiceOptions } from './add-users-service.ts';
+export type { AuthMode } from './domain/access.ts';
+export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
+export type {
+  ListQuery,
+  PageStart,
+  PostField,
+  PostQuery,
+  Sort,
+  SortKey,
+  UserField,
+  UserQuery,
+} from './domain/list-query.ts';
+export type { Post, PostDraft } from './domain/post.ts';
+export type {
+  CallOptions,
+  ChangeOptions,
+  Created,
+  CreateOptions,
+  IdempotencyKey,
+  Page,
+  Repository,
+} from './domain/repository.ts';
+export type { Store, StoreSummary } from './domain/transfer.ts';
+export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
+export type { GrpcLimits } from './grpc/limits.ts';
+export type { ListenerLimits, RequestListener } from './http/listener.ts';
+export type { HttpTimeouts, TlsOptions } from './http/server.ts';
+export type {
+  FailureEvent,
+  ListeningEvent,
+  Observe,
+  RefusedEvent,
+  RequestEvent,
+  ServiceEvent,
+} from './observer.ts';
+export { createRequestListener, type RequestListenerOptions } from './request-listener.ts';
+export {
+  type Addresses,
+  type CloseOptions,
+  createService,
+  type Service,
+  type ServiceOptions,
+} from './service.ts';
+export { openStore, type StoreOptions } from './storage/open.ts';
