@@ -52,7 +52,8 @@ export async function collect(socket: Socket, options: RawOptions = {}): Promise
   return { responses: parse(), closed };
 }
 
-function parseResponses(bytes: Buffer, head: boolean): RawResponse[] {
+/** The whole responses in what has been received. */
+export function parseResponses(bytes: Buffer, head: boolean): RawResponse[] {
   const responses: RawResponse[] = [];
   let rest = bytes;
   for (;;) {

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { maxJsonDepth, parseJson } from '../../src/http/body.ts';
+import type { Handler } from '../../src/http/listener.ts';
+import { json } from '../../src/http/reply.ts';
+import { startKit } from '../support/http-kit.ts';
+import { head, post, Wire } from '../support/wire.ts';
+
+const bytes = (text: string) => Buffer.from(text);
+const nested = (depth: number, open = '[', close = ']') => open.repeat(depth) + close.repeat(depth);
+
+const taken: readonly [behaviour: string, body: Buffer, want: unknown][] = [
+  ['an object', bytes('{"a":[1,"b",null,true]}'), { a: [1, 'b', null, true] }],
+  ['a number', bytes('1'), 1],
+  ['a string', bytes('"a"'), 'a'],
+  ['null', bytes('null'), null],
+  ['space around it', bytes(' \t\r\n{}\n '), {}],
+  ['a byte order mark', bytes('\ufeff{}'), {}],
+  ['characters of four bytes', bytes('"😀"'), '😀'],
+  ['an escaped lone surrogate', bytes('"\\ud800"'), '\ud800'],
+  ['U+0000 by escape', bytes('"\\u0000"'), '\u0000'],
+  ['keys twice: the last counts', bytes('{"a":1,"a":2}'), { a: 2 }],
+  ['a huge number', bytes('1e999'), Number.POSITIVE_INFINITY],
+  ['the greatest depth', bytes(nested(maxJsonDepth)), JSON.parse(nested(maxJsonDepth))],
+  ['brackets in a string', bytes(`"${'['.repeat(200)}"`), '['.repeat(200)],
+  ['brackets behind an escaped quote', bytes(`["\\"${'['.repeat(200)}"]`), [`"${'['.repeat(200)}`]],
+  ['many brackets side by side', bytes(`[${'[],'.repeat(200)}[]]`), Array.from({ length: 201 }, () => [])],
+];
+
+for (const [behaviour, body, want] of taken) {
+  test(`taken: ${behaviour}`, () => assert.deepEqual(parseJson(body).value, want));
+}
+
+test('the text is the one that was sent, without the byte order mark', () => {
+  assert.equal(parseJson(bytes('\ufeff{"n":1.0, "n":2}')).text, '{"n":1.0, "n":2}');
+});
+
+test('__proto__ is an ordinary key, and no prototype changes', () => {
+  const { value } = parseJson(bytes('{"__proto__":{"polluted":true},"constructor":1}'));
+  assert.deepEqual(Object.keys(Object(value)), ['__proto__', 'constructor']);
+  assert.equal(Reflect.get({}, 'polluted'), undefined);
+});
+
+const empty = 'the body must be JSON, and is empty';
+const malformed = 'the body must be well-formed JSON';
+const notUtf8 = 'the body must be well-formed UTF-8';
+const tooDeep = `the body must be at most ${maxJsonDepth} levels deep`;
+const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
+  ['nothing', bytes(''), empty],
+  ['only space', bytes(' \r\n\t'), empty],
+  ['only a byte order mark', bytes('\ufeff'), empty],
+  ['half an object', bytes('{"a":'), malformed],
+  ['something behind it', bytes('{} {}'), malformed],
+  ['single quotes', bytes("{'a':1}"), malformed],
+  ['a comma at the end', bytes('[1,]'), malformed],
+  ['a comment', bytes('{}//'), malformed],
+  ['NaN', bytes('NaN'), malformed],
+  ['a leading zero', bytes('01'), malformed],
+  ['a raw newline in a string', bytes('"a\nb"'), malformed],
+  ['a raw U+0000', bytes('{"a":"\u0000"}'), malformed],
+  ['a form', bytes('a=1&b=2'), malformed],
+  ['closing brackets', bytes(']]'), malformed],
+  ['an open string', bytes('"['), malformed],
+  ['a backslash at the end', bytes('"\\'), malformed],
+  ['Latin-1', Buffer.from('"\xe9"', 'latin1'), notUtf8],
+  ['overlong UTF-8', Buffer.from('"\xc0\xaf"', 'latin1'), notUtf8],
+  ['a surrogate in UTF-8', Buffer.from('"\xed\xa0\x80"', 'latin1'), notUtf8],
+  ['half a character', Buffer.from('"\xf0\x9f\x98', 'latin1'), notUtf8],
+  ['UTF-16', Buffer.from('\ufeff{}', 'utf16le'), notUtf8],
+  ['one level too many', bytes(nested(maxJsonDepth + 1)), tooDeep],
+  ['one object too many', bytes(nested(maxJsonDepth + 1, '{"a":', '}')), tooDeep],
+  ['half a million levels', bytes(nested(500_000)), tooDeep],
+  ['half a million levels left open', bytes('['.repeat(500_000)), tooDeep],
+];
+
+for (const [behaviour, body, message] of refused) {
+  test(`refused: ${behaviour}`, () => assert.throws(() => parseJson(body), { status: 400, message }));
+}
+
+// From here on over a socket.
+
+const limit = 1_000;
+const size: Handler = async (request) => json(200, { size: (await request.json()).text.length });
+const routes = { 'POST /size': size };
+const ok = (length: number) => `"${'a'.repeat(length - 2)}"`;
+const chunked = (...chunks: readonly string[]) =>
+  `${chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`;
+const chunkedHead = head('POST /size', 'Content-Type: application/json', 'Transfer-Encoding: chunked');
+
+const sizes: readonly [behaviour: string, request: string, status: number][] = [
+  ['a declared body at the limit', post('/size', ok(limit)), 200],
+  ['a declared body beyond it', post('/size', ok(limit + 1)), 413],
+  ['a chunked body at the limit', chunkedHead + chunked(ok(limit)), 200],
+  ['a chunked body at the limit, byte by byte', chunkedHead + chunked(...ok(limit)), 200],
+  ['a chunked body beyond it', chunkedHead + chunked(ok(limit + 1)), 413],
+  ['a chunked body beyond it, byte by byte', chunkedHead + chunked(...ok(limit + 1)), 413],
+  ['a body that says it is not encoded', post('/size', '[]', 'Content-Encoding: identity'), 200],
+  ['a compressed body', post('/size', '[]', 'Content-Encoding: gzip'), 415],
+  ['a body encoded twice', post('/size', '[]', 'Content-Encoding: identity, gzip'), 415],
+  ['no body at all', head('POST /size', 'Content-Type: application/json'), 400],
+  ['an empty chunked body', chunkedHead + chunked(), 400],
+];
+
+for (const [behaviour, request, status] of sizes) {
+  test(`${behaviour}: ${status}`, async (t) => {
+    const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
+    const wire = (await Wire.open(t, port)).write(request);
+    assert.equal((await wire.next()).status, status);
+  });
+}
+
+test('a declared length beyond the limit is refused before a byte of it is there', async (t) => {
+  const { port } = await startKit(t, routes);
+  const wire = await Wire.open(t, port);
+  wire.write(head('POST /size', 'Content-Type: application/json', 'Content-Length: 1000000000'));
+  const { status, headers, body } = await wire.next();
+  assert.equal(status, 413);
+  assert.equal(headers['connection'], 'close');
+  assert.deepEqual(JSON.parse(body), { error: 'the body must be at most 1048576 bytes' });
+  assert.deepEqual(await wire.end(), []);
+});
+
+test('a client that goes on sending beyond the limit still reads the refusal', async (t) => {
+  const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
+  const wire = (await Wire.open(t, port)).write(chunkedHead, chunked('a'.repeat(200_000)));
+  assert.equal((await wire.next()).status, 413);
+  assert.deepEqual(await wire.end(), []);
+  assert.equal(wire.wasReset, false);
+});
+
+test('a client that never stops sending is cut off', async (t) => {
+  const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
+  const wire = (await Wire.open(t, port)).write(chunkedHead);
+  const chunk = `10000\r\n${'a'.repeat(0x10000)}\r\n`;
+  const pour = (): void => {
+    while (!wire.socket.destroyed && wire.socket.write(chunk));
+  };
+  wire.socket.on('drain', pour);
+  pour();
+  await wire.end();
+  // Its limit, what the kernels hold, and what is read out of courtesy; not the gigabytes on offer.
+  assert.ok(wire.socket.bytesWritten < 50_000_000, `took ${wire.socket.bytesWritten} bytes`);
+});
+
+test('a short body that nobody reads does not end the connection', async (t) => {
+  const { port } = await startKit(t, { 'POST /deaf': () => json(200, {}), ...routes });
+  const wire = (await Wire.open(t, port)).write(post('/deaf', ok(60_000)), post('/size', '[]'));
+  assert.equal((await wire.next()).headers['connection'], 'keep-alive');
+  assert.equal((await wire.next()).body, '{"size":2}');
+});
+
+const unread: readonly [behaviour: string, request: string][] = [
+  ['a long body', post('/deaf', ok(70_000))],
+  ['a chunked body', head('POST /deaf', 'Transfer-Encoding: chunked') + chunked('[]')],
+  ['a body that waits for a go-ahead', head('POST /deaf', 'Expect: 100-continue', 'Content-Length: 9')],
+];
+
+for (const [behaviour, request] of unread) {
+  test(`${behaviour} that nobody reads ends the connection after the reply`, async (t) => {
+    const { port } = await startKit(t, { 'POST /deaf': () => json(200, {}) });
+    const wire = (await Wire.open(t, port)).write(request);
+    const { status, headers } = await wire.next();
+    assert.deepEqual([status, headers['connection']], [200, 'close']);
+    assert.deepEqual(await wire.end(), []);
+  });
+}
+
+test('a body that another reader has had is a failure, not a wait without end', async (t) => {
+  const early: Handler = async (request) => {
+    await request.raw.toArray();
+    return await size(request);
+  };
+  const { port, thrown } = await startKit(t, { 'POST /size': early });
+  const wire = (await Wire.open(t, port)).write(post('/size', '[]'));
+  assert.equal((await wire.next()).status, 500);
+  assert.match(String(thrown[0]), /the body has been read already/);
+});
+
+test('a refused media type names those that are taken', async (t) => {
+  const { port } = await startKit(t, { ...routes, 'PATCH /size': size, 'PUT /size': size });
+  for (const [method, header] of [
+    ['POST', 'accept-post'],
+    ['PATCH', 'accept-patch'],
+    ['PUT', 'accept'],
+  ] as const) {
+    const wire = (await Wire.open(t, port)).write(head(`${method} /size`, 'Content-Type: text/plain'));
+    const { status, headers } = await wire.next();
+    assert.deepEqual([status, headers[header]], [415, 'application/json']);
+  }
+});

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkContentType, parseMediaType } from '../../src/http/media-type.ts';
+
+const parsed: readonly [text: string, essence: string, parameters: Record<string, string>][] = [
+  ['application/json', 'application/json', {}],
+  ['Application/JSON', 'application/json', {}],
+  ['application/json; charset=utf-8', 'application/json', { charset: 'utf-8' }],
+  ['application/json;charset=utf-8', 'application/json', { charset: 'utf-8' }],
+  ['application/json ; Charset="UTF-8"', 'application/json', { charset: 'UTF-8' }],
+  ['application/json;', 'application/json', {}],
+  ['application/json;;a=b;', 'application/json', { a: 'b' }],
+  ['a/b; c="d;e=f"', 'a/b', { c: 'd;e=f' }],
+  ['a/b; c="d\\"e\\\\f"', 'a/b', { c: 'd"e\\f' }],
+  ['a/b; c=""', 'a/b', { c: '' }],
+  ['a/b; __proto__=c', 'a/b', { ['__proto__']: 'c' }],
+  ["!#$%&'*+-.^_`|~/x", "!#$%&'*+-.^_`|~/x", {}],
+];
+
+for (const [text, essence, parameters] of parsed) {
+  test(`${text} is a media type`, () => {
+    const type = parseMediaType(text);
+    assert.equal(type?.essence, essence);
+    assert.deepEqual(Object.entries(type?.parameters ?? {}), Object.entries(parameters));
+  });
+}
+
+const refused = [
+  '',
+  ' ',
+  'json',
+  '/json',
+  'application/',
+  'application / json',
+  'application/json, text/html',
+  'application/json charset=utf-8',
+  'application/json; charset',
+  'application/json; charset=',
+  'application/json; charset =utf-8',
+  'application/json; charset= utf-8',
+  'application/json; charset="utf-8',
+  'application/json; charset="utf-8"x',
+  'application/json; =utf-8',
+  'application/j(son',
+  'application/jsön',
+];
+
+for (const text of refused) {
+  test(`${JSON.stringify(text)} is no media type`, () => assert.equal(parseMediaType(text), undefined));
+}
+
+test('a long malformed media type is found out in no time', () => {
+  const started = performance.now();
+  assert.equal(parseMediaType(`a/b${'; a="\\"'.repeat(20_000)}`), undefined);
+  assert.equal(parseMediaType(`a/b; a="${'\\a'.repeat(50_000)}`), undefined);
+  assert.ok(performance.now() - started < 500);
+});
+
+const taken: readonly [contentType: string | undefined, types: readonly string[], ok: boolean][] = [
+  ['application/json', ['application/json'], true],
+  ['APPLICATION/json; CHARSET=UTF-8', ['application/json'], true],
+  ['application/json; version=1', ['application/json'], true],
+  ['application/merge-patch+json', ['application/merge-patch+json', 'application/json'], true],
+  ['application/json', ['application/merge-patch+json', 'application/json'], true],
+  ['application/json; charset=latin1', ['application/json'], false],
+  ['application/json; charset=utf-16', ['application/json'], false],
+  ['application/merge-patch+json', ['application/json'], false],
+  ['application/problem+json', ['application/json'], false],
+  ['text/json', ['application/json'], false],
+  ['*/*', ['application/json'], false],
+  ['application/json, application/json', ['application/json'], false],
+  ['', ['application/json'], false],
+  [undefined, ['application/json'], false],
+];
+
+for (const [contentType, types, ok] of taken) {
+  test(`${contentType} is ${ok ? 'taken' : 'refused'} where ${types.join(' or ')} is`, () => {
+    const check = () => checkContentType(contentType, types, 'accept-post');
+    if (ok) assert.doesNotThrow(check);
+    else assert.throws(check, { status: 415, headers: { 'accept-post': types.join(', ') } });
+  });
+}

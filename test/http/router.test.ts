@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HttpError } from '../../src/http/http-error.ts';
+import { parsePattern } from '../../src/http/pattern.ts';
+import { Router } from '../../src/http/router.ts';
+
+function routerOf(...patterns: readonly string[]): Router<string> {
+  const router = new Router<string>();
+  for (const pattern of patterns) router.add(parsePattern(pattern), pattern);
+  return router;
+}
+
+/** What a request comes to: the pattern and its parameters, or the status and `Allow`. */
+function outcome(router: Router<string>, method: string, path: string): string {
+  try {
+    const { value, params } = router.match(method, path);
+    const shown = Object.entries(params).map(([name, text]) => ` ${name}=${text}`);
+    return `${value}${shown.join('')}`;
+  } catch (error) {
+    if (!(error instanceof HttpError)) throw error;
+    return [error.status, error.headers['allow']].filter((part) => part !== undefined).join(' ');
+  }
+}
+
+const site = [
+  'GET /',
+  'GET /users',
+  'POST /users',
+  'GET /users/{id}',
+  'DELETE /users/{id}',
+  'GET /users/me',
+  'GET /users/{id}/posts',
+  'GET /users/me/mail',
+  'PUT /{area}/{id}/posts',
+  'GET /a%b',
+];
+
+const cases: readonly [behaviour: string, method: string, path: string, want: string][] = [
+  ['a literal is matched', 'GET', '/users', 'GET /users'],
+  ['the root is matched', 'GET', '/', 'GET /'],
+  ['the method chooses', 'POST', '/users', 'POST /users'],
+  ['a parameter takes its segment', 'GET', '/users/7', 'GET /users/{id} id=7'],
+  ['a literal comes before a parameter', 'GET', '/users/me', 'GET /users/me'],
+  [
+    'a parameter is taken where the literal has not the method',
+    'DELETE',
+    '/users/me',
+    'DELETE /users/{id} id=me',
+  ],
+  [
+    'a parameter is taken where the literal leads nowhere',
+    'GET',
+    '/users/me/posts',
+    'GET /users/{id}/posts id=me',
+  ],
+  ['a literal that leads on is taken', 'GET', '/users/me/mail', 'GET /users/me/mail'],
+  [
+    'backtracking leaves no value behind',
+    'PUT',
+    '/users/me/posts',
+    'PUT /{area}/{id}/posts area=users id=me',
+  ],
+  ['case counts', 'GET', '/Users', '404'],
+  ['a prefix is not enough', 'GET', '/user', '404'],
+  ['a longer path is another', 'GET', '/users/7/posts/1', '404'],
+  ['a slash at the end is another path', 'GET', '/users/', '404'],
+  ['a slash at the end of a parameter is another path', 'GET', '/users/7/', '404'],
+  ['a slash in front is another path', 'GET', '//users', '404'],
+  ['two slashes are no root', 'GET', '//', '404'],
+  ['a parameter is never empty', 'GET', '/users//posts', '404'],
+  ['a dot segment is not followed', 'GET', '/users/../users', '404'],
+  ['a dot segment is text', 'GET', '/users/..', 'GET /users/{id} id=..'],
+  ['an encoded slash is part of its segment', 'GET', '/users/a%2Fb', 'GET /users/{id} id=a/b'],
+  ['an encoded slash does not part segments', 'GET', '/users%2F7', '404'],
+  ['an encoded letter is the letter', 'GET', '/%75sers', 'GET /users'],
+  ['encoding is undone once', 'GET', '/users/%2575', 'GET /users/{id} id=%75'],
+  ['a percent sign is reached by its encoding', 'GET', '/a%25b', 'GET /a%b'],
+  ['UTF-8 is decoded', 'GET', '/users/%F0%9F%98%80', 'GET /users/{id} id=😀'],
+  ['a plus is a plus', 'GET', '/users/a+b', 'GET /users/{id} id=a+b'],
+  ['a semicolon is text', 'GET', '/users;v=1', '404'],
+  ['a lone percent is malformed', 'GET', '/users/%', '400'],
+  ['half an escape is malformed', 'GET', '/users/%4', '400'],
+  ['letters that are no digits are malformed', 'GET', '/users/%zz', '400'],
+  ['overlong UTF-8 is malformed', 'GET', '/%c0%ae%c0%ae', '400'],
+  ['a lone surrogate is malformed', 'GET', '/users/%ed%a0%80', '400'],
+  ['malformed is malformed where nothing else matches', 'GET', '/nowhere/%', '400'],
+  ['__proto__ is a name like any other', 'GET', '/__proto__', '404'],
+  ['__proto__ is a value like any other', 'GET', '/users/__proto__', 'GET /users/{id} id=__proto__'],
+  ['HEAD is answered by GET', 'HEAD', '/users/7', 'GET /users/{id} id=7'],
+  ['HEAD is not answered by another method', 'HEAD', '/x/7/posts', '405 OPTIONS, PUT'],
+  ['a wrong method is told the right ones', 'PUT', '/users', '405 GET, HEAD, OPTIONS, POST'],
+  ['all patterns that fit are told', 'POST', '/users/me', '405 DELETE, GET, HEAD, OPTIONS'],
+  ['patterns of other shapes are told', 'POST', '/users/7/posts', '405 GET, HEAD, OPTIONS, PUT'],
+  ['a wrong method on a wrong path is 404', 'PUT', '/nowhere', '404'],
+];
+
+for (const [behaviour, method, path, want] of cases) {
+  test(`${behaviour}: ${method} ${path}`, () => assert.equal(outcome(routerOf(...site), method, path), want));
+}
+
+test('a path of thousands of segments is one more unknown path', () => {
+  assert.equal(outcome(routerOf(...site), 'GET', '/users'.repeat(2_500)), '404');
+});
+
+const conflicts: readonly [first: string, second: string][] = [
+  ['GET /users', 'GET /users'],
+  ['GET /users/{id}', 'GET /users/{id}'],
+  ['GET /users/{id}', 'GET /users/{name}'],
+  ['GET /{a}/{b}', 'GET /{b}/{a}'],
+];
+
+for (const [first, second] of conflicts) {
+  test(`${second} conflicts with ${first}`, () => {
+    assert.throws(() => routerOf(first, second), {
+      message: `pattern "${second}" conflicts with "${first}"`,
+    });
+  });
+}
+
+test('a literal beside a parameter is no conflict', () => {
+  assert.doesNotThrow(() => routerOf('GET /users/{id}', 'GET /users/me', 'POST /users/{name}'));
+});
+
+test('parameters of one place may have a name for each method', () => {
+  const router = routerOf('GET /users/{id}', 'POST /users/{name}');
+  assert.equal(outcome(router, 'POST', '/users/ann'), 'POST /users/{name} name=ann');
+});
+
+test('what a path allows is told in order', () => {
+  assert.equal(routerOf(...site).allow('/users'), 'GET, HEAD, OPTIONS, POST');
+});
+
+test('what an unknown path allows is 404', () => {
+  assert.throws(() => routerOf(...site).allow('/nowhere'), { status: 404 });
+});
+
+test('the methods are those of all routes, HEAD and OPTIONS among them', () => {
+  assert.deepEqual([...routerOf(...site).methods].sort(), [
+    'DELETE',
+    'GET',
+    'HEAD',
+    'OPTIONS',
+    'POST',
+    'PUT',
+  ]);
+  assert.deepEqual([...routerOf('PUT /x').methods].sort(), ['OPTIONS', 'PUT']);
+});
+
+const taken: readonly [path: string, has: boolean][] = [
+  ['/users', true],
+  ['/users/7', true],
+  ['/x/7/posts', true],
+  ['/app.js', false],
+];
+
+for (const [path, has] of taken) {
+  test(`${path} is ${has ? 'taken' : 'free'}, whatever the method`, () => {
+    assert.equal(routerOf(...site).has(parsePattern(`PATCH ${path}`)), has);
+    assert.equal(routerOf(...site).knows(path), has);
+  });
+}

@@ -1,0 +1,94 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { HttpError } from '../../src/http/http-error.ts';
+import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
+import { parsePattern } from '../../src/http/pattern.ts';
+import { Router } from '../../src/http/router.ts';
+import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
+import type { RequestEvent, ServiceEvent } from '../../src/observer.ts';
+
+export interface HttpKit {
+  readonly port: number;
+  readonly server: Server;
+  readonly face: HttpListener;
+  readonly events: readonly ServiceEvent[];
+  /** What handlers threw that was no `HttpError`. */
+  readonly thrown: readonly unknown[];
+  /** Resolves with the next request that ends. */
+  readonly nextRequest: () => Promise<RequestEvent>;
+}
+
+export interface HttpKitOptions {
+  readonly limits?: Partial<ListenerOptions['limits']>;
+  readonly timeouts?: Partial<HttpServerOptions['timeouts']>;
+  readonly tls?: HttpServerOptions['tls'];
+  readonly commonHeaders?: ListenerOptions['commonHeaders'];
+}
+
+/** Serves handlers over the HTTP kit alone, without users or a store, and ends it with the test. */
+export async function startKit(
+  t: Pick<TestContext, 'after'>,
+  handlers: Readonly<Record<string, Handler>>,
+  options: HttpKitOptions = {},
+): Promise<HttpKit> {
+  const events: ServiceEvent[] = [];
+  const thrown: unknown[] = [];
+  const waiting: ((event: RequestEvent) => void)[] = [];
+  const observe = (event: ServiceEvent): void => {
+    events.push(event);
+    if (event.type === 'request') waiting.shift()?.(event);
+  };
+  const face = createFace(handlers, {
+    basePath: '',
+    observe,
+    commonHeaders: options.commonHeaders ?? (() => undefined),
+    toHttpError: (caught) => {
+      if (caught instanceof HttpError) return caught;
+      thrown.push(caught);
+      return new HttpError(500, 'internal error');
+    },
+    limits: {
+      maxBodyBytes: 1024 * 1024,
+      maxHeaders: 100,
+      maxInFlight: 1_000,
+      writeTimeoutMs: 60_000,
+      ...options.limits,
+    },
+  });
+  const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 };
+  const server = createHttpServer({
+    listener: face.listener,
+    observe,
+    timeouts: { ...timeouts, ...options.timeouts },
+    ...(options.tls && { tls: options.tls }),
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    server,
+    face,
+    events,
+    thrown,
+    nextRequest: () => new Promise((resolve) => waiting.push(resolve)),
+  };
+}
+
+/** The listener of a few handlers, by their patterns. */
+export function createFace(
+  handlers: Readonly<Record<string, Handler>>,
+  options: Omit<ListenerOptions, 'router'>,
+): HttpListener {
+  const router = new Router<Route>();
+  for (const [source, handle] of Object.entries(handlers)) {
+    const pattern = parsePattern(source);
+    router.add(pattern, { template: pattern.template, handle, vital: false });
+  }
+  return new HttpListener({ router, ...options });
+}

@@ -1,0 +1,101 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+import { parseResponses, type RawResponse } from './raw.ts';
+
+// Far beyond what any answer takes, so that a missing one fails its test instead of hanging the run.
+const patienceMs = 10_000;
+
+/** A connection on which a test writes bytes and reads whole responses, one after another. */
+export class Wire {
+  readonly socket: Socket;
+  /** Whether the connection was reset rather than ended. */
+  wasReset = false;
+  #received = Buffer.alloc(0);
+  #taken = 0;
+  #head = false;
+  #ended = false;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.#received = Buffer.concat([this.#received, chunk]);
+    });
+    socket.on('end', () => {
+      this.#ended = true;
+    });
+    socket.on('error', () => {
+      this.wasReset = true;
+    });
+  }
+
+  static async open(t: Pick<TestContext, 'after'>, port: number): Promise<Wire> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    const wire = new Wire(socket);
+    t.after(() => socket.destroy());
+    await once(socket, 'connect');
+    return wire;
+  }
+
+  /** All bytes so far. */
+  get received(): Buffer {
+    return this.#received;
+  }
+
+  write(...parts: readonly (string | Uint8Array)[]): this {
+    for (const part of parts)
+      this.socket.write(typeof part === 'string' ? Buffer.from(part, 'latin1') : part);
+    return this;
+  }
+
+  /** The responses from now on are those to HEAD, whose length promises no body. */
+  expectHead(): this {
+    this.#head = true;
+    return this;
+  }
+
+  /** The next response, an interim one included. */
+  async next(): Promise<RawResponse> {
+    const deadline = AbortSignal.timeout(patienceMs);
+    for (;;) {
+      const found = parseResponses(this.#received, this.#head)[this.#taken];
+      if (found !== undefined) {
+        this.#taken += 1;
+        return found;
+      }
+      if (this.#ended || this.socket.destroyed) throw new Error(`ended after: ${this.#received}`);
+      await this.#change(deadline);
+    }
+  }
+
+  /** Resolves when the server has ended the connection; gives the responses that nobody has taken. */
+  async end(): Promise<readonly RawResponse[]> {
+    const deadline = AbortSignal.timeout(patienceMs);
+    while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
+    this.socket.destroy();
+    return parseResponses(this.#received, this.#head).slice(this.#taken);
+  }
+
+  async #change(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const fail = () => reject(new Error(`nothing came within ${patienceMs} ms, after: ${this.#received}`));
+    const events = ['data', 'end', 'close', 'error'] as const;
+    for (const event of events) this.socket.once(event, resolve);
+    signal.addEventListener('abort', fail, { once: true });
+    await promise.finally(() => {
+      for (const event of events) this.socket.off(event, resolve);
+      signal.removeEventListener('abort', fail);
+    });
+  }
+}
+
+/** The head of a request with a Host and these further header lines. */
+export function head(line: string, ...headers: readonly string[]): string {
+  return `${[`${line} HTTP/1.1`, 'Host: x', ...headers].join('\r\n')}\r\n\r\n`;
+}
+
+/** A POST of JSON with its length. */
+export function post(path: string, body: string, ...headers: readonly string[]): string {
+  const length = `Content-Length: ${Buffer.byteLength(body, 'latin1')}`;
+  return head(`POST ${path}`, 'Content-Type: application/json', length, ...headers) + body;
+}
