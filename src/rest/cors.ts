@@ -39,5 +39,5 @@ export function corsHeaders(origins: readonly string[]): (request: HttpRequest) 
 }
 
 function isOrigin(text: string): boolean {
-  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+  return /^https?:[^*]*$/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { Access, type AuthMode, authModes } from '../../src/domain/access.ts';
+import { createService } from '../../src/service.ts';
+import { errorOf, type RequestOptions, send } from '../support/client.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { startService } from '../support/service.ts';
+
+// Every route and method of both faces, by who is let in.
+const reads = [
+  'GET /users',
+  'HEAD /users',
+  'GET /users/1',
+  'HEAD /users/1',
+  'GET /users/1/posts',
+  'HEAD /users/1/posts',
+];
+const writes = ['POST /users', 'POST /users/1/posts', 'PUT /users/1', 'PATCH /users/1', 'DELETE /users/1'];
+const open = [
+  'GET /health',
+  'GET /health/ready',
+  'GET /info',
+  'POST /echo',
+  'OPTIONS /users',
+  'OPTIONS /users/1',
+  'OPTIONS /private',
+  'GET /',
+];
+const privates = ['GET /private', 'HEAD /private'];
+const operators = ['GET /metrics', 'HEAD /metrics'];
+
+const bodies: Readonly<Record<string, unknown>> = {
+  'POST /users': { name: 'Bob' },
+  'PUT /users/1': { name: 'Bob' },
+  'PATCH /users/1': { name: 'Bob' },
+  'POST /users/1/posts': { title: 'Hi' },
+  'POST /echo': {},
+};
+
+const required = 'x-api-key is required';
+const wrong = 'x-api-key is not a valid key';
+const credentials: readonly [
+  what: string,
+  key: string | readonly string[] | undefined,
+  refusal: string | undefined,
+][] = [
+  ['no key', undefined, required],
+  ['the right key', 'right', undefined],
+  ['the key that replaces it', 'next', undefined],
+  ['a wrong key', 'wrong', wrong],
+  ['an empty key', '', wrong],
+  ['the key in capitals', 'RIGHT', wrong],
+  ['a part of the key', 'righ', wrong],
+  ['the key and more', 'right,next', wrong],
+  ['two keys', ['right', 'next'], wrong],
+  ['the right key twice', ['right', 'right'], wrong],
+];
+
+function isGuarded(line: string, auth: AuthMode): boolean {
+  if (privates.includes(line)) return true;
+  if (operators.includes(line)) return auth !== 'none';
+  if (writes.includes(line)) return auth !== 'none';
+  return reads.includes(line) && auth === 'all';
+}
+
+for (const auth of authModes) {
+  for (const [what, key, refusal] of credentials) {
+    test(`auth ${auth}, ${what}: HTTP`, async (t) => {
+      const { http } = await startService(t, { auth, apiKeys: ['right', 'next'] });
+      await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
+      for (const line of [...reads, ...open, ...privates, ...operators, ...writes]) {
+        const options: RequestOptions = {
+          ...(line in bodies && { json: bodies[line] }),
+          headers: json({ ...(key !== undefined && { 'x-api-key': key }) }),
+        };
+        const answer = await send(http, line, options);
+        if (refusal === undefined || !isGuarded(line, auth)) {
+          assert.ok(answer.status < 300, `${line} is let in: ${answer.status} ${answer.text}`);
+        } else {
+          assert.equal(answer.status, 401, line);
+          assert.equal(answer.headers['www-authenticate'], 'ApiKey realm="users-service"', line);
+          if (!line.startsWith('HEAD')) assert.equal(errorOf(answer), refusal, line);
+        }
+      }
+      const users = await send(http, 'GET /users', { headers: { 'x-api-key': 'right' } });
+      const untouched = refusal !== undefined && auth !== 'none';
+      if (untouched) assert.deepEqual(users.json, [{ id: 1, name: 'Ann' }], 'nothing was written');
+    });
+
+    test(`auth ${auth}, ${what}: gRPC`, async (t) => {
+      const { http, grpc } = await startService(t, { auth, apiKeys: ['right', 'next'], grpcPort: 0 });
+      await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
+      const metadata = key === undefined ? {} : { 'x-api-key': key };
+      const outcome = await getUser(usersClient(t, grpc), 1, { metadata });
+      if (refusal === undefined || auth !== 'all') {
+        assert.deepEqual([outcome.code, outcome.user], [status.OK, { id: 1, name: 'Ann' }]);
+      } else {
+        assert.deepEqual(
+          [outcome.code, outcome.details, outcome.user],
+          [status.UNAUTHENTICATED, refusal, undefined],
+        );
+      }
+    });
+  }
+}
+
+test('with no key configured nobody is let in where one is asked for', async (t) => {
+  const { http, grpc } = await startService(t, { auth: 'all', grpcPort: 0 });
+  for (const key of ['', 'undefined', 'null', 'x']) {
+    for (const line of ['GET /private', 'GET /users', 'GET /metrics']) {
+      assert.equal((await send(http, line, { headers: { 'x-api-key': key } })).status, 401, `${line} ${key}`);
+    }
+    const { code } = await getUser(usersClient(t, grpc), 1, { metadata: { 'x-api-key': key } });
+    assert.equal(code, status.UNAUTHENTICATED);
+  }
+});
+
+test('a stranger learns nothing of what is there, nor of what was wrong with the rest', async (t) => {
+  const { http } = await startService(t, { auth: 'all', apiKeys: ['right'] });
+  for (const [line, options] of [
+    ['GET /users/999', {}],
+    ['GET /users/abc', {}],
+    ['GET /users?nonsense=1', {}],
+    ['POST /users', { body: '{' }],
+    ['PUT /users/1', { json: {}, headers: json({ 'if-match': 'nonsense' }) }],
+  ] as const) {
+    const answer = await send(http, line, options);
+    assert.deepEqual([answer.status, errorOf(answer)], [401, required], line);
+  }
+});
+
+test('other spellings of /private are no way in', async (t) => {
+  const { http } = await startService(t, { apiKeys: ['right'] });
+  for (const target of [
+    '/private',
+    '/%70rivate',
+    '/private?x-api-key=right',
+    '/private?',
+    '//private',
+    '/private/',
+    '/./private',
+    '/Private',
+    '/private%00',
+    '/x/../private',
+    '/private;x',
+  ]) {
+    const answer = await send(http, `GET ${target}`);
+    assert.ok(answer.status === 401 || answer.status === 404, `${target}: ${answer.status}`);
+    assert.doesNotMatch(answer.text, /secretData/);
+  }
+});
+
+test('the key of another header, of the query or of a cookie does not count', async (t) => {
+  const { http } = await startService(t, { apiKeys: ['right'] });
+  for (const headers of [
+    { authorization: 'Bearer right' },
+    { cookie: 'x-api-key=right' },
+    { 'x-api_key': 'right' },
+    { 'api-key': 'right' },
+  ]) {
+    assert.equal((await send(http, 'GET /private?x-api-key=right', { headers })).status, 401);
+  }
+});
+
+for (const [what, options, message] of [
+  ['an unknown auth mode', { auth: 'write' as AuthMode }, /auth must be one of none, writes, all/],
+  ['an empty key', { apiKeys: [''] }, /apiKeys must hold keys of visible ASCII characters/],
+  ['a key with a space', { apiKeys: ['a b'] }, /apiKeys must hold/],
+  ['a key no header carries', { apiKeys: ['ключ'] }, /apiKeys must hold/],
+] as const) {
+  test(`${what} is refused at the start`, async (t) => {
+    const service = createService({ database: 'memory:', port: 0, grpcPort: false, ...options });
+    t.after(() => service.close());
+    await assert.rejects(service.listen(), message);
+    assert.throws(() => new Access(options.auth ?? 'none', options.apiKeys ?? []), message);
+  });
+}
+
+function json(headers: Readonly<Record<string, string | readonly string[]>>) {
+  return { 'content-type': 'application/json', ...headers };
+}

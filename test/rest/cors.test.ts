@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createService } from '../../src/service.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+const app = 'https://app.example';
+const preflight = {
+  origin: app,
+  'access-control-request-method': 'PUT',
+  'access-control-request-headers': 'if-match',
+};
+
+function corsOf(headers: Readonly<Record<string, unknown>>): string[] {
+  return Object.keys(headers).filter((name) => name.startsWith('access-control-'));
+}
+
+test('without the option there is no CORS header at all', async (t) => {
+  const { http } = await startService(t);
+  for (const line of ['GET /users', 'OPTIONS /users', 'GET /nowhere']) {
+    const { headers } = await send(http, line, { headers: preflight });
+    assert.deepEqual(corsOf(headers), [], line);
+  }
+});
+
+test('a listed origin may read answers of every kind, and their headers', async (t) => {
+  const { http } = await startService(t, {
+    cors: [app, 'http://localhost:8080'],
+    auth: 'writes',
+    expectFailures: true,
+  });
+  for (const line of [
+    'GET /users',
+    'HEAD /users',
+    'GET /',
+    'GET /users/9',
+    'GET /users?x=1',
+    'POST /users',
+    'DELETE /health',
+    'GET /boom',
+    'GET /nowhere',
+    'TRACE /',
+  ]) {
+    for (const origin of [app, 'http://localhost:8080']) {
+      const { headers } = await send(http, line, { headers: { origin } });
+      assert.equal(headers['access-control-allow-origin'], origin, line);
+      assert.match(String(headers.vary), /\borigin\b/, line);
+      const exposed = String(headers['access-control-expose-headers']).toLowerCase().split(', ');
+      for (const name of [
+        'etag',
+        'link',
+        'location',
+        'x-total-count',
+        'retry-after',
+        'idempotency-replayed',
+      ]) {
+        assert.ok(exposed.includes(name), name);
+      }
+      assert.equal(headers['access-control-allow-credentials'], undefined);
+    }
+  }
+});
+
+test('an origin that is not listed, or only looks like it, is told nothing', async (t) => {
+  const { http } = await startService(t, { cors: [app] });
+  for (const origin of [
+    'https://evil.example',
+    `${app}.evil.example`,
+    'http://app.example',
+    `${app}:444`,
+    'null',
+    '',
+    `${app}, ${app}`,
+    '*',
+  ]) {
+    for (const line of ['GET /users', 'OPTIONS /users']) {
+      const { headers, status } = await send(http, line, { headers: { ...preflight, origin } });
+      assert.ok(status < 300);
+      assert.deepEqual(corsOf(headers), [], origin);
+      assert.match(String(headers.vary), /\borigin\b/, 'a cache must not keep this for the listed one');
+    }
+  }
+});
+
+test('a preflight is answered for every method and header the API has', async (t) => {
+  const { http } = await startService(t, { cors: [app], auth: 'all' });
+  for (const path of ['/users', '/users/1', '/users/1/posts', '/echo', '/private']) {
+    const { status, headers, text } = await send(http, `OPTIONS ${path}`, { headers: preflight });
+    assert.deepEqual([status, text], [204, ''], `${path} needs no key: a browser sends none`);
+    assert.equal(headers['access-control-allow-origin'], app);
+    assert.deepEqual(String(headers['access-control-allow-methods']).split(', '), [
+      'GET',
+      'HEAD',
+      'POST',
+      'PUT',
+      'PATCH',
+      'DELETE',
+      'OPTIONS',
+    ]);
+    const allowed = String(headers['access-control-allow-headers']).toLowerCase().split(', ');
+    for (const name of [
+      'content-type',
+      'if-match',
+      'if-none-match',
+      'idempotency-key',
+      'prefer',
+      'x-api-key',
+      'x-request-id',
+      'traceparent',
+    ]) {
+      assert.ok(allowed.includes(name), name);
+    }
+    assert.equal(headers['access-control-max-age'], '7200');
+    assert.notEqual(headers.allow, undefined);
+  }
+  const plain = await send(http, 'OPTIONS /users', { headers: { origin: app } });
+  assert.equal(plain.headers['access-control-allow-methods'], undefined, 'OPTIONS alone is no preflight');
+});
+
+test('* lets every origin read, the same answer for all', async (t) => {
+  const { http } = await startService(t, { cors: ['*'] });
+  for (const origin of [app, 'null', 'https://evil.example']) {
+    const { headers } = await send(http, 'GET /users', { headers: { origin } });
+    assert.equal(headers['access-control-allow-origin'], '*');
+    assert.equal(headers.vary, 'prefer');
+  }
+});
+
+for (const origin of [
+  'app.example',
+  `${app}/`,
+  `${app}/x`,
+  'HTTPS://app.example',
+  'null',
+  '',
+  'https://*.example',
+  'file:///x',
+  'https://app.example:443',
+]) {
+  test(`the origin ${JSON.stringify(origin)}, which no browser sends, is refused at the start`, async (t) => {
+    const service = createService({ database: 'memory:', port: 0, grpcPort: false, cors: [app, origin] });
+    t.after(() => service.close());
+    await assert.rejects(service.listen(), /cors must list origins such as https:\/\/app\.example, or \*/);
+  });
+}

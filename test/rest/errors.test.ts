@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { status as grpcStatus } from '@grpc/grpc-js';
+import { DomainError, type ErrorKind, errorKinds } from '../../src/domain/errors.ts';
+import { errorStatuses as grpcStatuses } from '../../src/grpc/error-status.ts';
+import { errorStatuses } from '../../src/rest/error-status.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { errorOf, send } from '../support/client.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { startService } from '../support/service.ts';
+
+const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus, retryAfter?: string]>> = {
+  invalid: [400, grpcStatus.INVALID_ARGUMENT],
+  unauthenticated: [401, grpcStatus.UNAUTHENTICATED],
+  'not-found': [404, grpcStatus.NOT_FOUND],
+  conflict: [409, grpcStatus.ABORTED, '1'],
+  'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],
+  unprocessable: [422, grpcStatus.INVALID_ARGUMENT],
+  'precondition-required': [428, grpcStatus.FAILED_PRECONDITION],
+  cancelled: [499, grpcStatus.CANCELLED],
+  internal: [500, grpcStatus.INTERNAL],
+  overloaded: [503, grpcStatus.RESOURCE_EXHAUSTED, '1'],
+  unavailable: [503, grpcStatus.UNAVAILABLE, '1'],
+  'deadline-exceeded': [504, grpcStatus.DEADLINE_EXCEEDED],
+};
+
+for (const kind of errorKinds) {
+  const [http, grpc, retryAfter] = kinds[kind];
+  test(`a store that fails with ${kind} is HTTP ${http} and gRPC ${grpcStatus[grpc]}`, async (t) => {
+    const repository = createMemoryStore();
+    repository.getUser = async () => {
+      throw new DomainError(kind, `told to ${kind} clients`, { cause: new Error('secret') });
+    };
+    const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
+    const reported = kind === 'internal' || kind === 'unavailable';
+    const message = kind === 'internal' ? 'internal error' : `told to ${kind} clients`;
+
+    const answer = await send(service.http, 'GET /users/1', { headers: { 'x-request-id': 'over-http' } });
+    assert.deepEqual([answer.status, errorOf(answer)], [http, message]);
+    assert.equal(answer.headers['retry-after'], retryAfter);
+    assert.equal(answer.headers['cache-control'], 'no-store');
+
+    const metadata = { 'x-request-id': 'over-grpc' };
+    const outcome = await getUser(usersClient(t, service.grpc), 1, { metadata });
+    assert.deepEqual([outcome.code, outcome.details], [grpc, message]);
+    assert.equal(outcome.trailer['x-request-id'], 'over-grpc');
+
+    assert.deepEqual(
+      service.failures().map(({ where, requestId, cause }) => [where, requestId, String(cause)]),
+      reported
+        ? [
+            [kind === 'internal' ? 'http' : 'store', 'over-http', 'Error: secret'],
+            [kind === 'internal' ? 'grpc' : 'store', 'over-grpc', 'Error: secret'],
+          ]
+        : [],
+    );
+    assert.equal(errorStatuses[kind], http);
+    assert.equal(grpcStatuses[kind], grpc);
+  });
+}
+
+const thrown: readonly [what: string, value: unknown][] = [
+  ['an Error', new Error('SELECT secret FROM users')],
+  [
+    'an Error with a status of its own',
+    Object.assign(new Error('secret'), { status: 200, statusCode: 404, code: 5 }),
+  ],
+  ['a string', 'secret'],
+  ['undefined', undefined],
+  ['null', null],
+  ['an object', { kind: 'not-found', message: 'secret' }],
+];
+for (const [what, value] of thrown) {
+  for (const [how, fail] of [
+    ['rejects with', () => Promise.reject(value)],
+    [
+      'throws',
+      () => {
+        throw value;
+      },
+    ],
+  ] as const) {
+    test(`a store that ${how} ${what} is a 500 with the fixed text on both faces`, async (t) => {
+      const repository = Object.assign(createMemoryStore(), {
+        getUser: fail,
+        listUsers: fail,
+        createUser: fail,
+      });
+      const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
+      for (const [line, options] of [
+        ['GET /users/1', {}],
+        ['GET /users', {}],
+        ['POST /users', { json: { name: 'x' } }],
+      ] as const) {
+        const answer = await send(service.http, line, options);
+        assert.deepEqual([answer.status, answer.json], [500, { error: 'internal error' }], line);
+        assert.doesNotMatch(JSON.stringify(answer.headers), /secret/);
+      }
+      const outcome = await getUser(usersClient(t, service.grpc), 1);
+      assert.deepEqual([outcome.code, outcome.details], [grpcStatus.INTERNAL, 'internal error']);
+      assert.equal(service.failures().length, 4);
+    });
+  }
+}
+
+const problem = 'application/problem+json';
+const accepts: readonly [accept: string | undefined, problem: boolean][] = [
+  [undefined, false],
+  ['*/*', false],
+  ['application/*', false],
+  ['application/json', false],
+  [problem, true],
+  ['Application/Problem+JSON', true],
+  [`${problem}, application/json`, true],
+  [`application/json, ${problem}`, true],
+  [`text/html, ${problem};q=0.9, */*;q=0.8`, true],
+  [`${problem}; q=1.0`, true],
+  [`${problem};q=0`, false],
+  [`${problem};q=0.000`, false],
+  [`application/json, ${problem};q=0.5`, false],
+  [`application/json;q=0.4, ${problem};q=0.5`, true],
+  [`*/*, ${problem};q=0.1`, false],
+  [`${problem};q=x`, false],
+  [`x${problem}`, false],
+  [`${problem}x`, false],
+  ['', false],
+  [',,;q=1', false],
+];
+for (const [accept, expected] of accepts) {
+  test(`an error for Accept: ${accept} is ${expected ? problem : '{"error"}'}`, async (t) => {
+    const { http } = await startService(t, { expectFailures: true });
+    const headers = { 'x-request-id': 'r-1', ...(accept !== undefined && { accept }) };
+    for (const [line, status, title, detail] of [
+      ['GET /users/7', 404, 'Not Found', 'user 7 not found'],
+      ['GET /nowhere', 404, 'Not Found', 'no such resource'],
+      ['GET /private', 401, 'Unauthorized', 'x-api-key is required'],
+      ['DELETE /users', 405, 'Method Not Allowed', 'method not allowed; allowed: GET, HEAD, OPTIONS, POST'],
+      ['GET /boom', 500, 'Internal Server Error', 'internal error'],
+    ] as const) {
+      const answer = await send(http, line, { headers });
+      assert.equal(answer.status, status);
+      if (expected) {
+        assert.equal(answer.headers['content-type'], problem);
+        assert.deepEqual(answer.json, { title, status, detail, instance: 'urn:request:r-1' });
+      } else {
+        assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8');
+        assert.deepEqual(answer.json, { error: detail });
+      }
+    }
+  });
+}
+
+test('a request id is taken where it is one, else made; it is returned and reported on both faces', async (t) => {
+  const { http, grpc, events } = await startService(t, { grpcPort: 0 });
+  const client = usersClient(t, grpc);
+  for (const [given, taken] of [
+    ['abc-1_2.3', true],
+    ['x'.repeat(64), true],
+    ['x'.repeat(65), false],
+    ['a b', false],
+    ['a\u00e9', false],
+    ['a,b', false],
+    ['{"a":1}', false],
+    ['', false],
+  ] as const) {
+    const before = events.length;
+    const answer = await send(http, 'GET /users/9', { headers: { 'x-request-id': given } });
+    const overHttp = String(answer.headers['x-request-id']);
+    assert.equal(overHttp === given, taken, given);
+    assert.match(overHttp, /^[\w.-]{1,64}$/);
+    // HTTP/2 headers are ASCII.
+    const sendable = /^[\x20-\x7e]*$/.test(given) ? given : 'a b';
+    const { trailer } = await getUser(client, 9, { metadata: { 'x-request-id': sendable } });
+    const overGrpc = String(trailer['x-request-id']);
+    assert.equal(overGrpc === given, taken, given);
+    const ids = events.slice(before).map((event) => (event.type === 'request' ? event.id : event.type));
+    assert.deepEqual(ids, [overHttp, overGrpc]);
+  }
+});
+
+test('traceparent reaches the events of both faces as it was sent', async (t) => {
+  const { http, grpc, events } = await startService(t, { grpcPort: 0 });
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  await send(http, 'GET /users', { headers: { traceparent } });
+  await send(http, 'GET /users');
+  const client = usersClient(t, grpc);
+  await getUser(client, 9, { metadata: { traceparent } });
+  await getUser(client, 9);
+  const seen = events.map((event) => (event.type === 'request' ? event.traceparent : event.type));
+  assert.deepEqual(seen, ['listening', traceparent, undefined, traceparent, undefined]);
+});
