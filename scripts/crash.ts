@@ -1,0 +1,111 @@
+// Kills the service with SIGKILL at random moments under load, starts it again, and checks that what
+// was acknowledged is there, once, and that no id was given twice:
+//
+//   node scripts/crash.ts [--rounds 100] [--connections 32] [--postgres]
+//
+// With --postgres the database's own server is killed too, every other round.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { createProgress } from '../src/progress.ts';
+import { startPostgres } from '../test/support/postgres.ts';
+import { allUsers, create, type Intent, Ledger } from './harness/ledger.ts';
+import { KillableServer } from './harness/server.ts';
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string' },
+    connections: { type: 'string', default: '32' },
+    postgres: { type: 'boolean', default: false },
+  },
+});
+const rounds = Number(values.rounds ?? (values.postgres ? 20 : 100));
+const connections = Number(values.connections);
+// Long enough for groups to form, short enough that most kills fall into the middle of one.
+const [minRunMs, maxRunMs] = [100, 1_000];
+const refusedPauseMs = 20;
+
+interface Database {
+  readonly url: string;
+  /** Kills it as the power would; resolves when it is back. */
+  crash(): Promise<void>;
+  check(): string;
+  close(): Promise<void>;
+}
+
+async function sqliteDatabase(): Promise<Database> {
+  const folder = await mkdtemp(join(tmpdir(), 'crash-'));
+  const file = join(folder, 'users.db');
+  return {
+    url: `sqlite:${file}`,
+    crash: async () => undefined,
+    check() {
+      const db = new DatabaseSync(file, { readOnly: true });
+      const { integrity_check: verdict } = { ...db.prepare('PRAGMA integrity_check').get() };
+      db.close();
+      return String(verdict);
+    },
+    close: () => rm(folder, { recursive: true }),
+  };
+}
+
+async function postgresDatabase(): Promise<Database> {
+  const postgres = await startPostgres();
+  return {
+    url: await postgres.createDatabase(),
+    async crash() {
+      await postgres.server.stop('immediate');
+      await postgres.server.start();
+    },
+    check: () => 'ok',
+    close: () => postgres.close(),
+  };
+}
+
+/** One connection: creates users until the server is gone, retrying what had no answer the round before. */
+async function client(url: string, ledger: Ledger, unanswered: Intent[]): Promise<void> {
+  for (;;) {
+    const intent = unanswered.pop() ?? ledger.add();
+    const outcome = await create(url, intent);
+    if (outcome === 'acknowledged') continue;
+    unanswered.push(intent);
+    if (outcome === 'gone') return;
+    await sleep(refusedPauseMs);
+  }
+}
+
+const database = values.postgres ? await postgresDatabase() : await sqliteDatabase();
+const server = new KillableServer(['--database', database.url]);
+const ledger = new Ledger();
+const unanswered: Intent[] = [];
+const progress = createProgress(process.stderr, 'crash', rounds);
+let badChecks = 0;
+try {
+  for (let round = 1; round <= rounds; round += 1) {
+    await server.start();
+    const clients = Array.from({ length: connections }, () => client(server.url, ledger, unanswered));
+    await sleep(minRunMs + Math.random() * (maxRunMs - minRunMs));
+    const databaseCrash = round % 2 === 0 ? database.crash() : undefined;
+    await server.kill();
+    await Promise.all([...clients, databaseCrash]);
+    if (database.check() !== 'ok') badChecks += 1;
+    progress.update(round);
+  }
+  progress.finish();
+  await server.start();
+  // A client that was cut off tries again: whether or not it had happened, it happens once.
+  const retried = unanswered.length;
+  for (const intent of unanswered) {
+    if ((await create(server.url, intent)) !== 'acknowledged') throw new Error('a retry was not answered');
+  }
+  const report = ledger.compare(await allUsers(server.url));
+  await server.kill('SIGTERM');
+  console.log(JSON.stringify({ rounds, connections, ...report, retried, badChecks }));
+  if (report.lost + report.doubled + report.reusedIds + badChecks > 0) process.exitCode = 1;
+} finally {
+  await server.kill();
+  await database.close();
+}

@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto';
+
+/** A creation that a client means to happen once. */
+export interface Intent {
+  readonly key: string;
+  readonly name: string;
+  /** The id it was answered with; none while it is not known to have happened. */
+  id?: number;
+}
+
+/** What clients have asked for, and what they were promised. */
+export class Ledger {
+  readonly intents: Intent[] = [];
+
+  add(): Intent {
+    const key = randomUUID();
+    const intent: Intent = { key, name: `name ${key}` };
+    this.intents.push(intent);
+    return intent;
+  }
+
+  get acknowledged(): Intent[] {
+    return this.intents.filter((intent) => intent.id !== undefined);
+  }
+
+  /** Compares with what is there: `users` are all users of the store, others' too. */
+  compare(users: readonly { readonly id: number; readonly name: string }[]): LedgerReport {
+    const byName = new Map<string, number[]>(this.intents.map(({ name }) => [name, []]));
+    for (const { id, name } of users) byName.get(name)?.push(id);
+    const ids = this.acknowledged.map((intent) => intent.id);
+    return {
+      acknowledged: ids.length,
+      lost: this.acknowledged.filter(({ name, id }) => !byName.get(name)?.includes(id ?? 0)).length,
+      doubled: [...byName.values()].filter((found) => found.length > 1).length,
+      reusedIds: ids.length - new Set(ids).size,
+    };
+  }
+}
+
+export interface LedgerReport {
+  readonly acknowledged: number;
+  /** Acknowledged, and not there. */
+  readonly lost: number;
+  /** There more than once. */
+  readonly doubled: number;
+  /** Ids that were given to two. */
+  readonly reusedIds: number;
+}
+
+/** `gone`: no answer came, so it may have happened or not. */
+export type CreateOutcome = 'acknowledged' | 'refused' | 'gone';
+
+/** Sends a creation. */
+export async function create(url: string, intent: Intent): Promise<CreateOutcome> {
+  try {
+    const response = await fetch(`${url}/users`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': intent.key },
+      body: JSON.stringify({ name: intent.name }),
+    });
+    if (response.status !== 201) {
+      await response.arrayBuffer();
+      return 'refused';
+    }
+    const { id }: { id: number } = JSON.parse(await response.text());
+    intent.id = id;
+    return 'acknowledged';
+  } catch {
+    return 'gone';
+  }
+}
+
+/** All users, by the `next` links. */
+export async function allUsers(url: string): Promise<{ id: number; name: string }[]> {
+  const users: { id: number; name: string }[] = [];
+  for (let path: string | undefined = '/users?limit=100'; path !== undefined; ) {
+    const response = await fetch(url + path);
+    users.push(...JSON.parse(await response.text()));
+    path = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+  }
+  return users;
+}

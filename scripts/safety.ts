@@ -1,0 +1,168 @@
+// Checks the guarantees over several service processes that share one database, behind one address:
+//
+//   node scripts/safety.ts [--processes 2] [--clients 64] [--postgres]
+//
+// Lost updates: every client appends its own letter to one user's name, by read, change and PUT with
+// If-Match. Doubled POSTs: every creation is sent by three clients at once. Skipped rows: walks along
+// `next` while other clients insert, rename and delete. Last, one process is killed under load.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { startPostgres } from '../test/support/postgres.ts';
+import { Balancer } from './harness/balancer.ts';
+import { allUsers, create, Ledger } from './harness/ledger.ts';
+import { KillableServer } from './harness/server.ts';
+
+const { values } = parseArgs({
+  options: {
+    processes: { type: 'string', default: '2' },
+    clients: { type: 'string', default: '64' },
+    postgres: { type: 'boolean', default: false },
+  },
+});
+const clients = Number(values.clients);
+const json = { 'content-type': 'application/json' };
+
+async function send(method: string, url: string, body: unknown, headers = {}): Promise<Response> {
+  return await fetch(url, { method, headers: { ...json, ...headers }, body: JSON.stringify(body) });
+}
+
+/** A name holds 200 letters: with 64 clients, three each. */
+async function checkLostUpdates(url: string): Promise<object> {
+  const created = await send('POST', `${url}/users`, { name: '-' });
+  const user = `${url}${created.headers.get('location')}`;
+  const appends = Math.floor(199 / clients);
+  const letters = Array.from({ length: clients }, (_, i) => String.fromCodePoint(0x4e00 + i));
+  let refused = 0;
+  const append = async (letter: string): Promise<void> => {
+    for (let done = 0; done < appends; ) {
+      const read = await fetch(user);
+      const { name }: { name: string } = JSON.parse(await read.text());
+      const tag = read.headers.get('etag') ?? '';
+      const written = await send('PUT', user, { name: name + letter }, { 'if-match': tag });
+      await written.arrayBuffer();
+      if (written.status === 200) done += 1;
+      else if (written.status === 412) refused += 1;
+      else throw new Error(`PUT was answered with ${written.status}`);
+    }
+  };
+  await Promise.all(letters.map(append));
+  const { name }: { name: string } = JSON.parse(await (await fetch(user)).text());
+  const lost = letters.filter((letter) => name.split(letter).length - 1 !== appends).length;
+  return { acknowledged: clients * appends, refused412: refused, clientsWithLostUpdates: lost };
+}
+
+async function checkDoubledPosts(url: string): Promise<object> {
+  const before = (await allUsers(url)).length;
+  const ledger = new Ledger();
+  for (let i = 0; i < 300; i += 1) ledger.add();
+  const retries = async (intent: (typeof ledger.intents)[number]): Promise<void> => {
+    while ((await create(url, intent)) !== 'acknowledged') await sleep(5);
+  };
+  for (const intent of ledger.intents) {
+    const ids = await Promise.all(
+      [1, 2, 3].map(async () => {
+        const own = { ...intent };
+        await retries(own);
+        return own.id;
+      }),
+    );
+    if (new Set(ids).size !== 1) throw new Error(`one key gave the ids ${ids}`);
+    intent.id = ids[0] ?? 0;
+  }
+  const users = await allUsers(url);
+  return { ...ledger.compare(users), sent: 900, created: users.length - before };
+}
+
+async function checkSkippedRows(url: string): Promise<object> {
+  const staying = new Map<number, string>();
+  for (let i = 0; i < 300; i += 1) {
+    const { id }: { id: number } = JSON.parse(
+      await (await send('POST', `${url}/users`, { name: `stay ${i % 7}`, role: 'walker' })).text(),
+    );
+    staying.set(id, `stay ${i % 7}`);
+  }
+  let stop = false;
+  const disturb = async (): Promise<void> => {
+    while (!stop) {
+      const response = await send('POST', `${url}/users`, {
+        name: `stay ${Math.random() * 7}`,
+        role: 'walker',
+      });
+      const user = `${url}${response.headers.get('location')}`;
+      await (await send('PATCH', user, { name: `went ${Math.random()}` })).arrayBuffer();
+      await (await fetch(user, { method: 'DELETE' })).arrayBuffer();
+    }
+  };
+  const disturbing = [disturb(), disturb(), disturb(), disturb()];
+  const sorts = ['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'name,-id'];
+  let [walks, skipped, repeated] = [0, 0, 0];
+  for (const sort of sorts) {
+    for (const limit of [1, 7, 100]) {
+      const seen = new Map<number, number>();
+      let path: string | undefined = `/users?role=walker&sort=${sort}&limit=${limit}`;
+      while (path !== undefined) {
+        const response: Response = await fetch(url + path);
+        const page: { id: number }[] = JSON.parse(await response.text());
+        for (const { id } of page) seen.set(id, (seen.get(id) ?? 0) + 1);
+        path = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+      }
+      walks += 1;
+      for (const id of staying.keys()) {
+        if (!seen.has(id)) skipped += 1;
+        if ((seen.get(id) ?? 0) > 1) repeated += 1;
+      }
+    }
+  }
+  stop = true;
+  await Promise.all(disturbing);
+  return { walks, rowsThatStayed: staying.size, skipped, repeated };
+}
+
+/** Creations while one process is killed: its connections break, and the clients try again elsewhere. */
+async function checkKilledProcess(url: string, victim: KillableServer): Promise<object> {
+  const ledger = new Ledger();
+  const load = async (): Promise<void> => {
+    for (let i = 0; i < 40; i += 1) {
+      const intent = ledger.add();
+      while ((await create(url, intent)) !== 'acknowledged') await sleep(5);
+    }
+  };
+  const loading = Array.from({ length: 16 }, load);
+  while (ledger.acknowledged.length < 200) await sleep(1);
+  await victim.kill();
+  await Promise.all(loading);
+  return ledger.compare(await allUsers(url));
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'safety-'));
+const postgres = values.postgres ? await startPostgres() : undefined;
+const database = (await postgres?.createDatabase()) ?? `sqlite:${join(folder, 'users.db')}`;
+const servers = Array.from(
+  { length: Number(values.processes) },
+  () => new KillableServer(['--database', database]),
+);
+const balancer = new Balancer(() => servers.map((server) => Number(new URL(server.url).port)));
+try {
+  await Promise.all(servers.map((server) => server.start()));
+  const url = await balancer.listen();
+  const checks = {
+    lostUpdates: () => checkLostUpdates(url),
+    doubledPosts: () => checkDoubledPosts(url),
+    skippedRows: () => checkSkippedRows(url),
+    killedProcess: () => checkKilledProcess(url, servers[0] ?? new KillableServer([])),
+  };
+  for (const [name, check] of Object.entries(checks)) {
+    const report = await check();
+    console.log(`${name} ${JSON.stringify(report)}`);
+    const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'clientsWithLostUpdates'];
+    if (Object.entries(report).some(([figure, n]) => bad.includes(figure) && n > 0)) process.exitCode = 1;
+  }
+} finally {
+  balancer.close();
+  await Promise.all(servers.map((server) => server.kill()));
+  await postgres?.close();
+  await rm(folder, { recursive: true });
+}
