@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Store } from '../../src/domain/transfer.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { open, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+const line = 'GET /users/1/posts';
+
+async function storeWith(posts: number, body = ''): Promise<Store> {
+  const store = createMemoryStore();
+  await store.createUser({ name: 'Ann' });
+  await store.createUser({ name: 'Bob' });
+  await store.createPost(2, { title: 'of somebody else', body });
+  const rows = Array.from({ length: posts }, (_, i) => ({
+    id: i + 2,
+    userId: 1,
+    title: `${String(posts - i).padStart(6, '0')}`,
+    body,
+  }));
+  await store.importPosts(rows);
+  return store;
+}
+
+for (const count of [0, 1, 249, 250, 251, 500, 501, 3_000]) {
+  test(`all ${count} posts of a user arrive, in order, and nobody else's`, async (t) => {
+    const { http } = await startService(t, { repository: await storeWith(count) });
+    for (const [query, ids] of [
+      ['', Array.from({ length: count }, (_, i) => i + 2)],
+      ['?sort=title', Array.from({ length: count }, (_, i) => count + 1 - i)],
+    ] as const) {
+      const { status, json, headers } = await send(http, `${line}${query}`, {
+        headers: { prefer: 'count=exact' },
+      });
+      assert.equal(status, 200);
+      assert.deepEqual(Array.isArray(json) && json.map(({ id }) => id), ids);
+      assert.equal(headers['x-total-count'], String(count));
+      const streamed = count > 250;
+      assert.equal(headers['transfer-encoding'], streamed ? 'chunked' : undefined);
+    }
+    const head = await send(http, `HEAD ${line.slice(4)}`);
+    assert.deepEqual([head.status, head.text], [200, '']);
+  });
+}
+
+test('a reader that does not read holds no more than it was sent', async (t) => {
+  const posts = 5_000;
+  const store = await storeWith(posts, 'x'.repeat(10_000));
+  const listPosts = store.listPosts.bind(store);
+  let reads = 0;
+  store.listPosts = (...call) => {
+    reads += 1;
+    return listPosts(...call);
+  };
+  const { http } = await startService(t, { repository: store });
+  const response = await open(http, line);
+  response.once('readable', () => response.read(0));
+  let before = -1;
+  while (before !== reads) {
+    before = reads;
+    await delay(200);
+  }
+  assert.ok(reads <= 8, `${reads} reads of 2.5 MB, where the socket's own buffers take a few`);
+
+  let bytes = 0;
+  for await (const chunk of response) bytes += chunk.length;
+  assert.ok(bytes > posts * 10_000, 'and all of them in the end');
+  assert.equal(reads, posts / 250);
+});
+
+/** A store whose second read of posts waits to be let go, and then does as it is told. */
+function heldAfterFirstRead(store: Store, then: () => void | Promise<void>) {
+  const held = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<AbortSignal | undefined>();
+  const listPosts = store.listPosts.bind(store);
+  let reads = 0;
+  store.listPosts = async (userId, query, options) => {
+    reads += 1;
+    if (reads === 2) {
+      asked.resolve(options?.signal);
+      await held.promise;
+      await then();
+    }
+    return listPosts(userId, query, options);
+  };
+  return { asked: asked.promise, go: held.resolve, reads: () => reads };
+}
+
+test('a user deleted while its posts stream cuts the connection: half a list is no list', async (t) => {
+  const store = await storeWith(1_000);
+  const held = heldAfterFirstRead(store, async () => void (await store.deleteUser(1)));
+  const { http, events } = await startService(t, { repository: store });
+  const response = await open(http, line);
+  assert.equal(response.statusCode, 200);
+  await held.asked;
+  held.go();
+  await assert.rejects(response.toArray(), { code: 'ECONNRESET' });
+  assert.equal(response.complete, false);
+  assert.deepEqual(
+    events.filter(({ type }) => type === 'failure'),
+    [],
+    'which is no failure of ours',
+  );
+});
+
+test('a store that fails while posts stream cuts the connection, and is reported once', async (t) => {
+  const store = await storeWith(1_000);
+  const held = heldAfterFirstRead(store, () => {
+    throw new Error('the disk is gone');
+  });
+  const { http, failures } = await startService(t, { repository: store, expectFailures: true });
+  const response = await open(http, line, { headers: { 'x-request-id': 'streaming' } });
+  await held.asked;
+  held.go();
+  await assert.rejects(response.toArray(), { code: 'ECONNRESET' });
+  assert.deepEqual(
+    failures().map(({ where, requestId, cause }) => [where, requestId, String(cause)]),
+    [['http', 'streaming', 'Error: the disk is gone']],
+  );
+  assert.equal((await send(http, 'GET /health')).status, 200);
+});
+
+test('a store that fails before the first row is a 500 as any other', async (t) => {
+  const store = await storeWith(1_000);
+  store.listPosts = () => Promise.reject(new Error('secret'));
+  const { http } = await startService(t, { repository: store, expectFailures: true });
+  const { status, json } = await send(http, line);
+  assert.deepEqual([status, json], [500, { error: 'internal error' }]);
+});
+
+test('a client that leaves in the middle ends the reading, and its request is counted as left', async (t) => {
+  const store = await storeWith(1_000);
+  const held = heldAfterFirstRead(store, () => undefined);
+  const ended = Promise.withResolvers<number>();
+  const { http } = await startService(t, {
+    repository: store,
+    observe: (event) => event.type === 'request' && ended.resolve(event.status),
+  });
+  const response = await open(http, line);
+  const signal = await held.asked;
+  assert.equal(signal?.aborted, false);
+  const aborted = signal === undefined ? undefined : once(signal, 'abort');
+  response.destroy();
+  await aborted;
+  assert.equal(await ended.promise, 499);
+  held.go();
+  await delay(20);
+  assert.equal(held.reads(), 2, 'the store is asked for nothing more');
+});
+
+test('posts written while they stream behind the reader are neither missed twice nor doubled', async (t) => {
+  const store = await storeWith(600);
+  const held = heldAfterFirstRead(store, async () => {
+    await store.createPost(1, { title: 'late', body: '' });
+  });
+  const { http } = await startService(t, { repository: store });
+  const answer = send(http, line);
+  await held.asked;
+  held.go();
+  const { json } = await answer;
+  const ids = Array.isArray(json) ? json.map(({ id }) => id) : [];
+  assert.equal(new Set(ids).size, ids.length);
+  assert.equal(ids.length, 601, 'a post behind the reader is still ahead of it');
+});
+
+test('a user that is not there has no posts to stream: 404', async (t) => {
+  const { http } = await startService(t);
+  for (const path of ['/users/1/posts', '/users/1/posts?limit=1', '/users/1/posts?page=2']) {
+    assert.equal((await send(http, `GET ${path}`)).status, 404, path);
+    assert.equal((await send(http, `GET ${path}`, { headers: { prefer: 'count=exact' } })).status, 404, path);
+  }
+});

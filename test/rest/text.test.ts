@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { send } from '../support/client.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { startService } from '../support/service.ts';
+
+// What must come back byte for byte: nothing is normalised, trimmed, folded or escaped for good.
+const texts: readonly [what: string, text: string][] = [
+  ['Arabic', 'محمد بن عبد الله'],
+  ['Arabic with marks', 'مُحَمَّد'],
+  ['Hebrew', 'דָּוִד'],
+  ['Chinese', '王小明'],
+  ['a rare Han character', '𠮷野家'],
+  ['Japanese', 'ガギグ ｶﾞｷﾞｸﾞ'],
+  ['Korean, composed and not', '한국 한국'],
+  ['Thai', 'สมชาย ใจดี'],
+  ['Devanagari', 'श्री क्षेत्र'],
+  ['Tamil', 'தமிழ் நாடு'],
+  ['Georgian and Armenian', 'გიორგი Արմեն'],
+  ['Cherokee and Adlam', 'ᏣᎳᎩ 𞤀𞤣𞤤𞤢𞤥'],
+  ['Cyrillic and Greek', 'Ёлка Ὀδυσσεύς'],
+  ['Vietnamese', 'Nguyễn Thị Mai'],
+  ['Turkish dotless i', 'Iıİi'],
+  ['sharp s and ligatures', 'Straße ﬁﬀ'],
+  ['composed e with acute', 'caf\u00e9'],
+  ['decomposed e with acute', 'cafe\u0301'],
+  ['stacked combining marks', `Z${'\u0351\u0352\u0353'.repeat(20)}`],
+  ['an emoji', '😀'],
+  ['a family of joined emoji', '👨‍👩‍👧‍👦'],
+  ['a flag and a skin tone', '🇩🇪👍🏽'],
+  ['a keycap and a variation', '1️⃣ ☺︎'],
+  ['direction marks', 'a\u200eb\u202ec\u2066d'],
+  ['zero-width joiners and spaces', 'a\u200bb\u200dc\ufeffd'],
+  ['a no-break space inside', 'a\u00a0b'],
+  ['spaces around', '  Ann  '],
+  ['line separators that are no controls', 'a\u2028b\u2029c'],
+  ['noncharacters', 'a\uffff\ufdd0\u{10ffff}b'],
+  ['a private character', '\ue000\u{f0000}'],
+  ['quotes and backslashes', '"\\\'`$x%00%s'],
+  ['markup', '<script>alert("&amp;")</script>'],
+  ['SQL', "Robert'); DROP TABLE users;--"],
+  ['words of JavaScript', 'constructor __proto__ null'],
+  ['200 characters of two units', '😀'.repeat(200)],
+  ['200 characters of three bytes', '王'.repeat(200)],
+];
+for (const [what, name] of texts) {
+  test(`a name with ${what} comes back byte for byte on both faces`, async (t) => {
+    const { http, grpc } = await startService(t, { grpcPort: 0 });
+    const created = await send(http, 'POST /users', { json: { name } });
+    assert.deepEqual([created.status, created.json], [201, { id: 1, name }]);
+    const escaped = [...name].map((character) => asEscapes(character)).join('');
+    const headers = { 'content-type': 'application/json' };
+    const put = await send(http, 'PUT /users/1', { body: `{"name":"${escaped}"}`, headers });
+    assert.equal(put.headers.etag, '"1"', 'escapes spell the same name');
+    assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name }]);
+    assert.deepEqual((await send(http, 'GET /users/1')).json, { id: 1, name });
+    const { user } = await getUser(usersClient(t, grpc), 1);
+    assert.deepEqual(user, { id: 1, name });
+
+    const post = { title: name, body: `\t${name}\n` };
+    await send(http, 'POST /users/1/posts', { json: post });
+    assert.deepEqual((await send(http, 'GET /users/1/posts')).json, [{ id: 1, userId: 1, ...post }]);
+  });
+}
+
+test('names are sorted by code point, whatever their script', async (t) => {
+  const { http } = await startService(t);
+  const sorted = ['A', 'B', 'a', 'b', 'e\u0301', 'é', 'Ω', 'я', '中', '\ue000', '\uff21', '😀', '𠮷'];
+  for (const name of [...sorted].reverse()) await send(http, 'POST /users', { json: { name } });
+  const { json } = await send(http, 'GET /users?sort=name');
+  assert.deepEqual(Array.isArray(json) && json.map(({ name }) => name), sorted);
+});
+
+function asEscapes(character: string): string {
+  return [...Array(character.length).keys()]
+    .map((i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`)
+    .join('');
+}

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DomainError } from '../../src/domain/errors.ts';
+import type { Repository } from '../../src/domain/repository.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { errorOf, send } from '../support/client.ts';
+import { exchange } from '../support/raw.ts';
+import { startService } from '../support/service.ts';
+
+test('/health never touches the store', async (t) => {
+  const touched: PropertyKey[] = [];
+  const repository = new Proxy(createMemoryStore(), {
+    get(_store, name): unknown {
+      touched.push(name);
+      throw new Error(`the store's ${String(name)} was touched`);
+    },
+  });
+  const { http } = await startService(t, { repository });
+  for (const line of ['GET /health', 'HEAD /health', 'OPTIONS /health', 'GET /info', 'GET /private']) {
+    assert.ok((await send(http, line)).status < 500, line);
+  }
+  assert.deepEqual(touched, []);
+});
+
+const failures: readonly [what: string, ping: Repository['ping']][] = [
+  ['is unavailable', () => Promise.reject(new DomainError('unavailable', 'secret address'))],
+  ['is too slow to connect to', () => Promise.reject(new DomainError('deadline-exceeded', 'too late'))],
+  ['fails in an unknown way', () => Promise.reject(new Error('secret'))],
+  [
+    'throws',
+    () => {
+      throw new Error('secret');
+    },
+  ],
+];
+for (const [what, ping] of failures) {
+  test(`/health/ready is 503 while the store ${what}, 200 again after`, async (t) => {
+    const store = createMemoryStore();
+    const repository = Object.assign(createMemoryStore(), { ping });
+    const { http, failures: reported } = await startService(t, { repository, expectFailures: true });
+    const answer = await send(http, 'GET /health/ready');
+    assert.deepEqual([answer.status, errorOf(answer)], [503, 'the store does not answer']);
+    assert.equal(answer.headers['retry-after'], '1');
+    assert.equal(answer.headers['cache-control'], 'no-store');
+    assert.deepEqual(
+      reported().map(({ where }) => where),
+      ['store'],
+    );
+    assert.equal((await send(http, 'GET /health')).status, 200, 'alive all the same');
+    repository.ping = () => store.ping();
+    assert.equal((await send(http, 'GET /health/ready')).status, 200);
+  });
+}
+
+test('/health/ready is 503 when the store says nothing, and gives it a signal to stop by', async (t) => {
+  let signal: AbortSignal | undefined;
+  const repository = Object.assign(createMemoryStore(), {
+    ping: (options: { signal?: AbortSignal } = {}) => {
+      signal = options.signal;
+      return new Promise<void>(() => undefined);
+    },
+  });
+  const { http } = await startService(t, { repository, expectFailures: true });
+  const startedAt = performance.now();
+  const answer = await send(http, 'GET /health/ready');
+  assert.deepEqual([answer.status, errorOf(answer)], [503, 'the store does not answer']);
+  assert.ok(performance.now() - startedAt < 4_000);
+  assert.equal(signal?.aborted, true);
+});
+
+test('/health/ready is 503 while draining, which is no failure, and all else goes on', async (t) => {
+  const { http, service, events } = await startService(t, { drainDelayMs: 1_000 });
+  const closing = service.close();
+  const answer = await send(http, 'GET /health/ready');
+  assert.deepEqual([answer.status, errorOf(answer)], [503, 'the service is draining']);
+  assert.equal(answer.headers['retry-after'], '1');
+  assert.equal((await send(http, 'GET /health')).status, 200);
+  assert.equal((await send(http, 'POST /users', { json: { name: 'Ann' } })).status, 201);
+  await closing;
+  assert.deepEqual(
+    events.filter(({ type }) => type === 'failure'),
+    [],
+  );
+});
+
+test('/info shows method, path and headers of the request', async (t) => {
+  const { http, port } = await startService(t);
+  const { json } = await send(http, 'GET /info?page=2&x=%20', {
+    headers: { 'x-thing': ['a', 'b'], accept: '*/*' },
+  });
+  assert.deepEqual(json, {
+    method: 'GET',
+    path: '/info',
+    headers: { host: `127.0.0.1:${port}`, 'x-thing': 'a, b', accept: '*/*', connection: 'keep-alive' },
+  });
+  const { responses } = await exchange(
+    port,
+    'GET http://other.example/%69nfo HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+  );
+  assert.deepEqual(JSON.parse(responses[0]?.body ?? ''), {
+    method: 'GET',
+    path: '/%69nfo',
+    headers: { host: 'x', connection: 'close' },
+  });
+});
+
+test('/info is nothing a cache or a browser may make something of', async (t) => {
+  const { http } = await startService(t);
+  const { headers, text } = await send(http, 'GET /info', {
+    headers: { 'x-html': '<script>alert(1)</script>' },
+  });
+  assert.equal(headers['content-type'], 'application/json; charset=utf-8');
+  assert.equal(headers['cache-control'], 'no-store');
+  assert.match(text, /<script>/);
+});
+
+const echoed: readonly string[] = [
+  '{}',
+  'null',
+  '0',
+  '"x"',
+  '[]',
+  ' {"b":1, "a":2}\n',
+  '1.0',
+  '12345678901234567890',
+  '1e400',
+  '{"a":1,"a":2}',
+  '{"__proto__":{"x":1}}',
+  '"\\u0000\\ud800"',
+  '"\u2028😀"',
+  `${'['.repeat(64)}${']'.repeat(64)}`,
+];
+for (const body of echoed) {
+  test(`/echo gives ${JSON.stringify(body).slice(0, 30)} back as it was sent`, async (t) => {
+    const { http } = await startService(t);
+    const { status, text, headers } = await send(http, 'POST /echo', {
+      body,
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.deepEqual([status, text], [200, `{"youSent":${body}}`]);
+    assert.doesNotThrow(() => JSON.parse(text));
+    assert.equal(headers['content-type'], 'application/json; charset=utf-8');
+  });
+}
+
+test('/echo takes a byte order mark, a charset and a body in pieces', async (t) => {
+  const { http, port } = await startService(t);
+  const type = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
+  assert.equal(
+    (await send(http, 'POST /echo', { body: '\ufeff[1]', headers: type })).text,
+    '{"youSent":[1]}',
+  );
+  const { responses } = await exchange(
+    port,
+    'POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n' +
+      '1\r\n[\r\n1\r\n1\r\n1\r\n]\r\n0\r\n\r\n',
+  );
+  assert.equal(responses[0]?.body, '{"youSent":[1]}');
+});
+
+test('/boom is a 500 without its cause, which is reported with the id of the request', async (t) => {
+  const { http, failures: reported, events } = await startService(t, { expectFailures: true });
+  const answer = await send(http, 'GET /boom', { headers: { 'x-request-id': 'bang' } });
+  assert.deepEqual([answer.status, answer.json], [500, { error: 'internal error' }]);
+  const [failure] = reported();
+  assert.equal(failure?.requestId, 'bang');
+  assert.equal(failure.where, 'http');
+  assert.match(String(failure.cause), /\/boom was asked for/);
+  assert.ok(
+    events.some((event) => event.type === 'request' && event.status === 500 && event.route === '/boom'),
+  );
+});
