@@ -2,9 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Access } from '../src/domain/access.ts';
-import { defaultLimit, maxLimit, maxOffset } from '../src/domain/list-query.ts';
+import {
+  defaultLimit,
+  maxLimit,
+  maxOffset,
+  parsePostQuery,
+  parseUserQuery,
+} from '../src/domain/list-query.ts';
 import { parsePostDraft } from '../src/domain/post.ts';
 import { maxId, maxNameLength, parseRole, parseUserDraft } from '../src/domain/user.ts';
+import { parseEntityTags } from '../src/http/conditional.ts';
 import { listFiles } from '../src/http/static.ts';
 import { routes } from '../src/rest/routes.ts';
 import { openStore } from '../src/storage/open.ts';
@@ -116,6 +123,53 @@ describe('a schema takes what the service takes', () => {
         `the service ${taken ? 'takes' : 'refuses'} it: ${problems}`,
       );
     });
+  }
+
+  const query = (name: string, value: string) => parseUserQuery([[name, value]]);
+  const parameters: readonly (readonly [string, (value: string) => unknown, readonly string[]])[] = [
+    [
+      'UserSort',
+      (value) => query('sort', value),
+      ['id', '-name', 'name,-role,id', 'id,id', 'id,-id', 'age', '', ',', 'id,', '+id', '--id', 'id ,name'],
+    ],
+    [
+      'PostSort',
+      (value) => parsePostQuery([['sort', value]]),
+      ['id', 'title', '-title,id', 'name', 'title,title', 'titled'],
+    ],
+    ['Role', (value) => query('role', value), ['admin', 'Admin', '', 'a b']],
+    [
+      'IfMatch',
+      (value) => assert.ok(parseEntityTags(value)),
+      [
+        '*',
+        '"1"',
+        'W/"1"',
+        '"1", "2"',
+        '"1","2"',
+        ',"1",,',
+        '""',
+        '"\xe9"',
+        '1',
+        '',
+        ',',
+        '"1" "2"',
+        '"a b"',
+        '*, "1"',
+      ],
+    ],
+  ];
+  for (const [parameter, parse, values] of parameters) {
+    for (const value of values) {
+      it(`${parameter}: ${JSON.stringify(value)}`, () => {
+        const problems = checkValue(['components', 'parameters', parameter, 'schema'], value);
+        assert.equal(
+          problems.length === 0,
+          isTaken(() => parse(value)),
+          String(problems),
+        );
+      });
+    }
   }
 
   it('bounds: ids, pages and limits', () => {
