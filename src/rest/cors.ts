@@ -14,17 +14,18 @@ const preflightMaxAge = '7200';
  * that no browser would ever send.
  */
 export function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
-  const any = origins.includes('*');
+  const listed = new Set(origins);
+  const any = listed.has('*');
   const wrong = origins.find((origin) => origin !== '*' && !isOrigin(origin));
   if (wrong !== undefined) {
     throw new TypeError(`cors must list origins such as https://app.example, or *; not ${wrong}`);
   }
   return (request) => {
-    if (origins.length === 0) return undefined;
+    if (listed.size === 0) return undefined;
     const origin = request.header('origin');
     // The answer differs by origin, so a cache must not hand one origin's to another.
     const vary = any ? undefined : { vary: 'origin' };
-    if (origin === undefined || !(any || origins.includes(origin))) return vary;
+    if (origin === undefined || !(any || listed.has(origin))) return vary;
     const headers = { ...vary, 'access-control-allow-origin': any ? '*' : origin };
     if (request.method !== 'OPTIONS' || request.header('access-control-request-method') === undefined) {
       return { ...headers, 'access-control-expose-headers': exposed };

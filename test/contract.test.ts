@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { describeOptions } from '../src/config.ts';
+import { Access } from '../src/domain/access.ts';
+import { errorKinds } from '../src/domain/errors.ts';
+import { errorStatuses as grpcStatuses } from '../src/grpc/error-status.ts';
+import { errorStatuses } from '../src/rest/error-status.ts';
+import { type RouteAccess, routes } from '../src/rest/routes.ts';
+import { createMemoryStore } from '../src/storage/memory.ts';
+
+// The README's tables, compared with the source. A column that only people can write is kept as it is;
+// a failure prints the table to paste.
+
+const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+
+interface Table {
+  readonly header: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** The table behind `<!-- marker -->`. */
+function tableOf(marker: string): Table {
+  const [, behind] = readme.split(`<!-- ${marker} -->\n`);
+  assert.ok(behind !== undefined, `README.md has no <!-- ${marker} -->`);
+  const [header = [], , ...rows] =
+    behind
+      .trimStart()
+      .split(/\n(?!\|)/)[0]
+      ?.split('\n')
+      .map((line) =>
+        line
+          .split(/(?<!\\)\|/)
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      ) ?? [];
+  return { header, rows };
+}
+
+/** Compares a table with the rows it should have; `undefined` stands for a cell that people write. */
+function compare(marker: string, expected: readonly (readonly (string | undefined)[])[]): void {
+  const { header, rows } = tableOf(marker);
+  const filled = expected.map((cells) => {
+    const written = rows.find(([first]) => first === cells[0]);
+    return cells.map((cell, column) => cell ?? written?.[column] ?? '…');
+  });
+  const paste = [header, header.map(() => '---'), ...filled].map((cells) => `| ${cells.join(' | ')} |`);
+  assert.deepEqual(
+    rows,
+    filled,
+    `README.md, behind <!-- ${marker} -->, should have\n\n${paste.join('\n')}\n`,
+  );
+  for (const [first, ...cells] of rows) {
+    assert.ok(
+      cells.every((cell) => cell !== '…'),
+      `${first} is not described`,
+    );
+  }
+}
+
+const keys: Readonly<Record<RouteAccess, string>> = {
+  open: 'open',
+  read: '`auth` = `all`',
+  write: '`auth` ≠ `none`',
+  operator: '`auth` ≠ `none`',
+};
+
+test('the routes of the README are those of the source', () => {
+  const definitions = routes({
+    repository: createMemoryStore(),
+    access: new Access('none', []),
+    requirePreconditions: false,
+    refusal: () => undefined,
+    renderMetrics: () => '',
+  });
+  compare(
+    'routes',
+    definitions.map(({ pattern, access }) => [
+      `\`${pattern}\``,
+      undefined,
+      // It asks for a key itself, whatever `auth` says.
+      pattern === 'GET /private' ? 'always' : keys[access],
+    ]),
+  );
+});
+
+test('the errors of the README are those of the source, with the statuses of both faces', () => {
+  const kinds = errorKinds.toSorted((a, b) => errorStatuses[a] - errorStatuses[b]);
+  compare(
+    'errors',
+    kinds.map((kind) => [`\`${kind}\``, String(errorStatuses[kind]), status[grpcStatuses[kind]], undefined]),
+  );
+});
+
+test('the options of the README are those of the source', () => {
+  compare(
+    'options',
+    describeOptions().map(({ name, env, fallback, help }) => [
+      `\`--${name}\``,
+      `\`${env}\``,
+      fallback === '' ? '' : `\`${fallback}\``,
+      help.replaceAll('|', '\\|'),
+    ]),
+  );
+});
