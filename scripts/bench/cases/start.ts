@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { createInterface } from 'node:readline';
+import type { BenchContext, Case, CaseResult, Series } from '../case.ts';
+import { pin } from '../cores.ts';
+import { dataFile } from '../data.ts';
+import { tell } from '../progress.ts';
+import { type Program, peer, service } from '../subject.ts';
+
+const ours = 'users-service';
+const bare = 'bare node:http';
+// A start is short: many of them make one round.
+const startsPerRound = 5;
+
+export const startToFirstAnswer: Case = {
+  name: 'start',
+  title: 'from the start of the process to the first answer',
+  async run({ dataFolder, rounds }: BenchContext): Promise<CaseResult> {
+    const file = await dataFile(dataFolder, 1_000);
+    const starters: { name: string; program: Program; path: string; values: number[] }[] = [
+      { name: ours, program: service(['--database', `sqlite:${file}`]), path: '/users/7', values: [] },
+      { name: bare, program: peer('bare', '{"id":7}'), path: '/users/7', values: [] },
+      { name: 'Fastify', program: peer('fastify', file), path: '/users/7', values: [] },
+      { name: 'Hono', program: peer('hono', file), path: '/users/7', values: [] },
+      { name: 'Express', program: peer('express', file), path: '/users/7', values: [] },
+    ];
+    // The first start of each fills the caches of files.
+    for (const { program, path } of starters) await timeStart(program, path);
+    for (let i = 0; i < rounds * startsPerRound; i += 1) {
+      tell(`start: ${i + 1} of ${rounds * startsPerRound}`);
+      for (const { program, path, values } of starters) values.push(await timeStart(program, path));
+    }
+    return {
+      name: this.name,
+      title: this.title,
+      unit: 'ms',
+      better: 'less',
+      series: starters.map(({ name, values }): Series => ({ name, values })),
+      bars: [{ ours, theirs: bare, atMost: 1.5 }],
+    };
+  },
+};
+
+async function timeStart(program: Program, path: string): Promise<number> {
+  const { command, args } = pin('server', program.command, program.args);
+  const startedAt = performance.now();
+  const child = spawn(command, args, {
+    env: { PATH: process.env['PATH'], ...program.env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (!line.includes('"listening"')) continue;
+      const [response] = await once(get(JSON.parse(line).http + path), 'response');
+      const elapsed = performance.now() - startedAt;
+      if (response.statusCode !== 200) throw new Error(`${command} answered ${response.statusCode}`);
+      response.resume();
+      return elapsed;
+    }
+    throw new Error(`${args.join(' ')} ended before it listened`);
+  } finally {
+    child.kill('SIGKILL');
+    await exited;
+  }
+}

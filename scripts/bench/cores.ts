@@ -1,0 +1,20 @@
+import { spawnSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+
+/** Where a program may run: the server's core, the load's, or both of these. */
+export type Cores = 'server' | 'load' | 'both';
+
+// The load generator has a core of its own, so that it takes nothing from what it measures.
+const sets: Readonly<Record<Cores, string>> = { server: '0', load: '1', both: '0,1' };
+
+const canPin = commandExists('taskset') && availableParallelism() > 1;
+
+/** A command line kept to its cores, where the machine lets us choose. */
+export function pin(cores: Cores, command: string, args: readonly string[]) {
+  if (!canPin) return { command, args: [...args] };
+  return { command: 'taskset', args: ['-c', sets[cores], command, ...args] };
+}
+
+export function commandExists(command: string): boolean {
+  return spawnSync(command, ['--version']).error === undefined;
+}

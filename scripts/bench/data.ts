@@ -1,0 +1,78 @@
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { openMigrated } from '../../src/storage/sqlite-schema.ts';
+import { progressBar } from './progress.ts';
+
+export const listedRole = 'editor';
+
+const chunk = 100_000;
+
+// The same rows on every machine. Names lie all over their index, as people's do: neighbours by id
+// are not neighbours by name. One user in ten is an editor, so lists filter.
+const insertUsers = `
+  INSERT INTO users (id, name, role)
+  WITH RECURSIVE ids (id) AS (SELECT :first UNION ALL SELECT id + 1 FROM ids WHERE id < :last)
+  SELECT id,
+    printf('%s %s %06d',
+      json_extract('["Ada","Alan","Barbara","Donald","Edsger","Frances","Grace","John","Ken","Margaret"]',
+        '$[' || ((id * 48271) % 99991 % 10) || ']'),
+      json_extract('["Allen","Dijkstra","Hamilton","Hopper","Knuth","Liskov","Lovelace","McCarthy","Turing"]',
+        '$[' || ((id * 48271) % 99989 % 9) || ']'),
+      (id * 48271) % 999983),
+    CASE WHEN id % 10 = 1 THEN '${listedRole}' WHEN id % 100 = 2 THEN 'admin' WHEN id % 3 = 0 THEN 'member' ELSE '' END
+  FROM ids`;
+
+const insertPosts = `
+  INSERT INTO posts (id, user_id, title, body)
+  WITH RECURSIVE ids (id) AS (SELECT :first UNION ALL SELECT id + 1 FROM ids WHERE id < :last)
+  SELECT id, 1, printf('Post %07d', id), printf('%.100c', 'x') FROM ids`;
+
+/** The file with so many users, and posts of user 1, made when it is not there yet. */
+export async function dataFile(folder: string, users: number, posts = 0): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, `users-${users}-posts-${posts}.db`);
+  if (existsSync(path)) return path;
+  const unfinished = `${path}.new`;
+  rmSync(unfinished, { force: true });
+  // The service's own schema; its connection only reads.
+  (await openMigrated(unfinished, 1_000)).close();
+  const db = new DatabaseSync(unfinished);
+  db.exec('PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000');
+  const indexes = db
+    .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
+    .all()
+    .map(({ name, sql }) => ({ name: String(name), sql: String(sql) }));
+  // Sorting once is much less work than finding a place for each row.
+  for (const { name } of indexes) db.exec(`DROP INDEX ${name}`);
+  const total = users + posts + indexes.length * (users + posts) * 0.2;
+  const progress = progressBar(`making ${users.toLocaleString('en')} users`, total);
+  insert(db, insertUsers, users, progress);
+  insert(db, insertPosts, posts, (done) => progress(users + done));
+  for (const [i, { sql }] of indexes.entries()) {
+    progress(users + posts + i * (users + posts) * 0.2);
+    db.exec(sql);
+  }
+  db.exec("UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(id), 0) FROM users) WHERE name = 'users'");
+  db.exec("UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(id), 0) FROM posts) WHERE name = 'posts'");
+  db.exec('PRAGMA journal_mode = WAL');
+  db.close();
+  renameSync(unfinished, path);
+  return path;
+}
+
+function insert(db: DatabaseSync, sql: string, count: number, progress: (done: number) => void): void {
+  const statement = db.prepare(sql);
+  for (let first = 1; first <= count; first += chunk) {
+    const last = Math.min(first + chunk - 1, count);
+    // A number would be bound as a float, and so would all that is counted up from it.
+    statement.run({ first: BigInt(first), last: BigInt(last) });
+    progress(last);
+  }
+}
+
+/** So many ids, spread over all of them. */
+export function spreadIds(users: number, count: number): number[] {
+  // A multiplier without a common factor visits each id once before any twice.
+  return Array.from({ length: Math.min(count, users) }, (_, i) => ((i * 7_368_787) % users) + 1);
+}

@@ -1,0 +1,56 @@
+/** Fastify as its guide shows it, with schemas, so that it validates and serialises at its best. */
+import { fastify } from 'fastify';
+import { announce, argument } from './announce.ts';
+import { openDatabase } from './database.ts';
+
+const db = openDatabase(argument());
+const app = fastify({ logger: process.argv.includes('--log') });
+
+const user = {
+  type: 'object',
+  properties: { id: { type: 'integer' }, name: { type: 'string' }, role: { type: 'string' } },
+};
+const idParams = { type: 'object', properties: { id: { type: 'integer', minimum: 1 } } };
+const listQuery = {
+  type: 'object',
+  properties: {
+    role: { type: 'string' },
+    sort: { type: 'string', const: '-name' },
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+  },
+  required: ['role', 'sort'],
+};
+const draft = {
+  type: 'object',
+  properties: { name: { type: 'string', minLength: 1, maxLength: 200 }, role: { type: 'string' } },
+  required: ['name', 'role'],
+  additionalProperties: false,
+};
+
+app.get<{ Params: { id: number } }>(
+  '/users/:id',
+  { schema: { params: idParams, response: { 200: user } } },
+  (request, reply) => {
+    const found = db.getUser(request.params.id);
+    if (found === undefined) reply.code(404).send({ error: 'no such user' });
+    else reply.send(found);
+  },
+);
+app.get<{ Querystring: { role: string; limit: number } }>(
+  '/users',
+  { schema: { querystring: listQuery, response: { 200: { type: 'array', items: user } } } },
+  (request, reply) => {
+    reply.send(db.listUsers(request.query.role, request.query.limit));
+  },
+);
+app.post<{ Body: { name: string; role: string } }>(
+  '/users',
+  { schema: { body: draft, response: { 201: user } } },
+  (request, reply) => {
+    const created = db.createUser(request.body.name, request.body.role);
+    reply.code(201).header('location', `/users/${created.id}`).send(created);
+  },
+);
+
+await app.listen({ port: 0, host: '127.0.0.1' });
+announce(app.server);
