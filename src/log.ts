@@ -1,4 +1,5 @@
-import { inspect } from 'node:util';
+import { Flood } from './flood.ts';
+import { droppedLine, jsonLine, prettyLine } from './log-line.ts';
 import type { Observe, ServiceEvent } from './observer.ts';
 
 export type LogFormat = 'json' | 'pretty' | 'off';
@@ -6,6 +7,8 @@ export type LogFormat = 'json' | 'pretty' | 'off';
 /** Where lines go; `process.stdout` is one. */
 export interface LineSink {
   write(text: string): unknown;
+  /** Characters that nobody has taken yet. */
+  readonly writableLength?: number;
 }
 
 export interface Log {
@@ -16,70 +19,74 @@ export interface Log {
 
 // Lines wait this long for company: a write for each request costs more than the request.
 const flushAfterMs = 20;
-// A flood of malformed connections is one line a second, with their number, not a full disk.
-const refusedEveryMs = 1_000;
+// A pipe takes so much whole or not at all, so that lines of several processes never mix (PIPE_BUF).
+const maxWriteBytes = 4_096;
+// A reader that has stopped reading costs lines, not memory.
+const maxUnreadLength = 4 * 1024 * 1024;
+/** Lines a second; what comes beyond is counted. Malformed connections and lost databases come in floods. */
+const linesPerSecond = { refused: 1, failure: 20 };
+
+type Limited = keyof typeof linesPerSecond;
 
 /** An observer that prints one line an event. */
 export function createLog(format: LogFormat, sink: LineSink): Log {
-  let waiting = '';
+  if (format === 'off') return { observe: () => undefined, flush: () => undefined };
+  const toLine = format === 'pretty' ? prettyLine : jsonLine;
+  let lines: string[] = [];
   let timer: NodeJS.Timeout | undefined;
-  let refused = 0;
-  let refusedAt = Number.NEGATIVE_INFINITY;
+  let dropped = 0;
+  const floods = new Map<Limited, Flood>();
 
-  const flush = (): void => {
+  const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    if (waiting !== '') sink.write(waiting);
-    waiting = '';
+    if ((sink.writableLength ?? 0) > maxUnreadLength) {
+      dropped += lines.length;
+    } else {
+      if (dropped > 0) lines.unshift(`${droppedLine(format, dropped)}\n`);
+      dropped = 0;
+      for (const text of chunks(lines)) sink.write(text);
+    }
+    lines = [];
   };
-  const print = (event: ServiceEvent, more: object = {}): void => {
-    waiting += `${format === 'pretty' ? prettyLine(event) : jsonLine(event, more)}\n`;
-    timer ??= setTimeout(flush, flushAfterMs).unref();
+  const print = (event: ServiceEvent, count = 1): void => {
+    lines.push(`${toLine(event, count)}\n`);
+    timer ??= setTimeout(write, flushAfterMs).unref();
+  };
+  const printLimited = (event: ServiceEvent & { type: Limited }): void => {
+    let flood = floods.get(event.type);
+    if (flood === undefined) {
+      flood = new Flood(linesPerSecond[event.type], print);
+      floods.set(event.type, flood);
+    }
+    flood.take(event);
   };
   const observe: Observe = (event) => {
-    if (event.type === 'refused') {
-      refused += 1;
-      const now = performance.now();
-      if (now - refusedAt < refusedEveryMs) return;
-      print(event, { count: refused });
-      refusedAt = now;
-      refused = 0;
-    } else {
-      print(event);
-      // The rare ones are what somebody is waiting for.
-      if (event.type !== 'request') flush();
-    }
+    if (event.type === 'request') return print(event);
+    if (event.type === 'refused' || event.type === 'failure') return printLimited(event);
+    print(event);
+    // The rare ones are what somebody is waiting for.
+    write();
   };
-  if (format === 'off') return { observe: () => undefined, flush: () => undefined };
+  const flush = (): void => {
+    for (const flood of floods.values()) flood.end();
+    write();
+  };
   return { observe, flush };
 }
 
-function jsonLine({ type, ...fields }: ServiceEvent, more: object): string {
-  const cause = 'cause' in fields ? { cause: causeText(fields.cause) } : {};
-  return JSON.stringify({ time: new Date().toISOString(), event: type, ...fields, ...cause, ...more });
-}
-
-function prettyLine(event: ServiceEvent): string {
-  const time = new Date().toISOString().slice(11, 23);
-  switch (event.type) {
-    case 'listening': {
-      const grpc = event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`;
-      return `${time} listening on ${event.http}${grpc}`;
+function* chunks(lines: readonly string[]): Generator<string> {
+  let chunk = '';
+  let bytes = 0;
+  for (const line of lines) {
+    const length = Buffer.byteLength(line);
+    if (bytes > 0 && bytes + length > maxWriteBytes) {
+      yield chunk;
+      chunk = '';
+      bytes = 0;
     }
-    case 'request': {
-      const { face, method, path, status, durationMs, id } = event;
-      const call = face === 'http' ? `${method} ${path}` : `gRPC ${path}`;
-      return `${time} ${status} ${call} ${durationMs.toFixed(1)} ms ${id}`;
-    }
-    case 'refused':
-      return `${time} ${event.status} refused: ${event.reason}`;
-    case 'failure':
-      return `${time} failure in ${event.where}${event.requestId ? ` (${event.requestId})` : ''}: ${causeText(event.cause)}`;
-    default:
-      return `${time} ${event.type}`;
+    chunk += line;
+    bytes += length;
   }
-}
-
-function causeText(cause: unknown): string {
-  return cause instanceof Error ? inspect(cause, { depth: 3 }) : String(cause);
+  if (chunk !== '') yield chunk;
 }

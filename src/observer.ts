@@ -4,6 +4,8 @@ export type ServiceEvent =
   | RequestEvent
   | RefusedEvent
   | FailureEvent
+  /** What can change while running has been read again: the certificate, or all of it by new workers. */
+  | { readonly type: 'reloaded' }
   | { readonly type: 'draining' }
   | { readonly type: 'closed' };
 

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { publish } from './diagnostics.ts';
 import { Access, type AuthMode } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import {
@@ -136,6 +137,7 @@ function checkLimits(limits: ListenerLimits): ListenerLimits {
 export function meteredObserve(metrics: Metrics, observe: Observe | undefined): Observe {
   return (event) => {
     metrics.observe(event);
+    publish(event);
     observe?.(event);
   };
 }

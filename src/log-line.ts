@@ -1,0 +1,56 @@
+import { inspect } from 'node:util';
+import type { ServiceEvent } from './observer.ts';
+
+// A path may be as long as a head, a cause as deep as it likes.
+const maxFieldLength = 2_048;
+
+/** An event as a JSON object; `count` is how many it stands for. */
+export function jsonLine({ type, ...fields }: ServiceEvent, count: number): string {
+  return JSON.stringify({
+    time: new Date().toISOString(),
+    event: type,
+    ...fields,
+    ...('path' in fields && { path: clip(fields.path) }),
+    ...('traceparent' in fields && { traceparent: clip(fields.traceparent ?? '') }),
+    ...('cause' in fields && { cause: causeText(fields.cause) }),
+    ...(count > 1 && { count }),
+  });
+}
+
+/** An event for people. */
+export function prettyLine(event: ServiceEvent, count: number): string {
+  const time = new Date().toISOString().slice(11, 23);
+  const times = count > 1 ? ` (${count} times)` : '';
+  switch (event.type) {
+    case 'listening': {
+      const grpc = event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`;
+      return `${time} listening on ${event.http}${grpc}`;
+    }
+    case 'request': {
+      const { face, method, path, status, durationMs, id } = event;
+      const call = face === 'http' ? `${method} ${clip(path)}` : `gRPC ${path}`;
+      return `${time} ${status} ${call} ${durationMs.toFixed(1)} ms ${id}`;
+    }
+    case 'refused':
+      return `${time} ${event.status} refused: ${event.reason}${times}`;
+    case 'failure':
+      return `${time} failure in ${event.where}${event.requestId ? ` (${event.requestId})` : ''}: ${causeText(event.cause)}${times}`;
+    default:
+      return `${time} ${event.type}`;
+  }
+}
+
+/** Stands for lines that could not be written. */
+export function droppedLine(format: 'json' | 'pretty', count: number): string {
+  const time = new Date().toISOString();
+  if (format === 'pretty') return `${time.slice(11, 23)} ${count} lines dropped: nobody read them`;
+  return `${JSON.stringify({ time, event: 'dropped', count })}`;
+}
+
+function causeText(cause: unknown): string {
+  return clip(typeof cause === 'string' ? cause : inspect(cause, { depth: 3 }));
+}
+
+function clip(text: string): string {
+  return text.length > maxFieldLength ? `${text.slice(0, maxFieldLength)}…` : text;
+}
