@@ -27,6 +27,8 @@ if (Number.parseInt(process.versions.node, 10) < oldestNode) {
       stdout: process.stdout,
       stderr: process.stderr,
       onSignal: (signal, handle) => process.on(signal, handle),
+      onCrash: (handle) => process.on('uncaughtExceptionMonitor', handle),
+      exit: (code) => process.exit(code),
     });
   }
 }

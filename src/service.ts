@@ -1,9 +1,11 @@
+import { Deadline } from './deadline.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import { defaultGrpcLimits, type GrpcLimits } from './grpc/limits.ts';
 import { GrpcServer } from './grpc/server.ts';
 import type { HttpListener } from './http/listener.ts';
-import { createHttpServer, type HttpTimeouts, listen, type TlsOptions } from './http/server.ts';
+import { HttpPort } from './http/port.ts';
+import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { Metrics } from './metrics.ts';
 import {
   createHttpFace,
@@ -11,6 +13,7 @@ import {
   meteredObserve,
   type RequestListenerOptions,
 } from './request-listener.ts';
+import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
@@ -30,6 +33,11 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly grpcLimits?: Partial<GrpcLimits>;
   /** Normal service between the news that this copy is going and its going, in ms. Default: 0. */
   readonly drainDelayMs?: number;
+  /**
+   * How long a connection without a request is then kept for one more, in ms: clients whose pauses are
+   * shorter lose none. Default: 250.
+   */
+  readonly drainIdleMs?: number;
 }
 
 export interface Addresses {
@@ -46,9 +54,14 @@ export interface CloseOptions {
 
 /** Two faces over one store, with one life. */
 export interface Service extends AsyncDisposable {
-  /** Opens the store and both ports, or none of them. Once. */
+  /** Opens the store and both ports, or none of them. Once. Fails with a `StartError`. */
   listen(): Promise<Addresses>;
-  /** Ends in order: not ready, drained, closed, the store last. More calls wait for the first. */
+  /** Another certificate for new connections; those open keep theirs. Fails when it is no good. */
+  setTls(tls: TlsOptions): void;
+  /**
+   * Ends in order: not ready, drained, closed, the store last. More calls wait for the first; one with
+   * a `timeoutMs` of its own cuts it short after so long.
+   */
   close(options?: CloseOptions): Promise<void>;
 }
 
@@ -61,9 +74,13 @@ export const defaultTimeouts: HttpTimeouts = Object.freeze({
 });
 
 const defaultCloseTimeoutMs = 10_000;
+const defaultDrainIdleMs = 250;
+// Node's timers overflow beyond this.
+const maxTimeoutMs = 2 ** 31 - 1;
 
-/** Builds a service that does nothing until `listen()`. */
+/** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
+  checkOptions(options);
   return new RunningService(options);
 }
 
@@ -72,12 +89,13 @@ class RunningService implements Service {
   readonly #metrics = new Metrics();
   readonly #observe;
   readonly #gate;
+  readonly #deadline = new Deadline();
   #state: 'new' | 'starting' | 'serving' | 'draining' | 'closed' = 'new';
   #starting: Promise<Addresses> | undefined;
   #closing: Promise<void> | undefined;
   #repository: Repository | undefined;
   #face: HttpListener | undefined;
-  #http: ReturnType<typeof createHttpServer> | undefined;
+  #http: HttpPort | undefined;
   #grpc: GrpcServer | undefined;
 
   constructor(options: ServiceOptions) {
@@ -89,21 +107,50 @@ class RunningService implements Service {
   async listen(): Promise<Addresses> {
     if (this.#state !== 'new') throw new Error('a service listens once');
     this.#state = 'starting';
-    this.#starting = this.#open();
+    this.#starting = this.#start();
+    return await this.#starting;
+  }
+
+  async #start(): Promise<Addresses> {
     try {
-      return await this.#starting;
+      const addresses = await this.#open();
+      this.#state = 'serving';
+      this.#grpc?.setServing(true);
+      this.#observe({ type: 'listening', ...addresses });
+      return addresses;
     } catch (error) {
-      await this.#release(AbortSignal.abort());
+      this.#deadline.hasten(0);
+      // The first failure is the one to tell.
+      await this.#release().catch(() => undefined);
       this.#state = 'closed';
       throw error;
     }
   }
 
   async #open(): Promise<Addresses> {
-    const { host = '127.0.0.1', port = 3000, grpcPort = 50051, database, tls } = this.#options;
-    const repository = this.#options.repository ?? (await openStore(database ?? 'sqlite:./data/users.db'));
+    const { host = '127.0.0.1', port = 3000, grpcPort = 50051, tls } = this.#options;
+    const { database = 'sqlite:./data/users.db' } = this.#options;
+    const repository = this.#options.repository ?? (await step('database', () => openStore(database)));
     this.#repository = repository;
-    this.#face = createHttpFace(
+    const face = await step('publicDir', () => this.#createFace(repository));
+    this.#face = face;
+    const server = await step('tls', () =>
+      createHttpServer({
+        listener: face.listener,
+        timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
+        observe: this.#observe,
+        ...(tls && { tls }),
+      }),
+    );
+    const httpPort = new HttpPort(server, this.#observe);
+    this.#http = httpPort;
+    const bound = await openPort('port', host, port, (...at) => httpPort.listen(...at));
+    const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
+    return grpcPort === false ? { http } : { http, grpc: await this.#openGrpc(repository, host, grpcPort) };
+  }
+
+  #createFace(repository: Repository): HttpListener {
+    return createHttpFace(
       { ...this.#options, repository },
       {
         observe: this.#observe,
@@ -111,29 +158,16 @@ class RunningService implements Service {
         renderMetrics: () => this.#renderMetrics(),
       },
     );
-    this.#http = createHttpServer({
-      listener: this.#face.listener,
-      timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
-      observe: this.#observe,
-      ...(tls && { tls }),
-    });
-    const bound = await listen(this.#http, port, host);
-    const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
-    const grpc = grpcPort === false ? {} : { grpc: await this.#openGrpc(repository, host, grpcPort) };
-    const addresses = { http, ...grpc };
-    this.#state = 'serving';
-    this.#observe({ type: 'listening', ...addresses });
-    return addresses;
   }
 
   async #openGrpc(repository: Repository, host: string, port: number): Promise<string> {
     const access = new Access(this.#options.auth ?? 'none', this.#options.apiKeys ?? []);
-    this.#grpc = new GrpcServer(
+    const grpc = new GrpcServer(
       { repository, access, gate: this.#gate, observe: this.#observe },
       { ...defaultGrpcLimits, ...this.#options.grpcLimits },
     );
-    const bound = await this.#grpc.listen(host, port, this.#options.tls);
-    this.#grpc.setServing(true);
+    this.#grpc = grpc;
+    const bound = await openPort('grpcPort', host, port, (...at) => grpc.listen(...at, this.#options.tls));
     return authority(host, bound);
   }
 
@@ -141,8 +175,16 @@ class RunningService implements Service {
     return this.#metrics.render({ http: this.#face?.inFlight ?? 0, grpc: this.#gate.inFlight });
   }
 
-  close({ timeoutMs = defaultCloseTimeoutMs }: CloseOptions = {}): Promise<void> {
-    this.#closing ??= this.#end(timeoutMs);
+  setTls(tls: TlsOptions): void {
+    if (this.#options.tls === undefined) throw new Error('the service has no TLS');
+    // Throws when the pair is no good, before the other face has it.
+    this.#http?.setTls(tls);
+    this.#grpc?.setTls(tls);
+  }
+
+  close({ timeoutMs }: CloseOptions = {}): Promise<void> {
+    if (this.#closing !== undefined && timeoutMs !== undefined) this.#deadline.hasten(timeoutMs);
+    this.#closing ??= this.#end(timeoutMs ?? defaultCloseTimeoutMs);
     return this.#closing;
   }
 
@@ -151,41 +193,46 @@ class RunningService implements Service {
   }
 
   async #end(timeoutMs: number): Promise<void> {
-    // A port that is just opening cannot be closed; a failed start has let go of everything.
+    // Never started, it never will. A port that is just opening cannot be closed; a failed start has
+    // let go of everything.
+    if (this.#state === 'new') this.#state = 'closed';
     await this.#starting?.catch(() => undefined);
-    if (this.#state === 'serving') {
-      this.#state = 'draining';
-      this.#observe({ type: 'draining' });
-      this.#grpc?.setServing(false);
-      await delay(this.#options.drainDelayMs ?? 0);
-      await this.#release(AbortSignal.timeout(timeoutMs));
+    if (this.#state !== 'serving') return;
+    this.#state = 'draining';
+    this.#observe({ type: 'draining' });
+    this.#grpc?.setServing(false);
+    await this.#deadline.sleep(this.#options.drainDelayMs ?? 0);
+    this.#deadline.hasten(timeoutMs);
+    try {
+      await this.#release();
+    } finally {
+      this.#state = 'closed';
       this.#observe({ type: 'closed' });
     }
-    this.#state = 'closed';
   }
 
-  async #release(deadline: AbortSignal): Promise<void> {
+  async #release(): Promise<void> {
+    const { signal } = this.#deadline;
     this.#face?.drain();
-    await Promise.all([closeHttp(this.#http, deadline), this.#grpc?.close(deadline)]);
+    const idleMs = this.#options.drainIdleMs ?? defaultDrainIdleMs;
+    await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
+    this.#deadline.clear();
     if (this.#options.repository === undefined) await this.#repository?.close();
   }
 }
 
-async function closeHttp(server: ReturnType<typeof createHttpServer> | undefined, deadline: AbortSignal) {
-  if (server === undefined) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const force = () => server.closeAllConnections();
-  server.close(() => resolve());
-  if (deadline.aborted) force();
-  else deadline.addEventListener('abort', force, { once: true });
-  await promise;
-  deadline.removeEventListener('abort', force);
+function checkOptions({ port, grpcPort, drainDelayMs, drainIdleMs, ...options }: ServiceOptions): void {
+  const ports = { port, grpcPort: grpcPort === false ? undefined : grpcPort };
+  checkRange('', ports, 0, 65_535);
+  checkRange('', { drainDelayMs, drainIdleMs }, 0, maxTimeoutMs);
+  checkRange('timeouts.', options.timeouts, 1, maxTimeoutMs);
+  checkRange('grpcLimits.', options.grpcLimits, 1, maxTimeoutMs);
 }
 
-function authority(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
-async function delay(ms: number): Promise<void> {
-  if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
+function checkRange(prefix: string, values: object | undefined, min: number, max: number): void {
+  for (const [name, value] of Object.entries(values ?? {})) {
+    if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
+      throw new RangeError(`${prefix}${name} must be a whole number from ${min} to ${max}, not ${value}`);
+    }
+  }
 }

@@ -12,6 +12,10 @@ export interface CommandContext {
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   /** Calls back each time the signal comes. */
   readonly onSignal: (signal: Signal, handle: () => void) => void;
+  /** Calls back when an error that nobody caught is about to end the process. */
+  readonly onCrash: (handle: (cause: unknown) => void) => void;
+  /** Ends the process at once, whatever is under way. */
+  readonly exit: (code: number) => void;
 }
 
 /** Runs to its end; resolves to the exit code: 0 done, 1 failed, 2 asked for wrongly. */

@@ -7,9 +7,13 @@ import {
   parseConfig,
   printConfig,
 } from '../config.ts';
-import { createLog, type LogFormat } from '../log.ts';
-import { createService, type ServiceOptions } from '../service.ts';
+import { createLog, type Log } from '../log.ts';
+import type { Observe } from '../observer.ts';
+import { type Addresses, createService, type Service } from '../service.ts';
+import { StartError, type StartOption } from '../start-error.ts';
+import type { WorkerLink } from '../workers.ts';
 import type { CommandContext } from './command.ts';
+import { readTls, serviceOptions } from './service-options.ts';
 
 const usage = `users-service: users and posts over HTTP and gRPC
 
@@ -18,16 +22,36 @@ usage: users-service [serve] [options]
        users-service export [--database URL] > FILE
        users-service import [--database URL] < FILE
        users-service backup FILE [--database URL]
+       users-service --help | --version | --print-config [options]
 
 Flags win over the environment, the environment over the defaults [in brackets].
 
 `;
 
+const flags: Readonly<Record<StartOption, string>> = {
+  database: '--database',
+  publicDir: '--public',
+  host: '--host',
+  port: '--port',
+  grpcPort: '--grpc-port',
+  tls: '--tls-cert and --tls-key',
+};
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
+// A terminal signals all its processes, and npm passes the signal on to its child again: twice is once.
+const sameSignalMs = 1_000;
+// What a worker needs beyond its own deadlines, before it counts as stuck.
+const workerSlackMs = 5_000;
+
 /** Runs the service until it is told to stop. */
 export async function serve(context: CommandContext): Promise<number> {
   const { args, env, stdout, stderr } = context;
-  if (args.includes('--help')) {
-    stdout.write(`${usage}${helpText()}\n  --print-config  what is in force, without secrets\n  --version\n`);
+  if (args.includes('--help') || args.includes('-h')) {
+    stdout.write(`${usage}${helpText()}\n`);
+    return 0;
+  }
+  if (args.includes('--version')) {
+    stdout.write(`${await version()}\n`);
     return 0;
   }
   let parsed: ParsedConfig;
@@ -45,77 +69,136 @@ export async function serve(context: CommandContext): Promise<number> {
     stdout.write(`${printConfig(parsed)}\n`);
     return 0;
   }
-  return await run(context, parsed);
-}
-
-async function run(context: CommandContext, { config, sources }: ParsedConfig): Promise<number> {
-  const { stdout, stderr, onSignal } = context;
-  const log = createLog(logFormat(config, sources, stdout.isTTY === true), stdout);
-  const stopped = Promise.withResolvers<void>();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) onSignal(signal, () => stopped.resolve());
+  const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
+  context.onCrash((cause) => {
+    log.observe({ type: 'failure', where: 'process', cause });
+    log.flush();
+  });
   try {
-    const service = createService({ ...(await serviceOptions(config)), observe: log.observe });
-    const { http, grpc } = await service.listen();
-    // Silence is asked for, but a port that was chosen freely has to be told.
-    if (config.log === 'off')
-      stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
-    await stopped.promise;
-    await service.close({ timeoutMs: config['drain-timeout-ms'] });
+    await run(context, parsed.config, log);
     return 0;
   } catch (error) {
-    stderr.write(`users-service: ${error instanceof Error ? error.message : error}\n`);
+    // A worker has said what is wrong.
+    if (!(error instanceof Error && error.name === 'WorkerError')) {
+      stderr.write(`users-service: ${explain(error)}\n`);
+    }
     return 1;
   } finally {
     log.flush();
   }
 }
 
-function logFormat(config: Config, sources: ParsedConfig['sources'], isTerminal: boolean): LogFormat {
-  return sources['log'] === 'default' && isTerminal ? 'pretty' : config.log;
-}
+async function run(context: CommandContext, config: Config, log: Log): Promise<void> {
+  if (config.workers === 1) return await runService(context, config, log);
+  // Loaded only for those who have several.
+  const { WorkerPool, workerLink } = await import('../workers.ts');
+  const worker = workerLink(context.env);
+  if (worker !== undefined) return await runService(context, config, log, worker);
 
-async function serviceOptions(config: Config): Promise<ServiceOptions> {
-  const { 'tls-cert': certFile, 'tls-key': keyFile } = config;
-  const tls = certFile === '' ? {} : { tls: { cert: await readPem(certFile), key: await readPem(keyFile) } };
-  return {
-    ...tls,
+  const signals = onStopSignals(context);
+  const pool = new WorkerPool({
+    count: config.workers,
     host: config.host,
     port: config.port,
     grpcPort: config['grpc-port'],
-    database: config.database,
-    apiKeys: config['api-key'],
-    auth: config.auth,
-    cors: config.cors,
-    requirePreconditions: config['require-preconditions'],
-    drainDelayMs: config['drain-delay-ms'],
-    ...(config.public !== '' && { publicDir: config.public }),
-    limits: {
-      maxBodyBytes: config['max-body-bytes'],
-      maxHeaders: config['max-headers'],
-      maxInFlight: config['max-in-flight'],
-      writeTimeoutMs: config['write-timeout-ms'],
-    },
-    timeouts: {
-      headersTimeoutMs: config['headers-timeout-ms'],
-      requestTimeoutMs: config['request-timeout-ms'],
-      keepAliveTimeoutMs: config['keep-alive-timeout-ms'],
-    },
-    grpcLimits: {
-      maxConcurrentStreams: config['grpc-max-streams'],
-      maxMessageBytes: config['grpc-max-message-bytes'],
-      maxConnectionAgeMs: config['grpc-max-age-ms'],
-      maxConnectionAgeGraceMs: config['grpc-max-age-grace-ms'],
-      keepaliveTimeMs: config['grpc-keepalive-ms'],
-      keepaliveTimeoutMs: config['grpc-keepalive-timeout-ms'],
-    },
-  };
+    observe: log.observe,
+    stopTimeoutMs: config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs,
+  });
+  const addresses = await pool.start();
+  signals.serving();
+  log.observe({ type: 'listening', ...addresses });
+  announce(context, config, addresses);
+  context.onSignal('SIGHUP', () => {
+    pool.restart().catch((cause) => log.observe({ type: 'failure', where: 'process', cause }));
+  });
+  await signals.stopped;
+  log.observe({ type: 'draining' });
+  await pool.stop();
+  log.observe({ type: 'closed' });
 }
 
-async function readPem(file: string): Promise<Buffer> {
+/** A process that serves: the only one, or a worker, whose life is the primary's to tell. */
+async function runService(
+  context: CommandContext,
+  config: Config,
+  log: Log,
+  worker?: WorkerLink,
+): Promise<void> {
+  const signals = onStopSignals(context);
+  worker?.onStop(signals.stop);
+  const observe: Observe = (event) => {
+    const told = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
+    if (worker === undefined || !told) log.observe(event);
+  };
+  const ports = worker && { port: worker.port, grpcPort: worker.grpcPort };
+  const service = createService({ ...(await serviceOptions(config)), ...ports, observe });
   try {
-    return await readFile(file);
-  } catch (error) {
-    const reason = error instanceof Error && 'code' in error ? error.code : error;
-    throw new Error(`cannot read ${file} (${reason})`, { cause: error });
+    const addresses = await service.listen();
+    signals.serving();
+    context.onSignal('SIGHUP', () => void reloadTls(service, config, observe));
+    if (worker === undefined) announce(context, config, addresses);
+    else worker.ready(addresses);
+    await signals.stopped;
+    await service.close({ timeoutMs: config['drain-timeout-ms'] });
+  } finally {
+    worker?.leave();
   }
+}
+
+interface StopSignals {
+  /** From now on there is something to stop in order. */
+  serving(): void;
+  readonly stopped: Promise<void>;
+  readonly stop: () => void;
+}
+
+/**
+ * A signal stops in order. It ends the process at once as long as nothing is served, or when an earlier
+ * one has not done it.
+ */
+function onStopSignals({ onSignal, exit }: CommandContext): StopSignals {
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+  let isServing = false;
+  let firstAt: number | undefined;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    onSignal(signal, () => {
+      firstAt ??= performance.now();
+      if (!isServing || performance.now() - firstAt > sameSignalMs) exit(exitCodes[signal]);
+      stop();
+    });
+  }
+  const serving = (): void => {
+    isServing = true;
+  };
+  return { serving, stopped, stop };
+}
+
+function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Addresses): void {
+  // Silence is asked for, but a port that was chosen freely has to be told.
+  if (config.log === 'off') stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
+}
+
+async function reloadTls(service: Service, config: Config, observe: Observe): Promise<void> {
+  try {
+    const { tls } = await readTls(config);
+    if (tls === undefined) return;
+    service.setTls(tls);
+    observe({ type: 'reloaded' });
+  } catch (cause) {
+    observe({ type: 'failure', where: 'process', cause });
+  }
+}
+
+function logFormat({ config, origins }: ParsedConfig, isTerminal: boolean): Config['log'] {
+  return origins.log.source === 'default' && isTerminal ? 'pretty' : config.log;
+}
+
+function explain(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return error instanceof StartError ? `${flags[error.option]}: ${text}` : text;
+}
+
+async function version(): Promise<string> {
+  const file = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
+  return JSON.parse(file).version;
 }

@@ -28,6 +28,8 @@ export interface Engine {
   /** Serves a connection from its first byte on. */
   accept(socket: Socket): void;
   setServing(serving: boolean): void;
+  /** The certificate of connections from now on. */
+  setTls(tls: TlsOptions): void;
   /** Asks every connection to end when its calls have. */
   drain(): void;
 }
@@ -48,10 +50,13 @@ export function createEngine(options: UsersServiceOptions, limits: GrpcLimits, t
   addUsersService(server, options);
   health.addToServer(server);
   addReflection(server);
-  const connections = server.createConnectionInjector(credentials(tls));
+  let connections = server.createConnectionInjector(credentials(tls));
   return {
     accept: (socket) => connections.injectConnection(socket),
     setServing: (serving) => health.setServing(serving),
+    setTls(pair) {
+      connections = server.createConnectionInjector(credentials(pair));
+    },
     drain() {
       // A watch never ends by itself.
       health.endWatches();

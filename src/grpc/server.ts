@@ -13,6 +13,7 @@ export class GrpcServer {
   readonly #options: UsersServiceOptions;
   readonly #limits: GrpcLimits;
   readonly #sockets = new Set<Socket>();
+  #tls: TlsOptions | undefined;
   #server: Server | undefined;
   #engine: Promise<Engine> | undefined;
   #serving = false;
@@ -26,7 +27,8 @@ export class GrpcServer {
   /** Opens the port; resolves to the one in use. */
   async listen(host: string, port: number, tls?: TlsOptions): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
-    const server = createServer({ noDelay: true }, (socket) => this.#take(socket, tls));
+    this.#tls = tls;
+    const server = createServer({ noDelay: true }, (socket) => this.#take(socket));
     server.once('error', reject);
     server.listen({ host, port }, () => {
       server.off('error', reject);
@@ -37,6 +39,12 @@ export class GrpcServer {
     const bound = await promise;
     this.#server = server;
     return bound;
+  }
+
+  /** The certificate of connections from now on; those open keep theirs. */
+  setTls(tls: TlsOptions): void {
+    this.#tls = tls;
+    this.#engine?.then((engine) => engine.setTls(tls)).catch((cause) => this.#report(cause));
   }
 
   /** What the health service says of all services from now on. */
@@ -63,13 +71,13 @@ export class GrpcServer {
     signal.removeEventListener('abort', force);
   }
 
-  async #take(socket: Socket, tls: TlsOptions | undefined): Promise<void> {
+  async #take(socket: Socket): Promise<void> {
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
     // Its end is what counts; without a listener a reset connection would end the process.
     socket.on('error', () => undefined);
     try {
-      this.#engine ??= this.#start(tls);
+      this.#engine ??= this.#start();
       const engine = await this.#engine;
       if (this.#closing) socket.destroy();
       else if (!socket.destroyed) engine.accept(socket);
@@ -80,9 +88,9 @@ export class GrpcServer {
     }
   }
 
-  async #start(tls: TlsOptions | undefined): Promise<Engine> {
+  async #start(): Promise<Engine> {
     const { createEngine } = await import('./engine.ts');
-    const engine = createEngine(this.#options, this.#limits, tls);
+    const engine = createEngine(this.#options, this.#limits, this.#tls);
     engine.setServing(this.#serving);
     return engine;
   }
