@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,29 +6,17 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { GetUserRequest, UserMessage, UsersService } from '../src/grpc/stubs.ts';
+import { buf as bufCommand, runTool } from './support/tool.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const proto = join(root, 'proto');
 const published = join(root, 'test', 'published');
 const contract = readFileSync(join(proto, 'users.proto'), 'utf8');
 
-interface Outcome {
-  readonly code: number;
-  readonly output: string;
-}
-
-function buf(...args: readonly string[]): Promise<Outcome> {
-  const { promise, resolve } = Promise.withResolvers<Outcome>();
-  // The shim that npm installs; on Windows it is a command file.
-  const command = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'buf.cmd' : 'buf');
-  const options = { shell: process.platform === 'win32' };
-  execFile(command, args, options, (error, stdout, stderr) => {
-    resolve({
-      code: typeof error?.code === 'number' ? error.code : error === null ? 0 : 1,
-      output: stdout + stderr,
-    });
-  });
-  return promise;
+/** What buf says, and whether it is content: 0, or 100 where it found something. */
+async function buf(...args: readonly string[]): Promise<{ code: number; output: string }> {
+  const { code, stdout, stderr } = await runTool(bufCommand, args);
+  return { code, output: stdout + stderr };
 }
 
 /** A copy of proto/ with a change in users.proto. */
