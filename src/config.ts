@@ -41,10 +41,10 @@ const options = {
   'max-body-bytes': integer(1, 64 * 1024 * 1024, '1048576', 'longest request body'),
   'max-headers': integer(1, 1_000, '100', 'header lines in a request'),
   'max-in-flight': integer(1, 1_000_000, '1000', 'requests under way at once, on each face'),
-  'headers-timeout-ms': milliseconds(1, '10000', 'for the head of a request'),
-  'request-timeout-ms': milliseconds(1, '30000', 'for a whole request'),
-  'keep-alive-timeout-ms': milliseconds(1, '72000', 'for the next request on a connection'),
-  'write-timeout-ms': milliseconds(1, '60000', 'for a client that takes nothing of its reply'),
+  'headers-timeout-ms': milliseconds(0, '10000', 'for the head of a request'),
+  'request-timeout-ms': milliseconds(0, '30000', 'for a whole request'),
+  'keep-alive-timeout-ms': milliseconds(0, '72000', 'for the next request on a connection'),
+  'write-timeout-ms': milliseconds(0, '60000', 'for a client that takes nothing of its reply'),
   'drain-delay-ms': milliseconds(0, '0', 'normal service between the signal to stop and the stop'),
   'drain-idle-ms': milliseconds(0, '250', 'for one more request on idle connections when stopping'),
   'drain-timeout-ms': milliseconds(0, '10000', 'for requests under way when stopping'),
@@ -123,11 +123,6 @@ function contradictions(config: Config): string[] {
   }
   if (config.port !== 0 && config.port === config['grpc-port']) {
     problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
-  }
-  if (config['headers-timeout-ms'] > config['request-timeout-ms']) {
-    problems.push(
-      `--headers-timeout-ms must be at most --request-timeout-ms (${config['request-timeout-ms']})`,
-    );
   }
   if (config.workers > 1 && config.database === 'memory:') {
     problems.push('--workers must be 1 with --database memory:, which each would have to itself');

@@ -225,7 +225,7 @@ function checkOptions({ port, grpcPort, drainDelayMs, drainIdleMs, ...options }:
   const ports = { port, grpcPort: grpcPort === false ? undefined : grpcPort };
   checkRange('', ports, 0, 65_535);
   checkRange('', { drainDelayMs, drainIdleMs }, 0, maxTimeoutMs);
-  checkRange('timeouts.', options.timeouts, 1, maxTimeoutMs);
+  checkRange('timeouts.', options.timeouts, 0, maxTimeoutMs);
   checkRange('grpcLimits.', options.grpcLimits, 1, maxTimeoutMs);
 }
 

@@ -1,6 +1,5 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../observer.ts';
 import { errorReply } from './error-reply.ts';
@@ -102,19 +101,6 @@ function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeout
     // Node's own answer would have an empty body: `checkFraming` gives ours.
     requireHostHeader: false,
   };
-}
-
-/** Opens a port; resolves to the address in use. */
-export async function listen(server: Server, port: number, host: string): Promise<AddressInfo> {
-  const { promise, resolve, reject } = Promise.withResolvers<AddressInfo>();
-  server.once('error', reject);
-  server.listen({ port, host }, () => {
-    server.off('error', reject);
-    const address = server.address();
-    if (address === null || typeof address === 'string') reject(new Error('the server has no TCP address'));
-    else resolve(address);
-  });
-  return await promise;
 }
 
 function refuseRequest(response: ServerResponse, refusal: HttpError): void {
