@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as SecureServer } from 'node:https';
 import { Server as NetServer, type Socket } from 'node:net';
@@ -69,6 +70,8 @@ export class HttpPort {
     await promise;
     signal.removeEventListener('abort', force);
     clearTimeout(timer);
+    // Only now has what was cut off been reported.
+    await Promise.all([...this.#sockets].map((socket) => once(socket, 'close')));
     // Ends Node's look-out for late requests too.
     this.#server.close();
   }

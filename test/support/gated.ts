@@ -1,0 +1,31 @@
+import type { Repository } from '../../src/domain/repository.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+
+export interface GatedRepository {
+  readonly repository: Repository;
+  /** Resolves when somebody has asked for a user. */
+  readonly entered: Promise<void>;
+  /** Lets everybody have theirs; until then they wait. */
+  readonly open: () => void;
+}
+
+/** A memory store with one user, who can only be read when the gate is open: requests that last. */
+export async function gatedRepository(): Promise<GatedRepository> {
+  const store = createMemoryStore();
+  await store.createUser({ name: 'Ada' });
+  const entered = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const getUser: Repository['getUser'] = async (...args) => {
+    entered.resolve();
+    await gate.promise;
+    return await store.getUser(...args);
+  };
+  const repository = new Proxy<Repository>(store, {
+    get(target, name) {
+      if (name === 'getUser') return getUser;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  return { repository, entered: entered.promise, open: () => gate.resolve() };
+}
