@@ -55,9 +55,11 @@ export async function callWire(
     trailers = received;
   });
   stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-  stream.on('error', () => undefined);
+  const closed = Promise.withResolvers<void>();
+  // A stream that breaks closes too.
+  stream.on('error', () => undefined).on('close', () => closed.resolve());
   stream.end(body);
-  if (!stream.closed) await once(stream, 'close');
+  await closed.promise;
   const all = { ...head, ...trailers };
   const code = all['grpc-status'];
   return {

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { constants } from 'node:http2';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
+import { aborted, DomainError } from '../../src/domain/errors.ts';
+import { GetUserRequest } from '../../src/grpc/stubs.ts';
+import type { RequestEvent, ServiceEvent } from '../../src/observer.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { startService } from '../support/service.ts';
+
+const ann = { id: 1, name: 'Ann', version: 1 };
+
+/** A service whose store hands its signal out and answers when it is told to. */
+async function startHeld(t: TestContext) {
+  const repository = createMemoryStore();
+  const asked = Promise.withResolvers<AbortSignal>();
+  const answer = Promise.withResolvers<typeof ann>();
+  repository.getUser = (_id, { signal } = {}) => {
+    if (signal !== undefined) asked.resolve(signal);
+    return answer.promise;
+  };
+  const ended = Promise.withResolvers<RequestEvent>();
+  const service = await startService(t, {
+    repository,
+    grpcPort: 0,
+    observe: (event) => event.type === 'request' && event.face === 'grpc' && ended.resolve(event),
+  });
+  return { ...service, asked: asked.promise, answer, ended: ended.promise };
+}
+
+function kindOf({ reason }: AbortSignal): string {
+  return reason instanceof DomainError ? reason.kind : String(reason);
+}
+
+async function abortOf(signal: AbortSignal): Promise<AbortSignal> {
+  if (!signal.aborted) await once(signal, 'abort');
+  return signal;
+}
+
+test('a deadline reaches the store, and is the status of the call and of its event', async (t) => {
+  const { grpc, asked, answer, ended } = await startHeld(t);
+  const call = getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 300 });
+  const signal = await abortOf(await asked);
+  assert.equal(kindOf(signal), 'deadline-exceeded');
+  answer.reject(aborted(signal));
+  assert.equal((await call).code, status.DEADLINE_EXCEEDED);
+  assert.equal((await ended).status, status.DEADLINE_EXCEEDED);
+});
+
+test('a deadline the client itself does not keep is kept for it', async (t) => {
+  const { grpc, asked, answer, ended } = await startHeld(t);
+  const session = await connectWire(t, grpc);
+  const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '200m' });
+  const outcome = await call;
+  assert.deepEqual([outcome.code, outcome.details], [status.DEADLINE_EXCEEDED, 'Deadline exceeded']);
+  const signal = await abortOf(await asked);
+  assert.equal(kindOf(signal), 'deadline-exceeded');
+  answer.resolve(ann);
+  assert.equal((await ended).status, status.DEADLINE_EXCEEDED, 'an answer too late changes nothing');
+});
+
+/** Each begins a call and returns how to leave it. */
+const departures: readonly [what: string, begin: (t: TestContext, grpc: string) => Promise<() => void>][] = [
+  [
+    'cancels its call',
+    async (t, grpc) => {
+      const request = new GetUserRequest();
+      request.setId(1);
+      const call = usersClient(t, grpc).getUser(request, () => undefined);
+      return () => call.cancel();
+    },
+  ],
+  [
+    'resets its stream',
+    async (t, grpc) => {
+      const session = await connectWire(t, grpc);
+      const stream = session.request({
+        ':method': 'POST',
+        ':path': '/Users/GetUser',
+        'content-type': 'application/grpc',
+      });
+      stream.on('error', () => undefined).end(framed(Uint8Array.of(8, 1)));
+      return () => stream.close(constants.NGHTTP2_CANCEL);
+    },
+  ],
+  [
+    'is gone with its connection',
+    async (t, grpc) => {
+      const session = await connectWire(t, grpc);
+      void callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+      return () => session.destroy();
+    },
+  ],
+];
+for (const [what, begin] of departures) {
+  test(`a client that ${what} ends the store's call, and its event is CANCELLED`, async (t) => {
+    const { grpc, asked, answer, ended } = await startHeld(t);
+    const leave = await begin(t, grpc);
+    const signal = await asked;
+    assert.equal(signal.aborted, false);
+    leave();
+    assert.equal(kindOf(await abortOf(signal)), 'cancelled');
+    answer.reject(aborted(signal));
+    assert.equal((await ended).status, status.CANCELLED);
+    assert.equal((await getUser(usersClient(t, grpc), 0)).code, status.INVALID_ARGUMENT, 'others go on');
+  });
+}
+
+test('a store that does not listen is waited for: its call counts as under way until it is over', async (t) => {
+  const { http, grpc, asked, answer, ended } = await startHeld(t);
+  const inFlight = async () =>
+    /in_flight\{face="grpc"\} (\d+)/.exec(await (await fetch(`${http}/metrics`)).text())?.[1];
+  const call = getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 200 });
+  assert.equal((await call).code, status.DEADLINE_EXCEEDED);
+  await abortOf(await asked);
+  assert.equal(await inFlight(), '1');
+  answer.resolve(ann);
+  assert.equal((await ended).status, status.DEADLINE_EXCEEDED);
+  assert.equal(await inFlight(), '0');
+});
+
+test('after a good answer the signal stays as it was', async (t) => {
+  const { grpc, asked, answer, ended } = await startHeld(t);
+  answer.resolve(ann);
+  const { code } = await getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 150 });
+  assert.equal(code, status.OK);
+  assert.equal((await ended).status, status.OK);
+  await delay(200);
+  assert.equal((await asked).aborted, false);
+});
+
+test('a failure of the store is reported though the client has left', async (t) => {
+  const repository = createMemoryStore();
+  const asked = Promise.withResolvers<AbortSignal>();
+  const answer = Promise.withResolvers<never>();
+  repository.getUser = (_id, { signal } = {}) => {
+    if (signal !== undefined) asked.resolve(signal);
+    return answer.promise;
+  };
+  const ended = Promise.withResolvers<RequestEvent>();
+  const observe = (event: ServiceEvent) => void (event.type === 'request' && ended.resolve(event));
+  const { grpc, failures } = await startService(t, {
+    repository,
+    grpcPort: 0,
+    expectFailures: true,
+    observe,
+  });
+  const session = await connectWire(t, grpc);
+  void callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+  const signal = await asked.promise;
+  session.destroy();
+  await abortOf(signal);
+  answer.reject(new Error('the disk is gone'));
+  assert.equal((await ended.promise).status, status.CANCELLED);
+  assert.deepEqual(
+    failures().map(({ cause }) => String(cause)),
+    ['Error: the disk is gone'],
+  );
+});
+
+for (const timeout of ['', '1', '1x', 'S']) {
+  test(`the timeout ${JSON.stringify(timeout)} is none: INTERNAL, before any store is asked`, async (t) => {
+    const repository = createMemoryStore();
+    const asked: number[] = [];
+    repository.getUser = async (id) => void asked.push(id) as undefined;
+    const { grpc } = await startService(t, { repository, grpcPort: 0 });
+    const session = await connectWire(t, grpc);
+    const body = framed(Uint8Array.of(8, 1));
+    const { code } = await callWire(session, '/Users/GetUser', body, { 'grpc-timeout': timeout });
+    assert.equal(code, status.INTERNAL);
+    assert.deepEqual(asked, []);
+  });
+}

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import type { Repository } from '../../src/domain/repository.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { startService } from '../support/service.ts';
+
+type GetUser = Repository['getUser'];
+const ann = { id: 1, name: 'Ann', version: 1 };
+
+/** Something that can be awaited and does not keep to the rules. */
+function thenable(
+  then: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void,
+): GetUser {
+  return (() => ({ then })) as unknown as GetUser;
+}
+
+// grpc-js itself leaves a call hanging, or ends the process, on most of these.
+const misbehaviours: readonly [what: string, getUser: GetUser, code: status, failures: number][] = [
+  ['rejects', () => Promise.reject(new Error('secret')), status.INTERNAL, 1],
+  [
+    'throws at once',
+    () => {
+      throw new Error('secret');
+    },
+    status.INTERNAL,
+    1,
+  ],
+  ['rejects with nothing', () => Promise.reject(undefined), status.INTERNAL, 1],
+  [
+    'rejects with a gRPC status of its own',
+    () => Promise.reject(Object.assign(new Error('secret'), { code: 5, details: 'secret' })),
+    status.INTERNAL,
+    1,
+  ],
+  ['resolves to null', async () => null as never, status.INTERNAL, 1],
+  [
+    'answers twice',
+    thenable((resolve) => {
+      resolve(ann);
+      resolve({ ...ann, name: 'Bob' });
+    }),
+    status.OK,
+    0,
+  ],
+  [
+    'throws after its answer',
+    thenable((resolve) => {
+      resolve(ann);
+      throw new Error('secret');
+    }),
+    status.OK,
+    0,
+  ],
+  [
+    'rejects after its answer',
+    thenable((resolve, reject) => {
+      resolve(ann);
+      reject(new Error('secret'));
+    }),
+    status.OK,
+    0,
+  ],
+  [
+    'answers after it has rejected',
+    thenable((resolve, reject) => {
+      reject(new Error('secret'));
+      resolve(ann);
+    }),
+    status.INTERNAL,
+    1,
+  ],
+  [
+    'gives a name longer than a message may be',
+    async () => ({ ...ann, name: 'x'.repeat(70_000) }),
+    status.RESOURCE_EXHAUSTED,
+    0,
+  ],
+];
+for (const [what, find, code, failed] of misbehaviours) {
+  test(`a store that ${what} is ${status[code]}, soon and once, and the next call goes well`, async (t) => {
+    const repository = createMemoryStore();
+    repository.getUser = find;
+    const { grpc, failures, events } = await startService(t, {
+      repository,
+      grpcPort: 0,
+      expectFailures: true,
+    });
+    const client = usersClient(t, grpc);
+    await getUser(client, 1, { metadata: { 'x-request-id': 'warm-up' } });
+    const before = failures().length;
+
+    const startedAt = performance.now();
+    const outcome = await getUser(client, 1, {
+      deadline: Date.now() + 5_000,
+      metadata: { 'x-request-id': 'r' },
+    });
+    assert.ok(performance.now() - startedAt < 1_000, 'soon');
+    assert.equal(outcome.code, code);
+    assert.doesNotMatch(`${outcome.details}${JSON.stringify(outcome.trailer)}`, /secret/);
+    assert.equal(failures().length - before, failed);
+    if (failed > 0) assert.deepEqual([failures().at(-1)?.where, failures().at(-1)?.requestId], ['grpc', 'r']);
+
+    repository.getUser = async () => ann;
+    assert.deepEqual((await getUser(client, 1)).user, { id: 1, name: 'Ann' });
+    assert.equal(events.filter(({ type }) => type === 'request').length, 3, 'one event a call');
+  });
+}

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type TestContext, test } from 'node:test';
+import {
+  Client,
+  type ClientReadableStream,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import { service as healthService } from 'grpc-health-check';
+import { startService } from '../support/service.ts';
+
+interface HealthStatus {
+  readonly status: string;
+}
+
+type Method = NonNullable<(typeof healthService)[string]>;
+
+function method(name: 'Check' | 'Watch' | 'List'): Method {
+  const { [name]: definition } = healthService;
+  assert.ok(definition !== undefined);
+  return definition;
+}
+
+function healthClient(t: TestContext, address: string): Client {
+  const client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
+  t.after(() => client.close());
+  return client;
+}
+
+/** Calls a unary method of the health service; resolves to its answer or to its status. */
+function call(client: Client, name: 'Check' | 'List', request: object): Promise<unknown> {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const { path, requestSerialize, responseDeserialize } = method(name);
+  client.makeUnaryRequest(
+    path,
+    requestSerialize,
+    responseDeserialize,
+    request,
+    (error: ServiceError | null, value) =>
+      resolve(error === null ? value : { code: error.code, details: error.details }),
+  );
+  return promise;
+}
+
+function watch(client: Client, service: string): ClientReadableStream<HealthStatus> {
+  const { path, requestSerialize, responseDeserialize } = method('Watch');
+  const stream = client.makeServerStreamRequest(
+    path,
+    requestSerialize,
+    responseDeserialize,
+    { service },
+    new Metadata(),
+  );
+  stream.on('error', () => undefined);
+  return stream as ClientReadableStream<HealthStatus>;
+}
+
+async function next(stream: ClientReadableStream<HealthStatus>): Promise<string> {
+  const [message]: HealthStatus[] = await once(stream, 'data');
+  return message?.status ?? '';
+}
+
+for (const service of ['', 'Users']) {
+  test(`Check and Watch of ${JSON.stringify(service)} are SERVING, then NOT_SERVING while it drains`, async (t) => {
+    const running = await startService(t, { grpcPort: 0, drainDelayMs: 300 });
+    const client = healthClient(t, running.grpc);
+    assert.deepEqual(await call(client, 'Check', { service }), { status: 'SERVING' });
+    const stream = watch(client, service);
+    assert.equal(await next(stream), 'SERVING');
+
+    const ended = once(stream, 'status');
+    const news = next(stream);
+    const closing = running.service.close({ timeoutMs: 2_000 });
+    assert.equal(await news, 'NOT_SERVING');
+    assert.deepEqual(await call(client, 'Check', { service }), { status: 'NOT_SERVING' });
+    const [{ code }] = await ended;
+    assert.equal(code, status.OK, 'a watch ends in order, and does not hold the service back');
+    await closing;
+  });
+}
+
+test('List has both', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  assert.deepEqual(await call(healthClient(t, grpc), 'List', {}), {
+    statuses: { '': { status: 'SERVING' }, Users: { status: 'SERVING' } },
+  });
+});
+
+test('a service it does not know is NOT_FOUND to Check and SERVICE_UNKNOWN to Watch', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0 });
+  const client = healthClient(t, grpc);
+  for (const service of ['users', 'grpc.health.v1.Health', '__proto__', 'x'.repeat(1_000)]) {
+    const details = `Health status unknown for service ${service}`;
+    assert.deepEqual(await call(client, 'Check', { service }), { code: status.NOT_FOUND, details });
+    const stream = watch(client, service);
+    assert.equal(await next(stream), 'SERVICE_UNKNOWN');
+    stream.cancel();
+  }
+});
+
+test('it needs no key, whatever auth says: a probe has none', async (t) => {
+  const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['k'] });
+  assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: 'Users' }), { status: 'SERVING' });
+});
+
+test('it never touches the store', async (t) => {
+  const repository = new Proxy({} as never, {
+    get(_target, name): never {
+      throw new Error(`the store's ${String(name)} was touched`);
+    },
+  });
+  const { grpc } = await startService(t, { grpcPort: 0, repository });
+  assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: '' }), { status: 'SERVING' });
+});
+
+test('100 watches that come and go leave no one behind to be told', async (t) => {
+  const { grpc, service } = await startService(t, { grpcPort: 0 });
+  const client = healthClient(t, grpc);
+  for (let i = 0; i < 100; i += 1) {
+    const stream = watch(client, 'Users');
+    await next(stream);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    stream.on('status', () => resolve());
+    stream.cancel();
+    await promise;
+  }
+  const startedAt = performance.now();
+  await service.close({ timeoutMs: 5_000 });
+  assert.ok(performance.now() - startedAt < 2_000);
+});

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Client, credentials } from '@grpc/grpc-js';
+import jspb from 'google-protobuf';
+import { startService } from '../support/service.ts';
+
+// The messages of grpc.reflection, field by field: what a client written elsewhere sends and reads.
+const ask = {
+  fileByName: 3,
+  fileContainingSymbol: 4,
+  fileContainingExtension: 5,
+  extensionNumbers: 6,
+  listServices: 7,
+};
+
+const varint = 0;
+
+interface Answer {
+  /** The question, as it came back. */
+  readonly asked: string;
+  readonly services: readonly string[];
+  readonly files: readonly Uint8Array[];
+  readonly error: number | undefined;
+}
+
+function question(field: number, text: string): Buffer {
+  const writer = new jspb.BinaryWriter();
+  writer.writeString(field, text);
+  return Buffer.from(writer.getResultBuffer());
+}
+
+function read(bytes: Uint8Array): Answer {
+  const texts = (field: number, inner: Uint8Array) =>
+    bytesOf(inner, field).map((text) => Buffer.from(text).toString());
+  const [asked] = bytesOf(bytes, 2).flatMap((original) =>
+    [ask.fileByName, ask.fileContainingSymbol].flatMap((field) => texts(field, original)),
+  );
+  const services = bytesOf(bytes, 6).flatMap((list) =>
+    bytesOf(list, 1).flatMap((service) => texts(1, service)),
+  );
+  const [failure] = bytesOf(bytes, 7);
+  return {
+    asked: asked ?? '',
+    services,
+    files: bytesOf(bytes, 4).flatMap((answer) => bytesOf(answer, 1)),
+    error:
+      failure === undefined ? undefined : (fieldsOf(failure).find(([field]) => field === 1)?.[1] as number),
+  };
+}
+
+/** The fields of a message in order: numbers as they are, everything else as its bytes. */
+function fieldsOf(bytes: Uint8Array): [field: number, value: number | Uint8Array][] {
+  const fields: [number, number | Uint8Array][] = [];
+  const reader = new jspb.BinaryReader(bytes);
+  while (reader.nextField()) {
+    const isNumber = reader.getWireType() === varint;
+    fields.push([reader.getFieldNumber(), isNumber ? reader.readInt32() : reader.readBytes()]);
+  }
+  return fields;
+}
+
+function bytesOf(bytes: Uint8Array, field: number): Uint8Array[] {
+  return fieldsOf(bytes).flatMap(([number, value]) =>
+    number === field && typeof value !== 'number' ? [value] : [],
+  );
+}
+
+/** The first field of a FileDescriptorProto. */
+function nameOf(file: Uint8Array): string {
+  return Buffer.from(bytesOf(file, 1)[0] ?? '').toString();
+}
+
+for (const version of ['v1', 'v1alpha']) {
+  const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
+
+  test(`${version} lists the services, and gives the file of each name`, async (t) => {
+    const { grpc } = await startService(t, { grpcPort: 0 });
+    const client = new Client(grpc, credentials.createInsecure());
+    t.after(() => client.close());
+    const stream = client.makeBidiStreamRequest(path, (bytes: Buffer) => bytes, read);
+    stream.on('error', () => undefined);
+    const inquire = async (field: number, text: string): Promise<Answer> => {
+      const { promise, resolve } = Promise.withResolvers<Answer>();
+      stream.once('data', resolve);
+      stream.write(question(field, text));
+      return await promise;
+    };
+
+    assert.deepEqual((await inquire(ask.listServices, '*')).services, ['Users', 'grpc.health.v1.Health']);
+    for (const [symbol, file] of [
+      ['Users', 'users.proto'],
+      ['Users.GetUser', 'users.proto'],
+      ['User', 'users.proto'],
+      ['GetUserRequest', 'users.proto'],
+      ['grpc.health.v1.Health', 'grpc/health/v1/health.proto'],
+      ['grpc.health.v1.HealthCheckResponse.ServingStatus', 'grpc/health/v1/health.proto'],
+    ] as const) {
+      const answer = await inquire(ask.fileContainingSymbol, symbol);
+      assert.deepEqual(answer.files.map(nameOf), [file], symbol);
+      assert.equal(answer.asked, symbol, 'the question comes back as it was asked');
+      const byName = await inquire(ask.fileByName, file);
+      assert.deepEqual(byName.files.map(nameOf), [file]);
+    }
+    for (const [field, text] of [
+      [ask.fileContainingSymbol, 'Nobody'],
+      [ask.fileContainingSymbol, ''],
+      [ask.fileContainingSymbol, '__proto__'],
+      [ask.fileByName, '../users.proto'],
+      [ask.fileByName, '/etc/passwd'],
+      [ask.extensionNumbers, 'User'],
+    ] as const) {
+      const answer = await inquire(field, text);
+      assert.deepEqual([answer.error, answer.files], [5, []], text);
+    }
+    const { promise, resolve } = Promise.withResolvers<number>();
+    stream.once('status', ({ code }) => resolve(code));
+    stream.end();
+    assert.equal(await promise, 0);
+  });
+}

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { status } from '@grpc/grpc-js';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { Chance } from '../support/generate.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { startService } from '../support/service.ts';
+
+// What reaches a port that anybody can connect to. After each, the next caller is served as if nothing
+// had been, and no failure of ours is reported.
+
+async function start(t: TestContext) {
+  const repository = createMemoryStore();
+  const asked: number[] = [];
+  const getUserOf = repository.getUser.bind(repository);
+  repository.getUser = (id, options) => {
+    asked.push(id);
+    return getUserOf(id, options);
+  };
+  await repository.createUser({ name: 'Ann' });
+  const service = await startService(t, { repository, grpcPort: 0 });
+  const isWell = async () => {
+    const { user } = await getUser(usersClient(t, service.grpc), 1, { deadline: Date.now() + 5_000 });
+    assert.deepEqual(user, { id: 1, name: 'Ann' });
+  };
+  return { ...service, asked, isWell };
+}
+
+const one = Uint8Array.of(8, 1);
+const mib = new Uint8Array(1024 * 1024);
+const path = '/Users/GetUser';
+const bodies: readonly [what: string, body: Uint8Array, code: status, headers?: Record<string, string>][] = [
+  ['no message', new Uint8Array(), status.UNIMPLEMENTED],
+  ['half a head', Buffer.from([0, 0]), status.UNIMPLEMENTED],
+  ['a head without its message', framed(one).subarray(0, 5), status.UNIMPLEMENTED],
+  ['half a message', framed(one).subarray(0, 6), status.UNIMPLEMENTED],
+  ['two messages', Buffer.concat([framed(one), framed(one)]), status.UNIMPLEMENTED],
+  ['a message one byte too long', framed(new Uint8Array(64 * 1024 + 1)), status.RESOURCE_EXHAUSTED],
+  ['a message of 1 MiB', framed(mib), status.RESOURCE_EXHAUSTED],
+  ['a head that announces 4 GiB', framed(one, 0, 0xffffffff), status.RESOURCE_EXHAUSTED],
+  [
+    'compression that inflates a thousandfold',
+    framed(gzipSync(mib), 1),
+    status.RESOURCE_EXHAUSTED,
+    { 'grpc-encoding': 'gzip' },
+  ],
+  ['compression that is none', framed(one, 1), status.INTERNAL, { 'grpc-encoding': 'gzip' }],
+  ['an unknown compression', framed(one, 1), status.UNIMPLEMENTED, { 'grpc-encoding': 'snappy' }],
+  ['a field cut short', framed(Uint8Array.of(8, 0x80)), status.INTERNAL],
+  ['a varint of eleven bytes', framed(Uint8Array.from([8, ...Array(11).fill(0xff)])), status.INTERNAL],
+  ['a field of 4 GiB', framed(Uint8Array.of(0x12, 0xff, 0xff, 0xff, 0xff, 0x0f)), status.INTERNAL],
+  ['an unknown wire type', framed(Uint8Array.of(0x0f)), status.INTERNAL],
+  ['JSON', framed(Buffer.from('{"id":1}')), status.INTERNAL],
+];
+for (const [what, body, code, headers] of bodies) {
+  test(`${what} is ${status[code]}, and no store is asked`, async (t) => {
+    const { grpc, asked, isWell } = await start(t);
+    const answer = await callWire(await connectWire(t, grpc), path, body, headers);
+    assert.deepEqual([answer.httpStatus, answer.code, answer.messages], [200, code, []]);
+    assert.doesNotMatch(String(answer.details), /node_modules|\.js\b|\bat \//, 'no insides');
+    assert.deepEqual(asked, []);
+    await isWell();
+  });
+}
+
+test('a compressed message of a fair size is taken', async (t) => {
+  const { grpc } = await start(t);
+  const body = framed(gzipSync(one), 1);
+  const answer = await callWire(await connectWire(t, grpc), path, body, { 'grpc-encoding': 'gzip' });
+  assert.equal(answer.code, status.OK);
+});
+
+test('a message of exactly 64 KiB is taken', async (t) => {
+  const { grpc } = await start(t);
+  // An unknown field fills it up.
+  const filler = 64 * 1024 - 2 - 4;
+  const head = Uint8Array.of(8, 1, 0x12, (filler & 0x7f) | 0x80, ((filler >> 7) & 0x7f) | 0x80, filler >> 14);
+  const answer = await callWire(
+    await connectWire(t, grpc),
+    path,
+    framed(Buffer.concat([head, new Uint8Array(filler)])),
+  );
+  assert.equal(answer.code, status.OK);
+});
+
+const heads: readonly [what: string, headers: Record<string, string>, httpStatus: number, code?: status][] = [
+  ['another method of the service', { ':path': '/Users/ListUsers' }, 200, status.UNIMPLEMENTED],
+  ['another service', { ':path': '/Accounts/GetUser' }, 200, status.UNIMPLEMENTED],
+  ['other capitals', { ':path': '/users/getuser' }, 200, status.UNIMPLEMENTED],
+  ['a slash at the end', { ':path': '/Users/GetUser/' }, 200, status.UNIMPLEMENTED],
+  ['a query', { ':path': '/Users/GetUser?id=1' }, 200, status.UNIMPLEMENTED],
+  ['a name every object has', { ':path': '/constructor' }, 200, status.UNIMPLEMENTED],
+  ['a path of 8,000 characters', { ':path': `/${'x'.repeat(8_000)}` }, 200, status.UNIMPLEMENTED],
+  ['JSON content', { 'content-type': 'application/json' }, 415],
+  ['no content type', { 'content-type': '' }, 415],
+];
+for (const [what, headers, httpStatus, code] of heads) {
+  test(`a call with ${what} is ${code === undefined ? httpStatus : status[code]}`, async (t) => {
+    const { grpc, asked, isWell } = await start(t);
+    const answer = await callWire(await connectWire(t, grpc), path, framed(one), headers);
+    assert.deepEqual([answer.httpStatus, answer.code], [httpStatus, code]);
+    assert.deepEqual(asked, []);
+    await isWell();
+  });
+}
+
+test('a GET as a browser sends it is 415', async (t) => {
+  const { grpc, isWell } = await start(t);
+  const session = await connectWire(t, grpc);
+  const stream = session.request({ ':method': 'GET', ':path': '/' });
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  stream.on('response', (head) => resolve(head[':status'])).resume();
+  assert.equal(await promise, 415);
+  await isWell();
+});
+
+/** Sends bytes over TCP and resolves when the server has closed the connection. */
+function sendBytes(grpc: string, bytes: Uint8Array): Promise<Buffer> {
+  const { promise, resolve } = Promise.withResolvers<Buffer>();
+  const [host = '', port] = grpc.split(':');
+  const socket = connect(Number(port), host, () => socket.write(bytes));
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  socket.on('error', () => undefined);
+  socket.on('close', () => resolve(Buffer.concat(chunks)));
+  return promise;
+}
+
+const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+const garbage: readonly [what: string, bytes: Buffer][] = [
+  ['HTTP/1.1', Buffer.from('GET /users HTTP/1.1\r\nhost: x\r\n\r\n')],
+  [
+    'a POST of HTTP/1.1',
+    Buffer.from('POST /Users/GetUser HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nabcde'),
+  ],
+  ['a TLS hello', Buffer.from('16030100c8010000c40303', 'hex')],
+  ['a preface with a letter wrong', Buffer.from(preface.replace('SM', 'SN'))],
+  ['a preface and then HTTP/1.1', Buffer.from(`${preface}GET / HTTP/1.1\r\n\r\n`)],
+  [
+    'a frame longer than allowed',
+    Buffer.concat([Buffer.from(preface), Buffer.from('ffffff000000000001', 'hex')]),
+  ],
+  ['zeros', Buffer.alloc(64 * 1024)],
+];
+for (const [what, bytes] of garbage) {
+  test(`${what} on the port ends that connection alone`, async (t) => {
+    const { grpc, isWell } = await start(t);
+    const received = await sendBytes(grpc, bytes);
+    assert.doesNotMatch(received.toString('latin1'), /HTTP\/1\.1 200/);
+    await isWell();
+  });
+}
+
+test('500 connections of random bytes, a preface before every other, leave it well', async (t) => {
+  const { grpc, isWell } = await start(t);
+  const chance = new Chance(7);
+  for (let i = 0; i < 500; i += 25) {
+    const batch = Array.from({ length: 25 }, (_, j) => {
+      const random = Buffer.from(Array.from({ length: chance.below(600) }, () => chance.below(256)));
+      const bytes = Buffer.concat([Buffer.from(j % 2 === 0 ? preface : ''), random]);
+      const [host = '', port] = grpc.split(':');
+      return new Promise<void>((resolve) => {
+        const socket = connect(Number(port), host, () => socket.end(bytes));
+        socket
+          .on('error', () => undefined)
+          .on('close', () => resolve())
+          .resume();
+        // What waits for more is cut: the server's keepalive would do so later.
+        setTimeout(() => socket.resetAndDestroy(), 50);
+      });
+    });
+    await Promise.all(batch);
+  }
+  await isWell();
+});
