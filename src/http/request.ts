@@ -23,6 +23,7 @@ export class HttpRequest {
   template: string | undefined;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;
+  readonly #strippedPath: string;
   #target: Target | undefined;
   #aborter: AbortController | undefined;
 
@@ -31,14 +32,17 @@ export class HttpRequest {
     this.method = raw.method ?? 'GET';
     const id = raw.headers['x-request-id'];
     this.id = typeof id === 'string' && requestIdPattern.test(id) ? id : randomUUID();
-    this.basePath = basePath;
+    // Express takes its own prefix off the URL, and says what it was.
+    const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
+    this.basePath = hostPath + basePath;
+    this.#strippedPath = basePath;
     this.#response = response;
     this.#maxBodyBytes = maxBodyBytes;
   }
 
   /** Fails with 400 when malformed, with 404 when not below the base path. */
   get target(): Target {
-    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.basePath);
+    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.#strippedPath);
     return this.#target;
   }
 

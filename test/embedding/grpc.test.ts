@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Client, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { addUsersService, type ServiceEvent } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+
+// A service of the host's, with bytes for messages.
+const echoMethod = {
+  path: '/host.Echo/Say',
+  requestStream: false,
+  responseStream: false,
+  requestSerialize: (bytes: Buffer) => bytes,
+  requestDeserialize: (bytes: Buffer) => bytes,
+  responseSerialize: (bytes: Buffer) => bytes,
+  responseDeserialize: (bytes: Buffer) => bytes,
+} as const;
+const bytes = (value: Buffer): Buffer => value;
+
+describe('beside the services of a gRPC server that exists already', () => {
+  it('both answer, and events reach the host', async (t) => {
+    const repository = createMemoryStore();
+    await repository.createUser({ name: 'Ada' });
+    const events: ServiceEvent[] = [];
+    const server = new Server();
+    server.addService(
+      { say: echoMethod },
+      {
+        say: (call: { request: Buffer }, done: (error: null, reply: Buffer) => void) =>
+          done(null, call.request),
+      },
+    );
+    addUsersService(server, { repository, observe: (event) => events.push(event) });
+    const port = await new Promise<number>((resolve, reject) => {
+      server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+        error ? reject(error) : resolve(bound),
+      );
+    });
+    const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+    t.after(() => {
+      client.close();
+      server.forceShutdown();
+    });
+    const call = (path: string, request: Buffer) =>
+      new Promise<Buffer>((resolve, reject) => {
+        client.makeUnaryRequest(path, bytes, bytes, request, (error, reply) =>
+          error ? reject(error) : resolve(reply ?? Buffer.alloc(0)),
+        );
+      });
+    assert.equal(String(await call('/host.Echo/Say', Buffer.from('hello'))), 'hello');
+    // GetUserRequest {id: 1} and User {id: 1, name: "Ada"}, by hand.
+    assert.deepEqual(
+      await call('/Users/GetUser', Buffer.from([8, 1])),
+      Buffer.from([8, 1, 18, 3, 65, 100, 97]),
+    );
+    await assert.rejects(call('/Users/GetUser', Buffer.from([8, 2])), { code: status.NOT_FOUND });
+    assert.deepEqual(
+      events.map((event) => event.type === 'request' && event.status),
+      [status.OK, status.NOT_FOUND],
+    );
+  });
+});

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener as NodeListener, type Server } from 'node:http';
+import { describe, it, type TestContext } from 'node:test';
+import express from 'express';
+import fastify from 'fastify';
+import Koa from 'koa';
+import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+
+/** Mounts the service at `/api` beside the host's own `GET /own`; resolves to the host's address. */
+type Host = (
+  t: TestContext,
+  repository: Repository,
+  observe: (event: ServiceEvent) => void,
+) => Promise<string>;
+
+const basePath = '/api';
+
+async function listenOn(t: TestContext, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return `http://127.0.0.1:${address.port}`;
+}
+
+const hosts: Readonly<Record<string, Host>> = {
+  'a bare node:http server': (t, repository, observe) => {
+    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
+    const own: NodeListener = (_request, response) => {
+      response.end('own');
+    };
+    return listenOn(
+      t,
+      createServer((request, response) => users(request, response, () => own(request, response))),
+    );
+  },
+
+  Express: (t, repository, observe) => {
+    const app = express();
+    app.use(createRequestListener({ repository, basePath, observe, publicDir: false }));
+    app.use(express.json());
+    app.get('/own', (_request, response) => {
+      response.send('own');
+    });
+    return listenOn(t, createServer(app));
+  },
+
+  'Express, mounted by the host': (t, repository, observe) => {
+    const app = express();
+    app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));
+    app.get('/own', (_request, response) => {
+      response.send('own');
+    });
+    return listenOn(t, createServer(app));
+  },
+
+  Fastify: async (t, repository, observe) => {
+    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
+    const app = fastify();
+    // Before Fastify reads the body, which can be read only once.
+    app.addHook('onRequest', (request, reply, done) => {
+      if (!request.url.startsWith(`${basePath}/`)) return done();
+      reply.hijack();
+      users(request.raw, reply.raw);
+    });
+    app.get('/own', () => 'own');
+    t.after(() => app.close());
+    return await app.listen({ port: 0, host: '127.0.0.1' });
+  },
+
+  Koa: (t, repository, observe) => {
+    const users = createRequestListener({ repository, basePath, observe, publicDir: false });
+    const app = new Koa();
+    app.use(async (context, next) => {
+      const known = await new Promise<boolean>((resolve) => {
+        context.res.once('close', () => resolve(true));
+        users(context.req, context.res, () => resolve(false));
+      });
+      if (known) context.respond = false;
+      else await next();
+    });
+    app.use((context) => {
+      context.body = 'own';
+    });
+    return listenOn(t, createServer(app.callback()));
+  },
+};
+
+for (const [name, start] of Object.entries(hosts)) {
+  describe(`inside ${name}`, () => {
+    it('answers below the prefix, and names it in what it links to', async (t) => {
+      const events: ServiceEvent[] = [];
+      const url = await start(t, createMemoryStore(), (event) => events.push(event));
+      const headers = { 'content-type': 'application/json' };
+      const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+      assert.equal(created.status, 201, await created.text());
+      assert.equal(created.headers.get('location'), '/api/users/1');
+      const listed = await fetch(`${url}/api/users?limit=1`);
+      assert.equal(listed.headers.get('link'), '</api/users?limit=1>; rel="first"');
+      assert.deepEqual(await listed.json(), [{ id: 1, name: 'Ada' }]);
+      assert.ok(events.some((event) => event.type === 'request' && event.route === '/users'));
+    });
+
+    it('leaves to the host what is not below the prefix', async (t) => {
+      const url = await start(t, createMemoryStore(), () => undefined);
+      assert.equal(await (await fetch(`${url}/own`)).text(), 'own');
+    });
+
+    it('keeps its own errors', async (t) => {
+      const url = await start(t, createMemoryStore(), () => undefined);
+      const refused = await fetch(`${url}/api/users/0`);
+      assert.equal(refused.status, 400);
+      assert.deepEqual(await refused.json(), { error: 'id must be a positive integer' });
+    });
+  });
+}
+
+it('says so when the host has read the body already', async (t) => {
+  const failures: unknown[] = [];
+  const app = express();
+  app.use(express.json());
+  app.use(
+    createRequestListener({
+      repository: createMemoryStore(),
+      publicDir: false,
+      observe: (event) => event.type === 'failure' && failures.push(event.cause),
+    }),
+  );
+  const url = await listenOn(t, createServer(app));
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  assert.equal(answer.status, 500, await answer.text());
+  assert.match(String(failures[0]), /body has been read/);
+});

@@ -1,0 +1,44 @@
+// Compiled by `npm run check`, never run: what an embedder writes, and what must not compile.
+import { Server } from '@grpc/grpc-js';
+import {
+  addUsersService,
+  createRequestListener,
+  createService,
+  DomainError,
+  type Observe,
+  openStore,
+  type Repository,
+} from '../../src/index.ts';
+
+export async function use(repository: Repository): Promise<void> {
+  await using service = createService({ database: 'memory:', port: 0, grpcPort: false });
+  const { http } = await service.listen();
+  http.startsWith('http');
+  createRequestListener({ repository, basePath: '/api', auth: 'writes', apiKeys: ['k'] });
+  addUsersService(new Server(), { repository });
+  await using stores = new AsyncDisposableStack();
+  stores.adopt(await openStore('memory:'), (store) => store.close());
+  const observe: Observe = (event) => {
+    if (event.type === 'request') event.durationMs.toFixed();
+    // @ts-expect-error: only requests have a duration
+    else event.durationMs;
+  };
+  observe({ type: 'closed' });
+
+  // @ts-expect-error: a listener needs a repository
+  createRequestListener({});
+  // @ts-expect-error: there is no such mode
+  createService({ auth: 'sometimes' });
+  // @ts-expect-error: a misspelt option is no option
+  createService({ prot: 3000 });
+  // @ts-expect-error: ports are numbers
+  createService({ port: '3000' });
+  // @ts-expect-error: no gRPC is `false`
+  createService({ grpcPort: 'off' });
+  // @ts-expect-error: a repository is all of the contract
+  createService({ repository: { getUser: async () => undefined } });
+  // @ts-expect-error: kinds are a closed list
+  new DomainError('teapot', 'short and stout');
+  // @ts-expect-error: a user is read-only
+  (await repository.getUser(1)).name = 'Eve';
+}
