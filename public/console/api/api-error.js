@@ -1,0 +1,55 @@
+// @ts-check
+
+/** An answer that is not a success, in the server's own words. */
+export class ApiError extends Error {
+  /** @override */
+  name = 'ApiError';
+
+  /**
+   * @param {number} status 0 when no answer came
+   * @param {string} message
+   * @param {string} [requestId] under which the server's log has it
+   */
+  constructor(status, message, requestId) {
+    super(message);
+    this.status = status;
+    this.requestId = requestId;
+  }
+
+  /**
+   * Reads `{"error": message}`. Something between here and the server may answer in another shape.
+   * @param {Response} response
+   * @param {string} text
+   */
+  static from(response, text) {
+    const message = errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim();
+    return new ApiError(response.status, message, response.headers.get('x-request-id') ?? undefined);
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @param {number} status
+ * @returns {error is ApiError}
+ */
+export function hasStatus(error, status) {
+  return error instanceof ApiError && error.status === status;
+}
+
+/** @param {unknown} error */
+export function isAbort(error) {
+  return error instanceof DOMException && error.name === 'AbortError';
+}
+
+/**
+ * @param {string} text
+ * @returns {string | undefined}
+ */
+function errorText(text) {
+  try {
+    const { error } = JSON.parse(text);
+    return typeof error === 'string' ? error : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,126 @@
+// @ts-check
+import { ApiError } from './api-error.js';
+import { wait } from './wait.js';
+
+/** @import { ApiKey } from './api-key.js' */
+/** @import { Connection } from './connection.js' */
+/** @import { RequestLog } from '../requests/request-log.js' */
+
+/**
+ * A request that may be sent again whenever its answer was lost: it reads, or it has an If-Match or
+ * an Idempotency-Key.
+ * @typedef {object} Call
+ * @property {'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} method
+ * @property {URL} url
+ * @property {Readonly<Record<string, string>>} [headers]
+ * @property {string} [body]
+ * @property {AbortSignal} [signal]
+ */
+
+/**
+ * @typedef {object} Answer
+ * @property {number} status
+ * @property {Headers} headers
+ * @property {unknown} data the parsed body; `undefined` without one
+ */
+
+/**
+ * Resolves to a successful answer; fails with an `ApiError`, or with the signal's reason.
+ * @typedef {(call: Call) => Promise<Answer>} Send
+ */
+
+const answerTimeoutMs = 15_000;
+const maxRetries = 4;
+// The server says with Retry-After that these pass by themselves.
+const passing = [409, 429, 503];
+
+/**
+ * @param {{ connection: Connection, apiKey: ApiKey, log: RequestLog }} parts
+ * @returns {Send}
+ */
+export function createClient({ connection, apiKey, log }) {
+  return async (call) => {
+    const entry = log.start(call);
+    try {
+      return await sendUntilAnswered(call, entry);
+    } catch (error) {
+      if (call.signal?.aborted) entry.cancel();
+      else if (error instanceof ApiError) entry.end(error.status, error.requestId);
+      throw error;
+    }
+  };
+
+  /**
+   * @param {Call} call
+   * @param {ReturnType<RequestLog['start']>} entry
+   */
+  async function sendUntilAnswered(call, entry) {
+    for (let retries = 0; ; ) {
+      const key = apiKey.value;
+      const answer = await sendOnce(call, key);
+      if (answer === undefined || answer.response.status === 502) {
+        if (retries++ === maxRetries) throw new ApiError(0, 'the server did not answer this request');
+        connection.lost();
+        await connection.answering(call.signal);
+        continue;
+      }
+      const { response, text } = answer;
+      const requestId = response.headers.get('x-request-id') ?? undefined;
+      if (response.ok) {
+        entry.end(response.status, requestId);
+        const data = text === '' ? undefined : parseBody(response, text);
+        return { status: response.status, headers: response.headers, data };
+      }
+      const error = ApiError.from(response, text);
+      const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+      if (passing.includes(error.status) && retryAfter <= 10 && retries++ < maxRetries) {
+        await wait(retryAfter * 1000, call.signal);
+      } else if (error.status !== 401 || !(await hasNewKey(key, error))) {
+        throw error;
+      }
+    }
+  }
+
+  /**
+   * @param {string | undefined} refused
+   * @param {ApiError} error
+   */
+  async function hasNewKey(refused, error) {
+    // Another request may have brought a new key while this one was under way.
+    return apiKey.value !== refused || (await apiKey.ask(error.message));
+  }
+}
+
+/**
+ * Resolves to nothing when no whole answer came.
+ * @param {Call} call
+ * @param {string | undefined} key
+ */
+async function sendOnce({ method, url, headers, body, signal }, key) {
+  const timeout = AbortSignal.timeout(answerTimeoutMs);
+  try {
+    const response = await fetch(url, {
+      method,
+      headers: { accept: 'application/json', ...headers, ...(key !== undefined && { 'x-api-key': key }) },
+      ...(body !== undefined && { body }),
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      cache: 'no-store',
+    });
+    return { response, text: await response.text() };
+  } catch {
+    signal?.throwIfAborted();
+    return undefined;
+  }
+}
+
+/**
+ * @param {Response} response
+ * @param {string} text
+ */
+function parseBody(response, text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw ApiError.from(response, '');
+  }
+}

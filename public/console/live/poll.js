@@ -1,0 +1,27 @@
+// @ts-check
+
+/**
+ * Runs a task again and again while the page is to be seen, with a pause after each run.
+ * @param {() => Promise<void>} task it never fails
+ * @param {number} pauseMs
+ */
+export function pollWhileVisible(task, pauseMs) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  let running = false;
+
+  async function run() {
+    if (running || document.hidden) return;
+    running = true;
+    clearTimeout(timer);
+    await task();
+    running = false;
+    if (!document.hidden) timer = setTimeout(run, pauseMs);
+  }
+
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(timer);
+    void run();
+  });
+  void run();
+}

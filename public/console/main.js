@@ -1,0 +1,109 @@
+// @ts-check
+import { ApiKey } from './api/api-key.js';
+import { createClient } from './api/client.js';
+import { Connection } from './api/connection.js';
+import { createLivePanel } from './live/live-panel.js';
+import { isAnswering } from './live/probes.js';
+import { createPostsApi } from './posts/posts-api.js';
+import { createPostsPanel } from './posts/posts-panel.js';
+import { createRequestDock } from './requests/request-dock.js';
+import { RequestLog } from './requests/request-log.js';
+import { createBanner } from './ui/banner.js';
+import { wireCloseButtons } from './ui/dialog.js';
+import { byId } from './ui/dom.js';
+import { createKeyButton } from './ui/key-button.js';
+import { createKeyDialog } from './ui/key-dialog.js';
+import { Navigation } from './ui/navigation.js';
+import { nameText, say } from './ui/toasts.js';
+import { formatView } from './ui/view.js';
+import { createConflictDialog } from './users/conflict-dialog.js';
+import { createDeleteDialog } from './users/delete-dialog.js';
+import { createEditForm } from './users/edit-form.js';
+import { createListControls } from './users/list-controls.js';
+import { createNewUserDialog } from './users/new-user-dialog.js';
+import { createUserPanel } from './users/user-panel.js';
+import { createUserTable } from './users/user-table.js';
+import { createUsersApi } from './users/users-api.js';
+import { createUsersPanel } from './users/users-panel.js';
+
+// The parts that talk to the server.
+const connection = new Connection(isAnswering);
+/** @type {ApiKey} */
+const apiKey = new ApiKey((reason) => keyDialog.ask(reason));
+const keyDialog = createKeyDialog(apiKey);
+const log = new RequestLog(() => apiKey.value !== undefined);
+const send = createClient({ connection, apiKey, log });
+const users = createUsersApi(send);
+
+// The parts of the page.
+const navigation = new Navigation();
+const heading = byId('users-heading', HTMLElement);
+const table = createUserTable((userId) => formatView({ ...navigation.view, userId }));
+const newUser = createNewUserDialog(users, (user) => {
+  say('Created ', nameText(user.name), ` as user ${user.id}`);
+  controls.forgetTotal();
+  navigation.go({ userId: user.id });
+  void list.reload();
+});
+const list = createUsersPanel({ users, navigation, table, createUser: newUser.open });
+const controls = createListControls(navigation, users);
+const deletion = createDeleteDialog(users);
+const editForm = createEditForm({
+  users,
+  conflicts: createConflictDialog(users),
+  changed(tagged) {
+    table.update(tagged.user);
+    panel.refresh(tagged);
+  },
+});
+const panel = createUserPanel({
+  users,
+  editForm,
+  posts: createPostsPanel(createPostsApi(send)),
+  close: () => navigation.go({ userId: undefined }),
+  async remove(tagged) {
+    if (!(await deletion.ask(tagged))) return;
+    say('Deleted ', nameText(tagged.user.name));
+    controls.forgetTotal();
+    navigation.go({ userId: undefined });
+    void list.reload();
+  },
+});
+
+/** Brings every part of the page to what the address asks for. */
+async function follow() {
+  const { userId } = navigation.view;
+  controls.follow();
+  list.follow();
+  table.mark(userId);
+  return await panel.open(userId);
+}
+
+navigation.addEventListener('change', async () => {
+  const before = opened;
+  opened = navigation.view.userId;
+  const moved = await follow();
+  if (!moved) return;
+  // The focus goes where the person goes: into the user, and back to its name in the list.
+  if (opened !== undefined) panel.focus();
+  else if (!table.focus(before)) heading.focus();
+});
+let opened = navigation.view.userId;
+
+connection.addEventListener('back', () => {
+  void list.reload();
+  void panel.reload();
+});
+byId('new-user-button', HTMLButtonElement).addEventListener('click', newUser.open);
+byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
+  // The fragment is the view's.
+  event.preventDefault();
+  heading.focus();
+});
+
+wireCloseButtons(document);
+createBanner(connection);
+createKeyButton(apiKey, () => keyDialog.ask());
+createRequestDock(log);
+createLivePanel({ connection, apiKey });
+void follow();

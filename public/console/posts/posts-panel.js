@@ -1,0 +1,89 @@
+// @ts-check
+import { byId, clone, part } from '../ui/dom.js';
+import { clearState, showFailure, showState } from '../ui/states.js';
+import { say } from '../ui/toasts.js';
+import { createPostForm } from './post-form.js';
+
+/** @import { Post, PostsApi } from './posts-api.js' */
+
+/**
+ * The posts of the open user, the newest first, some at a time.
+ * @param {PostsApi} posts
+ */
+export function createPostsPanel(posts) {
+  const list = byId('post-list', HTMLOListElement);
+  const state = byId('posts-state', HTMLElement);
+  const more = byId('posts-more', HTMLButtonElement);
+  /** @type {number | undefined} */
+  let openId;
+  /** @type {URL | undefined} */
+  let next;
+  let loading = new AbortController();
+
+  const form = createPostForm(posts, (post) => {
+    say('The post is added');
+    if (post.userId !== openId) return;
+    list.prepend(postItem(post));
+    clearState(state);
+  });
+
+  more.addEventListener('click', async () => {
+    const shown = list.childElementCount;
+    await load();
+    // The button may be gone after the last page; the first new post is where reading goes on.
+    const first = list.children[shown];
+    if (first instanceof HTMLElement) focusOn(first);
+  });
+
+  async function load() {
+    if (next === undefined) return;
+    const url = next;
+    loading.abort();
+    loading = new AbortController();
+    const { signal } = loading;
+    list.ariaBusy = 'true';
+    try {
+      const { items, links } = await posts.list(url, signal);
+      next = links['next'] === undefined ? undefined : new URL(links['next'], url);
+      list.append(...items.map(postItem));
+      clearState(state);
+      if (list.childElementCount === 0) showState(state, 'No posts yet', '');
+      more.hidden = next === undefined;
+    } catch (error) {
+      if (signal.aborted) return;
+      more.hidden = true;
+      showFailure(state, 'The posts could not be read', error, load);
+    }
+    list.ariaBusy = 'false';
+  }
+
+  return {
+    /** @param {number | undefined} userId */
+    open(userId) {
+      openId = userId;
+      next = userId === undefined ? undefined : posts.firstPage(userId);
+      loading.abort();
+      list.replaceChildren();
+      clearState(state);
+      more.hidden = true;
+      form.open(userId);
+      void load();
+    },
+  };
+}
+
+/** @param {Post} post */
+function postItem({ title, body }) {
+  const item = clone('post-item');
+  part(item, 'title', HTMLElement).textContent = title;
+  const text = part(item, 'body', HTMLElement);
+  text.textContent = body;
+  text.hidden = body === '';
+  return item;
+}
+
+/** @param {HTMLElement} element */
+function focusOn(element) {
+  element.tabIndex = -1;
+  element.focus();
+}

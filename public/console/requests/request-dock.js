@@ -1,0 +1,92 @@
+// @ts-check
+import { copyText } from '../ui/copy.js';
+import { byId, clone, part } from '../ui/dom.js';
+import { formatMs } from '../ui/format.js';
+import { readSession, writeSession } from '../ui/session.js';
+import { curlLine, grpcurlLine } from './curl.js';
+
+/** @import { Entry, RequestLog } from './request-log.js' */
+
+const defaultGrpcPort = 50051;
+
+/**
+ * The bar at the foot of the page with the last request as a line to copy, and the list above it.
+ * @param {RequestLog} log
+ */
+export function createRequestDock(log) {
+  const bar = byId('dock-line', HTMLElement);
+  const status = byId('dock-status', HTMLElement);
+  const list = byId('dock-list', HTMLElement);
+  const items = byId('request-list', HTMLElement);
+  const toggle = byId('dock-toggle', HTMLButtonElement);
+  const port = byId('grpc-port', HTMLInputElement);
+  port.value = readSession('grpc-port') ?? String(defaultGrpcPort);
+
+  function render() {
+    const [last] = log.entries;
+    if (last === undefined) return;
+    showStatus(status, last);
+    bar.textContent = curlLine(last);
+    if (!list.hidden)
+      items.replaceChildren(...log.entries.map((entry) => requestItem(entry, Number(port.value))));
+  }
+
+  toggle.addEventListener('click', () => {
+    list.hidden = !list.hidden;
+    toggle.ariaExpanded = String(!list.hidden);
+    render();
+  });
+  port.addEventListener('change', () => {
+    if (!port.checkValidity() || port.value === '') port.value = String(defaultGrpcPort);
+    writeSession('grpc-port', port.value);
+    render();
+  });
+  byId('dock-copy', HTMLButtonElement).addEventListener('click', () => copyText(bar.textContent ?? ''));
+  log.addEventListener('change', render);
+}
+
+/**
+ * @param {Entry} entry
+ * @param {number} grpcPort
+ */
+function requestItem(entry, grpcPort) {
+  const item = clone('request-item');
+  const { outcome } = entry;
+  showStatus(part(item, 'status', HTMLElement), entry);
+  const facts = [`${entry.method} ${new URL(entry.url).pathname}`];
+  if (outcome.state === 'ended') facts.push(formatMs(outcome.durationMs));
+  if (outcome.state === 'ended' && outcome.requestId !== undefined) facts.push(outcome.requestId);
+  part(item, 'facts', HTMLElement).textContent = facts.join(' · ');
+  showLine(item, 'curl', 'copy', curlLine(entry));
+  const grpc = grpcurlLine(entry, grpcPort);
+  if (grpc !== undefined) {
+    part(item, 'grpc', HTMLElement).hidden = false;
+    showLine(item, 'grpcurl', 'copy-grpc', grpc);
+  }
+  return item;
+}
+
+/**
+ * @param {HTMLElement} item
+ * @param {string} place
+ * @param {string} button
+ * @param {string} line
+ */
+function showLine(item, place, button, line) {
+  part(item, place, HTMLElement).textContent = line;
+  part(item, button, HTMLButtonElement).addEventListener('click', () => copyText(line));
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Entry} entry
+ */
+function showStatus(place, { outcome }) {
+  if (outcome.state === 'ended') {
+    place.textContent = outcome.status === 0 ? 'no answer' : String(outcome.status);
+    place.dataset['class'] = String(Math.floor(outcome.status / 100));
+  } else {
+    place.textContent = outcome.state === 'pending' ? '…' : 'cancelled';
+    delete place.dataset['class'];
+  }
+}

@@ -1,0 +1,38 @@
+// @ts-check
+import { el } from './dom.js';
+import { say } from './toasts.js';
+
+/**
+ * Copies a text and says so.
+ * @param {string} text
+ */
+export async function copyText(text) {
+  say((await copy(text)) ? 'Copied' : 'This browser does not let the page copy: select the line and copy it');
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>}
+ */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // No clipboard object outside secure contexts, or no permission: the old way still works there.
+    return copyBySelection(text);
+  }
+}
+
+/** @param {string} text */
+function copyBySelection(text) {
+  const focused = document.activeElement;
+  const area = el('textarea', { class: 'visually-hidden', 'aria-hidden': 'true' });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const copied = document.execCommand('copy');
+  area.remove();
+  if (focused instanceof HTMLElement) focused.focus();
+  return copied;
+}

@@ -1,0 +1,72 @@
+// @ts-check
+
+/**
+ * The page's element with this id, known to be of this type.
+ * @template {Element} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function byId(id, type) {
+  const found = document.getElementById(id);
+  if (!(found instanceof type)) throw new Error(`#${id} is not a ${type.name}`);
+  return found;
+}
+
+/**
+ * The part of a cloned template that carries this name.
+ * @template {Element} T
+ * @param {ParentNode} root
+ * @param {string} name
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function part(root, name, type) {
+  const found = root.querySelector(`[data-part="${name}"]`);
+  if (!(found instanceof type)) throw new Error(`the part ${name} is not a ${type.name}`);
+  return found;
+}
+
+/**
+ * A copy of what the page's template with this id holds.
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function clone(id) {
+  const first = byId(id, HTMLTemplateElement).content.firstElementChild?.cloneNode(true);
+  if (!(first instanceof HTMLElement)) throw new Error(`the template ${id} is empty`);
+  return first;
+}
+
+/**
+ * A new element. Strings among the children become text nodes, never markup: what users wrote can
+ * be handed over as it is.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Readonly<Record<string, string | undefined>>} attributes `undefined` leaves one out
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * A button that stays in the focus order while it has nothing to do: one that vanished under the
+ * focus would throw a keyboard's user back to the top of the page.
+ * @param {HTMLButtonElement} button
+ * @param {boolean} enabled
+ */
+export function setEnabled(button, enabled) {
+  button.setAttribute('aria-disabled', String(!enabled));
+}
+
+/** @param {HTMLButtonElement} button */
+export function isEnabled(button) {
+  return button.getAttribute('aria-disabled') !== 'true';
+}

@@ -1,0 +1,22 @@
+// @ts-check
+import { byId, el } from './dom.js';
+
+const shownMs = 5_000;
+
+/**
+ * Says that something was done, to eyes and to screen readers.
+ * @param {(Node | string)[]} parts
+ */
+export function say(...parts) {
+  const toast = el('div', { class: 'toast' }, el('span', { class: 'text' }, ...parts));
+  byId('toasts', HTMLElement).replaceChildren(toast);
+  setTimeout(() => toast.remove(), shownMs);
+}
+
+/**
+ * A name in a sentence: in its own direction, whatever the sentence's is.
+ * @param {string} name
+ */
+export function nameText(name) {
+  return el('bdi', {}, name);
+}

@@ -1,0 +1,56 @@
+// @ts-check
+import { showDialog } from '../ui/dialog.js';
+import { byId } from '../ui/dom.js';
+import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
+import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
+import { showFormError } from '../ui/states.js';
+import { toDraft, userFields } from './user-fields.js';
+
+/** @import { User, UsersApi } from './users-api.js' */
+
+const draftName = 'new-user';
+
+/**
+ * The dialog that creates users. What was typed into it stays until it is created, also when the
+ * dialog is closed.
+ * @param {UsersApi} users
+ * @param {(user: User) => void} created
+ */
+export function createNewUserDialog(users, created) {
+  const dialog = byId('new-user-dialog', HTMLDialogElement);
+  const form = byId('new-user-form', HTMLFormElement);
+  const problem = byId('new-user-error', HTMLElement);
+  let sending = new AbortController();
+
+  form.addEventListener('input', () =>
+    writeDraft(draftName, { ...readDraft(draftName), fields: readFields(form) }),
+  );
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    if (isBusy(form)) return;
+    const draft = toDraft(userFields(readFields(form)));
+    sending = new AbortController();
+    setBusy(form, true);
+    showFormError(problem, undefined);
+    try {
+      const { user } = await users.create(draft, creationKey(draftName, draft), sending.signal);
+      writeDraft(draftName, undefined);
+      form.reset();
+      dialog.close();
+      created(user);
+    } catch (error) {
+      if (!sending.signal.aborted) showFormError(problem, error);
+    } finally {
+      setBusy(form, false);
+    }
+  });
+
+  return {
+    async open() {
+      writeFields(form, readDraft(draftName)?.fields ?? {});
+      showFormError(problem, undefined);
+      await showDialog(dialog);
+      sending.abort();
+    },
+  };
+}

@@ -1,0 +1,70 @@
+// @ts-check
+
+/** @import { Page } from './users-api.js' */
+
+/**
+ * The way through a list's pages, by the references the server gave. A page reached by a cursor has
+ * no `prev` link: one goes back the way one came.
+ */
+export class Trail {
+  /** @type {URL[]} */
+  #visited;
+  /** @type {Page<unknown>['links']} */
+  #links = {};
+
+  /** @param {URL} start */
+  constructor(start) {
+    this.#visited = [start];
+  }
+
+  /** @returns {URL} the page to show */
+  get here() {
+    const here = this.#visited.at(-1);
+    if (here === undefined) throw new Error('a trail has a start');
+    return here;
+  }
+
+  /** How many rows lie before the page here, if none came or went since they were walked past. */
+  get rowsBefore() {
+    const start = this.#visited[0]?.searchParams;
+    const pages = Number(start?.get('page') ?? 1) - 1 + this.#visited.length - 1;
+    return pages * Number(start?.get('limit') ?? 0);
+  }
+
+  /** @returns {URL | undefined} */
+  get next() {
+    return this.#resolve(this.#links['next']);
+  }
+
+  /** @returns {URL | undefined} */
+  get previous() {
+    return this.#visited.at(-2) ?? this.#resolve(this.#links['prev']);
+  }
+
+  /** @returns {URL | undefined} the first page, unless this is it */
+  get first() {
+    return this.previous === undefined ? undefined : this.#resolve(this.#links['first']);
+  }
+
+  /** @param {Page<unknown>['links']} links those of the page that is shown */
+  arrive(links) {
+    this.#links = links;
+  }
+
+  /** @param {URL} url */
+  forward(url) {
+    this.#visited.push(url);
+  }
+
+  /** @returns {boolean} whether there was a step to take back */
+  back() {
+    if (this.#visited.length === 1) return false;
+    this.#visited.pop();
+    return true;
+  }
+
+  /** @param {string | undefined} reference */
+  #resolve(reference) {
+    return reference === undefined ? undefined : new URL(reference, this.here);
+  }
+}

@@ -1,0 +1,105 @@
+// @ts-check
+import { hasStatus } from '../api/api-error.js';
+import { byId } from '../ui/dom.js';
+import { clearState, showFailure, showState } from '../ui/states.js';
+
+/** @import { createEditForm } from './edit-form.js' */
+/** @import { createPostsPanel } from '../posts/posts-panel.js' */
+/** @import { TaggedUser, UsersApi } from './users-api.js' */
+
+/**
+ * The user that is open beside the list.
+ * @param {object} parts
+ * @param {UsersApi} parts.users
+ * @param {ReturnType<typeof createEditForm>} parts.editForm
+ * @param {ReturnType<typeof createPostsPanel>} parts.posts
+ * @param {() => void} parts.close
+ * @param {(tagged: TaggedUser) => void} parts.remove
+ */
+export function createUserPanel({ users, editForm, posts, close, remove }) {
+  const work = byId('work', HTMLElement);
+  const panel = byId('detail', HTMLElement);
+  const heading = byId('detail-heading', HTMLElement);
+  const content = byId('detail-content', HTMLElement);
+  const state = byId('detail-state', HTMLElement);
+  /** @type {number | undefined} */
+  let openId;
+  /** @type {TaggedUser | undefined} */
+  let loaded;
+  let loading = new AbortController();
+
+  byId('detail-close', HTMLButtonElement).addEventListener('click', close);
+  byId('edit-delete', HTMLButtonElement).addEventListener('click', () => {
+    if (loaded !== undefined) remove(loaded);
+  });
+  panel.addEventListener('keydown', (event) => {
+    // Nothing typed is lost by closing: drafts stay.
+    if (event.key === 'Escape' && !event.defaultPrevented && !event.isComposing && openId !== undefined)
+      close();
+  });
+
+  async function load() {
+    const id = openId;
+    loading.abort();
+    loading = new AbortController();
+    const { signal } = loading;
+    if (id === undefined) return;
+    panel.ariaBusy = 'true';
+    try {
+      show(await users.get(id, signal));
+    } catch (error) {
+      if (signal.aborted) return;
+      content.hidden = true;
+      if (hasStatus(error, 404)) {
+        const action = { label: 'Back to the users', act: close };
+        showState(state, `There is no user ${id}`, 'It was deleted, or never was.', action);
+      } else showFailure(state, 'The user could not be read', error, load);
+    }
+    if (!signal.aborted) panel.ariaBusy = 'false';
+  }
+
+  /** @param {TaggedUser} tagged */
+  function show(tagged) {
+    loaded = tagged;
+    clearState(state);
+    content.hidden = false;
+    heading.textContent = tagged.user.name;
+    heading.dir = 'auto';
+    byId('detail-facts', HTMLElement).textContent = `User ${tagged.user.id} · version ${tagged.etag}`;
+    editForm.show(tagged);
+  }
+
+  return {
+    reload: load,
+
+    /** @param {TaggedUser} tagged */
+    refresh(tagged) {
+      if (tagged.user.id === openId) show(tagged);
+    },
+
+    /**
+     * Opens a user, or closes the one that is open.
+     * @param {number | undefined} id
+     * @returns {Promise<boolean>} whether it is now shown
+     */
+    async open(id) {
+      if (id === openId) return false;
+      openId = id;
+      loaded = undefined;
+      work.dataset['view'] = id === undefined ? 'list' : 'detail';
+      byId('detail-empty', HTMLElement).hidden = id !== undefined;
+      byId('detail-body', HTMLElement).hidden = id === undefined;
+      content.hidden = true;
+      clearState(state);
+      heading.textContent = `User ${id}`;
+      byId('detail-facts', HTMLElement).textContent = '';
+      posts.open(id);
+      await load();
+      return openId === id;
+    },
+
+    focus() {
+      heading.focus();
+    },
+  };
+}

@@ -1,0 +1,90 @@
+// @ts-check
+import { isObject, list, object, text } from './json.js';
+
+/** @import { Json } from './json.js' */
+
+/**
+ * One operation, its path's parameters among its own, every reference followed.
+ * @typedef {object} Operation
+ * @property {string} id
+ * @property {string} method in capitals
+ * @property {string} path
+ * @property {Json} details
+ * @property {readonly Json[]} parameters
+ */
+
+const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'];
+// A reference that leads to itself must not hang the page.
+const maxSteps = 8;
+
+/** An OpenAPI 3.1 description, to be read without caring where its parts are kept. */
+export class ApiDocument {
+  /** @param {Json} root */
+  constructor(root) {
+    this.root = root;
+  }
+
+  /** @returns {readonly { name: string, description: string, operations: Operation[] }[]} */
+  get groups() {
+    const operations = this.#operations();
+    const described = list(this.root, 'tags').filter(isObject);
+    const names = new Set([...described.map((tag) => text(tag, 'name')), ...operations.map(tagOf)]);
+    return [...names]
+      .map((name) => ({
+        name,
+        description: text(described.find((tag) => text(tag, 'name') === name) ?? {}, 'description'),
+        operations: operations.filter((operation) => tagOf(operation) === name),
+      }))
+      .filter((group) => group.operations.length > 0);
+  }
+
+  /**
+   * What a value stands for: itself, or what its local `$ref` leads to; what is said beside the
+   * reference holds here.
+   * @param {unknown} value
+   * @returns {Json}
+   */
+  resolve(value) {
+    let found = isObject(value) ? value : {};
+    for (let step = 0; typeof found['$ref'] === 'string' && step < maxSteps; step += 1) {
+      const { $ref, ...beside } = found;
+      const target = this.#at(String($ref));
+      found = isObject(target) ? { ...target, ...beside } : beside;
+    }
+    return found;
+  }
+
+  /** @param {string} reference */
+  #at(reference) {
+    /** @type {unknown} */
+    let found = reference.startsWith('#/') ? this.root : undefined;
+    for (const segment of reference.slice(2).split('/')) {
+      const name = decodeURIComponent(segment).replaceAll('~1', '/').replaceAll('~0', '~');
+      found = isObject(found) ? found[name] : undefined;
+    }
+    return found;
+  }
+
+  /** @returns {Operation[]} */
+  #operations() {
+    return Object.entries(object(this.root, 'paths')).flatMap(([path, written]) => {
+      const item = this.resolve(written);
+      return methods
+        .filter((method) => isObject(item[method]))
+        .map((method) => {
+          const details = object(item, method);
+          const parameters = [...list(details, 'parameters'), ...list(item, 'parameters')];
+          const id = text(details, 'operationId') || `${method}-${path.replaceAll(/\W+/g, '-')}`;
+          return {
+            ...{ id, method: method.toUpperCase(), path, details },
+            parameters: parameters.map((parameter) => this.resolve(parameter)),
+          };
+        });
+    });
+  }
+}
+
+/** @param {Operation} operation */
+function tagOf({ details }) {
+  return String(list(details, 'tags')[0] ?? 'other');
+}

@@ -1,0 +1,39 @@
+// @ts-check
+import { isObject, list, object } from './json.js';
+
+/** @import { ApiDocument } from './document.js' */
+/** @import { Json } from './json.js' */
+
+/**
+ * The first example of a parameter or a body, whichever way it is written; `undefined` without one.
+ * @param {ApiDocument} document
+ * @param {Json} holder with `example`, `examples` or a `schema` that has them
+ * @returns {unknown}
+ */
+export function exampleOf(document, holder) {
+  if ('example' in holder) return holder['example'];
+  for (const written of Object.values(object(holder, 'examples'))) {
+    const example = document.resolve(written);
+    if ('value' in example) return example['value'];
+  }
+  const schema = document.resolve(holder['schema']);
+  if ('example' in schema) return schema['example'];
+  return list(schema, 'examples')[0] ?? schema['default'];
+}
+
+/**
+ * The media types of a body with what each holds.
+ * @param {Json} body
+ * @returns {readonly (readonly [type: string, media: Json])[]}
+ */
+export function contentOf(body) {
+  return Object.entries(object(body, 'content')).map(([type, media]) => [type, isObject(media) ? media : {}]);
+}
+
+/**
+ * @param {unknown} example
+ * @returns {string}
+ */
+export function exampleText(example) {
+  return typeof example === 'string' ? example : JSON.stringify(example, undefined, 2);
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, type TestContext } from 'node:test';
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+const path = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+
+/** Why tests in a browser cannot run here; `false` when they can. */
+export const noBrowser: string | false = existsSync(path)
+  ? false
+  : `no Chromium at ${path}; set CHROMIUM_PATH`;
+
+// Without these it asks the network for updates and lists while tests run.
+const quiet = [
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--no-first-run',
+  '--disable-quic',
+];
+
+let launched: Promise<Browser> | undefined;
+
+/** The browser of this process, launched when first asked for. */
+export function launchBrowser(): Promise<Browser> {
+  // Chromium's sandbox refuses to run as root, which containers usually are.
+  const args = process.getuid?.() === 0 ? [...quiet, '--no-sandbox'] : quiet;
+  launched ??= chromium.launch({ executablePath: path, args });
+  return launched;
+}
+
+export async function closeBrowser(): Promise<void> {
+  await (await launched)?.close();
+  launched = undefined;
+}
+
+export interface PageOptions {
+  readonly width?: number;
+  readonly height?: number;
+  readonly colorScheme?: 'light' | 'dark';
+  readonly reducedMotion?: 'reduce' | 'no-preference';
+  /** Runs in each page before its own scripts. */
+  readonly initScript?: string;
+}
+
+/** A function that opens pages in windows of their own; the file's browser ends with its tests. */
+export function useBrowser(): (t: TestContext, url: string, options?: PageOptions) => Promise<Page> {
+  after(closeBrowser);
+  return async (t, url, options = {}) => {
+    const { width = 1280, height = 900, initScript, ...appearance } = options;
+    const browser = await launchBrowser();
+    const context = await browser.newContext({ viewport: { width, height }, ...appearance });
+    context.setDefaultTimeout(10_000);
+    if (initScript !== undefined) await context.addInitScript({ content: initScript });
+    const page = await context.newPage();
+    const problems = watch(page);
+    t.after(async () => {
+      await context.close();
+      assert.deepEqual(problems, [], 'the page had no errors of its own');
+    });
+    await page.goto(url);
+    return page;
+  };
+}
+
+/** Collects what a page complains of: exceptions, refusals by its Content-Security-Policy, missing files. */
+function watch(page: Page): string[] {
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(String(error)));
+  page.on('console', (message) => {
+    if (message.type() !== 'error' && message.type() !== 'warning') return;
+    // The browser's own line for every answer above 399: a test that provokes one looks at the page.
+    const ofAnswer = message.text().startsWith('Failed to load resource');
+    if (!ofAnswer || /\.(css|js|svg)$/.test(message.location().url)) problems.push(message.text());
+  });
+  return problems;
+}
