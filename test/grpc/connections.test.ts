@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { constants } from 'node:http2';
+import { connect, type Socket } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { type TestContext, test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import type { GrpcLimits } from '../../src/grpc/limits.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { startService } from '../support/service.ts';
+
+async function start(t: TestContext, grpcLimits: Partial<GrpcLimits> = {}) {
+  const repository = createMemoryStore();
+  await repository.createUser({ name: 'Ann' });
+  const { grpc, http, service, events } = await startService(t, { repository, grpcPort: 0, grpcLimits });
+  const inFlight = async () =>
+    /in_flight\{face="grpc"\} (\d+)/.exec(await (await fetch(`${http}/metrics`)).text())?.[1];
+  const isWell = async () => {
+    const { user } = await getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 5_000 });
+    assert.deepEqual(user, { id: 1, name: 'Ann' });
+    assert.equal(await inFlight(), '0');
+  };
+  return { grpc, service, events, isWell };
+}
+
+const one = framed(Uint8Array.of(8, 1));
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+const emptySettings = Buffer.from('000000040000000000', 'hex');
+const settingsAck = Buffer.from('000000040100000000', 'hex');
+
+/** A connection that speaks HTTP/2 just far enough, and does only what its test says. */
+async function connectDumb(t: TestContext, grpc: string): Promise<Socket> {
+  const socket = connect(Number(grpc.split(':')[1]), '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  socket.write(Buffer.concat([preface, emptySettings, settingsAck]));
+  return socket;
+}
+
+test('calls without a pause over connections that grow too old all succeed', async (t) => {
+  const { grpc } = await start(t, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 2_000 });
+  const client = usersClient(t, grpc);
+  const until = performance.now() + 2_000;
+  let calls = 0;
+  const keepCalling = async (): Promise<void> => {
+    while (performance.now() < until) {
+      const { code, details } = await getUser(client, 1);
+      assert.equal(code, status.OK, `call ${calls}: ${details}`);
+      calls += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, keepCalling));
+  assert.ok(calls > 500, `${calls} calls`);
+});
+
+test('a connection that is too old is told so, and ends when its calls have', async (t) => {
+  const { grpc } = await start(t, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 5_000 });
+  const session = await connectWire(t, grpc);
+  const [code] = await once(session, 'goaway');
+  assert.equal(code, constants.NGHTTP2_NO_ERROR);
+  if (!session.destroyed) await once(session, 'close');
+});
+
+test('a peer that answers no ping is given up, one that does is kept', async (t) => {
+  const { grpc } = await start(t, { keepaliveTimeMs: 100, keepaliveTimeoutMs: 200 });
+  const alive = await connectWire(t, grpc);
+  const dead = await connectDumb(t, grpc);
+  const startedAt = performance.now();
+  dead.resume();
+  await once(dead, 'close');
+  const ms = performance.now() - startedAt;
+  assert.ok(ms > 200 && ms < 2_000, `${ms.toFixed()} ms`);
+  assert.equal((await callWire(alive, '/Users/GetUser', one)).code, status.OK);
+});
+
+test('calls beyond maxConcurrentStreams of a connection wait or are refused, others go on', async (t) => {
+  const repository = createMemoryStore();
+  const held = Promise.withResolvers<void>();
+  let running = 0;
+  repository.getUser = async (id) => {
+    running += 1;
+    await held.promise;
+    return { id, name: 'late', version: 1 };
+  };
+  const { grpc } = await startService(t, {
+    repository,
+    grpcPort: 0,
+    grpcLimits: { maxConcurrentStreams: 3 },
+  });
+  const session = await connectWire(t, grpc);
+  await new Promise((resolve) => session.ping(resolve));
+  const answers = Array.from({ length: 6 }, () => callWire(session, '/Users/GetUser', one));
+  const other = getUser(usersClient(t, grpc), 1);
+  while (running < 4) await new Promise(setImmediate);
+  assert.equal(running, 4, 'three and the other connection’s one');
+  held.resolve();
+  const codes = (await Promise.all(answers)).map(({ code }) => code);
+  assert.equal(codes.filter((code) => code === status.OK).length >= 3, true);
+  assert.equal((await other).code, status.OK);
+});
+
+/** What a neighbour notices while something is going on: the longest pause of the event loop, in ms. */
+async function longestPause(work: () => Promise<void>): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: 5 });
+  delay.enable();
+  await work();
+  delay.disable();
+  return delay.max / 1e6;
+}
+
+const ping = Buffer.from('00000806000000000000000000000000ff', 'hex');
+const floods: readonly [what: string, frame: Buffer][] = [
+  ['PING', ping],
+  ['SETTINGS', emptySettings],
+  ['empty DATA', Buffer.from('000000000000000001', 'hex')],
+  ['PRIORITY', Buffer.from('000005020000000001000000000f', 'hex')],
+  ['WINDOW_UPDATE', Buffer.from('00000408000000000000000001', 'hex')],
+  ['RST_STREAM of streams never opened', Buffer.from('00000403000000000100000008', 'hex')],
+];
+for (const [what, frame] of floods) {
+  for (const reads of [true, false]) {
+    test(`10,000 frames of ${what} from a client that ${reads ? 'reads' : 'does not read'} stop nobody else`, async (t) => {
+      const { grpc, isWell } = await start(t);
+      const client = usersClient(t, grpc);
+      await getUser(client, 1);
+      const socket = await connectDumb(t, grpc);
+      if (reads) socket.resume();
+      const pause = await longestPause(async () => {
+        socket.write(Buffer.concat(Array.from({ length: 10_000 }, () => frame)));
+        for (let i = 0; i < 20; i += 1) assert.equal((await getUser(client, 1)).code, status.OK);
+      });
+      assert.ok(pause < 500, `${pause.toFixed()} ms`);
+      await isWell();
+    });
+  }
+}
+
+test('5,000 calls reset as soon as they are made stop nobody else, and none is left behind', async (t) => {
+  const { grpc, isWell } = await start(t);
+  const client = usersClient(t, grpc);
+  await getUser(client, 1);
+  const session = await connectWire(t, grpc);
+  for (let i = 0; i < 5_000 && !session.destroyed; i += 1) {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/Users/GetUser',
+      'content-type': 'application/grpc',
+    });
+    stream.on('error', () => undefined).end(one);
+    stream.close(constants.NGHTTP2_CANCEL);
+    if (i % 100 === 0) await new Promise(setImmediate);
+  }
+  assert.equal((await getUser(client, 1)).code, status.OK);
+  while ((await callWire(await connectWire(t, grpc), '/Users/GetUser', one)).code !== status.OK);
+  await isWell();
+});
+
+test('500 connections of one call each, half of them cut off, leave nothing behind', async (t) => {
+  const { grpc, service, isWell } = await start(t);
+  for (let i = 0; i < 500; i += 20) {
+    const batch = Array.from({ length: 20 }, async (_, j) => {
+      const session = await connectWire(t, grpc);
+      assert.equal((await callWire(session, '/Users/GetUser', one)).code, status.OK);
+      if (j % 2 === 0) session.close();
+      else session.destroy();
+    });
+    await Promise.all(batch);
+  }
+  await isWell();
+  const startedAt = performance.now();
+  await service.close({ timeoutMs: 5_000 });
+  assert.ok(performance.now() - startedAt < 2_000, 'there is nobody left to wait for');
+});
