@@ -11,7 +11,7 @@ export class Wire {
   readonly socket: Socket;
   /** Whether the connection was reset rather than ended. */
   wasReset = false;
-  #received = Buffer.alloc(0);
+  #chunks: Buffer[] = [];
   #taken = 0;
   #head = false;
   #ended = false;
@@ -19,7 +19,7 @@ export class Wire {
   private constructor(socket: Socket) {
     this.socket = socket;
     socket.on('data', (chunk: Buffer) => {
-      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#chunks.push(chunk);
     });
     socket.on('end', () => {
       this.#ended = true;
@@ -39,7 +39,9 @@ export class Wire {
 
   /** All bytes so far. */
   get received(): Buffer {
-    return this.#received;
+    const whole = Buffer.concat(this.#chunks);
+    this.#chunks = [whole];
+    return whole;
   }
 
   write(...parts: readonly (string | Uint8Array)[]): this {
@@ -58,12 +60,12 @@ export class Wire {
   async next(): Promise<RawResponse> {
     const deadline = AbortSignal.timeout(patienceMs);
     for (;;) {
-      const found = parseResponses(this.#received, this.#head)[this.#taken];
+      const found = parseResponses(this.received, this.#head)[this.#taken];
       if (found !== undefined) {
         this.#taken += 1;
         return found;
       }
-      if (this.#ended || this.socket.destroyed) throw new Error(`ended after: ${this.#received}`);
+      if (this.#ended || this.socket.destroyed) throw new Error(`ended after: ${this.received}`);
       await this.#change(deadline);
     }
   }
@@ -73,12 +75,12 @@ export class Wire {
     const deadline = AbortSignal.timeout(patienceMs);
     while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
     this.socket.destroy();
-    return parseResponses(this.#received, this.#head).slice(this.#taken);
+    return parseResponses(this.received, this.#head).slice(this.#taken);
   }
 
   async #change(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const fail = () => reject(new Error(`nothing came within ${patienceMs} ms, after: ${this.#received}`));
+    const fail = () => reject(new Error(`nothing came within ${patienceMs} ms, after: ${this.received}`));
     const events = ['data', 'end', 'close', 'error'] as const;
     for (const event of events) this.socket.once(event, resolve);
     signal.addEventListener('abort', fail, { once: true });

@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { HttpError } from '../../src/http/http-error.ts';
+import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
+import { json } from '../../src/http/reply.ts';
+import { createFace, startKit } from '../support/http-kit.ts';
+import { head, post, Wire } from '../support/wire.ts';
+
+const hello: Handler = () => json(200, 'hello');
+const echo: Handler = async (request) => json(200, (await request.json()).value);
+/** Never answers; tells when it is called and when its client has left. */
+function hanging() {
+  const called = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<void>();
+  const handle: Handler = (request) => {
+    called.resolve();
+    return new Promise((_resolve, reject) => {
+      request.signal.addEventListener('abort', () => {
+        aborted.resolve();
+        reject(new HttpError(499, 'aborted'));
+      });
+    });
+  };
+  return { handle, called: called.promise, aborted: aborted.promise };
+}
+
+test('a client that leaves aborts its handler, and nothing stays in flight', async (t) => {
+  const { handle, called, aborted } = hanging();
+  const kit = await startKit(t, { 'GET /hang': handle });
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /hang'));
+  const ended = kit.nextRequest();
+  await called;
+  assert.equal(kit.face.inFlight, 1);
+  wire.socket.destroy();
+  await aborted;
+  assert.equal((await ended).status, 499);
+  assert.equal(kit.face.inFlight, 0);
+});
+
+test('a client that leaves with replies still queued leaves nothing in flight', async (t) => {
+  const { handle, called } = hanging();
+  const kit = await startKit(t, { 'GET /hang': handle, 'GET /hello': hello });
+  const wire = await Wire.open(t, kit.port);
+  const ended = [kit.nextRequest(), kit.nextRequest(), kit.nextRequest()];
+  wire.write(head('GET /hang'), head('GET /hello'), head('GET /hang'));
+  await called;
+  while (kit.face.inFlight < 3) await new Promise((resolve) => setImmediate(resolve));
+  wire.socket.resetAndDestroy();
+  const statuses = await Promise.all(ended.map(async (event) => (await event).status));
+  assert.deepEqual(statuses, [499, 499, 499]);
+  assert.equal(kit.face.inFlight, 0);
+});
+
+test('the signal of a request that has ended well does not abort', async (t) => {
+  const signals: AbortSignal[] = [];
+  const handle: Handler = (request) => {
+    signals.push(request.signal);
+    return json(200, 'hello');
+  };
+  const kit = await startKit(t, { 'GET /': handle });
+  const wire = await Wire.open(t, kit.port);
+  const ended = kit.nextRequest();
+  wire.write(head('GET /'));
+  await wire.next();
+  await ended;
+  wire.socket.destroy();
+  assert.equal(signals[0]?.aborted, false);
+});
+
+test('what is more than may be in flight is 503, and room is made again', async (t) => {
+  const { handle, called } = hanging();
+  const routes = { 'GET /hang': handle, 'GET /hello': hello };
+  const kit = await startKit(t, routes, { limits: { maxInFlight: 1 } });
+  const first = (await Wire.open(t, kit.port)).write(head('GET /hang'));
+  await called;
+  const second = (await Wire.open(t, kit.port)).write(head('GET /hello'));
+  const refused = await second.next();
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
+  const ended = kit.nextRequest();
+  first.socket.destroy();
+  await ended;
+  second.write(head('GET /hello'));
+  assert.equal((await second.next()).status, 200);
+});
+
+test('from the start of draining every reply is the last, those to requests under way too', async (t) => {
+  const released = Promise.withResolvers<void>();
+  const called = Promise.withResolvers<void>();
+  const slow: Handler = async () => {
+    called.resolve();
+    await released.promise;
+    return json(200, 'slow');
+  };
+  const kit = await startKit(t, { 'GET /slow': slow, 'GET /hello': hello });
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /slow'));
+  await called.promise;
+  kit.face.drain();
+  released.resolve();
+  assert.equal((await wire.next()).headers['connection'], 'close');
+  assert.deepEqual(await wire.end(), []);
+  for (const line of ['GET /hello', 'GET /nowhere', 'OPTIONS /hello']) {
+    const another = (await Wire.open(t, kit.port)).write(head(line));
+    assert.equal((await another.next()).headers['connection'], 'close');
+  }
+});
+
+const ids: readonly [what: string, id: string, kept: boolean][] = [
+  ['letters, digits, dot, dash and underscore', 'aB.0-_', true],
+  ['64 characters', 'a'.repeat(64), true],
+  ['65 characters', 'a'.repeat(65), false],
+  ['nothing', '', false],
+  ['a space', 'a b', false],
+  ['a list', 'a, b', false],
+  ['markup', '<b>', false],
+];
+
+for (const [what, id, kept] of ids) {
+  test(`a request id of ${what} is ${kept ? 'kept' : 'replaced'}`, async (t) => {
+    const kit = await startKit(t, { 'GET /': hello });
+    const ended = kit.nextRequest();
+    const wire = (await Wire.open(t, kit.port)).write(head('GET /', `x-request-id: ${id}`));
+    const returned = (await wire.next()).headers['x-request-id'] ?? '';
+    assert.equal((await ended).id, returned);
+    if (kept) assert.equal(returned, id);
+    else assert.match(returned, /^[0-9a-f-]{36}$/);
+  });
+}
+
+test('a refusal has a request id too', async (t) => {
+  const { port } = await startKit(t, {});
+  for (const line of ['GET /nowhere', 'GET /%', 'TRACE /']) {
+    const wire = (await Wire.open(t, port)).write(head(line, 'x-request-id: mine'));
+    assert.equal((await wire.next()).headers['x-request-id'], 'mine');
+  }
+});
+
+test('a request is reported with its route, path, status and trace', async (t) => {
+  const kit = await startKit(t, { 'GET /users/{id}': hello });
+  const ended = kit.nextRequest();
+  const wire = (await Wire.open(t, kit.port)).write(
+    head('GET /users/7?a=1', 'traceparent: 00-ab-cd-01', 'x-request-id: r'),
+  );
+  await wire.next();
+  const { durationMs, ...event } = await ended;
+  assert.ok(durationMs >= 0);
+  assert.deepEqual(event, {
+    type: 'request',
+    face: 'http',
+    id: 'r',
+    method: 'GET',
+    path: '/users/7?a=1',
+    status: 200,
+    route: '/users/{id}',
+    traceparent: '00-ab-cd-01',
+  });
+});
+
+test('a handler that throws, at once or later, is answered as the table of errors says', async (t) => {
+  const kit = await startKit(t, {
+    'GET /now': () => {
+      throw new HttpError(418, 'now', { 'x-kind': 'teapot' });
+    },
+    'GET /later': async () => {
+      throw new HttpError(418, 'later');
+    },
+    'GET /other': () => {
+      throw null;
+    },
+  });
+  const wire = await Wire.open(t, kit.port);
+  wire.write(head('GET /now'), head('GET /later'), head('GET /other'));
+  const [now, later, other] = [await wire.next(), await wire.next(), await wire.next()];
+  assert.deepEqual([now.status, now.body, now.headers['x-kind']], [418, '{"error":"now"}', 'teapot']);
+  assert.deepEqual([later.status, later.body], [418, '{"error":"later"}']);
+  assert.equal(other.status, 500);
+  assert.deepEqual(kit.thrown, [null]);
+});
+
+// From here on inside a server of somebody else's.
+
+const limits = { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 1_000 };
+
+/** Mounts a face before a host that answers everything else, and returns the port. */
+async function mount(
+  t: TestContext,
+  options: Partial<ListenerOptions> = {},
+  withNext = true,
+): Promise<number> {
+  const face = createFace(
+    { 'GET /hello': hello, 'POST /echo': echo, 'GET /': () => json(200, 'root') },
+    {
+      basePath: '/api',
+      observe: () => undefined,
+      commonHeaders: () => undefined,
+      toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
+      limits,
+      ...options,
+    },
+  );
+  const server = createServer((request, response) => {
+    const host = () => response.end('host');
+    if (withNext) face.listener(request, response, host);
+    else face.listener(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+const host = [200, 'host'] as const;
+const notFound = [404, '{"error":"no such resource"}'] as const;
+const floods = Array.from({ length: 20 }, (_, i) => `a${i}: b`);
+const mounted: readonly [
+  what: string,
+  send: string,
+  withHost: readonly [number, string],
+  alone?: readonly [number, string],
+][] = [
+  ['a path below the base path is ours', head('GET /api/hello'), [200, '"hello"']],
+  ['the base path is our root', head('GET /api'), [200, '"root"']],
+  ['the base path with a query is our root', head('GET /api?a=1'), [200, '"root"']],
+  ['a body below the base path is ours', post('/api/echo', '[1]'), [200, '[1]']],
+  ['a path beside it is the host’s', head('GET /hello'), host, notFound],
+  ['a path that only begins like it is the host’s', head('GET /apiary'), host, notFound],
+  ['a path below it that we do not know is the host’s', head('GET /api/nowhere'), host, notFound],
+  ['OPTIONS of a path we do not know is the host’s', head('OPTIONS /other'), host, notFound],
+  [
+    'headers beyond our limit are the host’s on its paths',
+    head('GET /other', ...floods),
+    host,
+    [431, '{"error":"at most 10 headers are taken"}'],
+  ],
+  [
+    'headers beyond our limit are refused on ours',
+    head('GET /api/hello', ...floods),
+    [431, '{"error":"at most 10 headers are taken"}'],
+  ],
+  [
+    'a wrong method on our path is refused',
+    post('/api/hello', ''),
+    [405, '{"error":"method not allowed; allowed: GET, HEAD, OPTIONS"}'],
+  ],
+  [
+    'a malformed target is refused',
+    head('GET /api/%'),
+    [400, '{"error":"the path has malformed percent-encoding"}'],
+  ],
+];
+
+for (const [what, send, withHost, alone] of mounted) {
+  test(`mounted: ${what}`, async (t) => {
+    const response = await (await Wire.open(t, await mount(t))).write(send).next();
+    assert.deepEqual([response.status, response.body], withHost);
+  });
+  test(`mounted without a next: ${what.replace('is the host’s', 'is not found')}`, async (t) => {
+    const response = await (await Wire.open(t, await mount(t, {}, false))).write(send).next();
+    assert.deepEqual([response.status, response.body], alone ?? withHost);
+  });
+}
+
+for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b']) {
+  test(`${JSON.stringify(basePath)} is no base path`, async (t) => {
+    await assert.rejects(mount(t, { basePath }), {
+      name: 'TypeError',
+      message: /basePath must be empty or like "\/api"/,
+    });
+  });
+}

@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { Handler } from '../../src/http/listener.ts';
+import { json } from '../../src/http/reply.ts';
+import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
+import { head, post, Wire } from '../support/wire.ts';
+import { checkForm } from './wire/table.ts';
+
+const hello: Handler = () => json(200, 'hello');
+const echo: Handler = async (request) => json(200, (await request.json()).value);
+const chunkedHead = head('POST /echo', 'Content-Type: application/json', 'Transfer-Encoding: chunked');
+
+/** A handler that says when it is called and answers when it is told to. */
+function held(): { handle: Handler; called: Promise<void>; release: () => void } {
+  const called = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const handle: Handler = async () => {
+    called.resolve();
+    await released.promise;
+    return json(200, 'held');
+  };
+  return { handle, called: called.promise, release: released.resolve };
+}
+
+const pipelined: readonly [what: string, bytes: string, status: number][] = [
+  ['a malformed request', 'GET / HTTP/1.1\r\na : b\r\n\r\n', 400],
+  ['an unknown method', 'FOO / HTTP/1.1\r\nHost: x\r\n\r\n', 501],
+  ['another version', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n', 505],
+  ['a header that is too long', head('GET /hello', `a: ${'b'.repeat(20_000)}`), 431],
+  ['a malformed body', `${chunkedHead}zz\r\n`, 400],
+  ['a body that breaks off', `${chunkedHead}2\r\n{}\r\nzz\r\n`, 400],
+  ['a missing Host', 'GET /hello HTTP/1.1\r\n\r\n', 400],
+  ['an unknown expectation', head('GET /hello', 'Expect: foo'), 417],
+  ['an unknown coding', head('POST /echo', 'Transfer-Encoding: gzip'), 501],
+  ['CONNECT', head('CONNECT x:1'), 501],
+];
+
+test('a refusal comes after the reply to the request before it', { concurrency: true }, async (t) => {
+  const refused = async (t: TestContext, bytes: string, status: number): Promise<void> => {
+    const slow = held();
+    const { port } = await startKit(t, { 'GET /slow': slow.handle, 'GET /hello': hello, 'POST /echo': echo });
+    const wire = (await Wire.open(t, port)).write(head('GET /slow'), bytes, head('GET /hello'));
+    await slow.called;
+    slow.release();
+    assert.equal((await wire.next()).body, '"held"');
+    const refusal = await wire.next();
+    assert.equal(refusal.status, status);
+    checkForm(refusal, false);
+    assert.deepEqual(await wire.end(), []);
+  };
+  await Promise.all(pipelined.map(([what, bytes, status]) => t.test(what, (t) => refused(t, bytes, status))));
+});
+
+test('a handler that waits for a body which turns out malformed ends, and the request counts once', async (t) => {
+  const kit = await startKit(t, { 'POST /echo': echo });
+  const wire = await Wire.open(t, kit.port);
+  const ended = kit.nextRequest();
+  wire.write(chunkedHead, '2\r\n{}\r\nzz\r\n');
+  assert.equal((await wire.next()).status, 400);
+  wire.socket.destroy();
+  const { status, route } = await ended;
+  assert.deepEqual([status, route], [400, '/echo']);
+  assert.equal(kit.face.inFlight, 0);
+  assert.deepEqual(kit.thrown, []);
+  assert.deepEqual(
+    kit.events.map((event) => event.type),
+    ['request'],
+  );
+});
+
+test('a reply that comes after its request was found malformed is dropped', async (t) => {
+  const slow = held();
+  const kit = await startKit(t, { 'POST /slow': slow.handle });
+  const wire = await Wire.open(t, kit.port);
+  wire.write(head('POST /slow', 'Transfer-Encoding: chunked'));
+  await slow.called;
+  wire.write('zz\r\n');
+  assert.equal((await wire.next()).status, 400);
+  slow.release();
+  assert.deepEqual(await wire.end(), []);
+  assert.deepEqual(kit.thrown, []);
+});
+
+test('a reply that has begun goes on to its end when the rest of its request is malformed', async (t) => {
+  const more = Promise.withResolvers<void>();
+  async function* chunks() {
+    yield 'begun, ';
+    await more.promise;
+    yield 'done';
+  }
+  const { port } = await startKit(t, { 'POST /stream': () => ({ status: 200, body: { chunks: chunks() } }) });
+  const wire = await Wire.open(t, port);
+  wire.write(head('POST /stream', 'Content-Length: 5'), 'he');
+  while (!wire.received.includes('begun')) await new Promise((resolve) => wire.socket.once('data', resolve));
+  wire.socket.end();
+  more.resolve();
+  assert.equal((await wire.next()).body, 'begun, done');
+  assert.deepEqual(await wire.end(), []);
+});
+
+test('what follows a malformed request is neither run nor counted', async (t) => {
+  const kit = await startKit(t, { 'GET /hello': hello });
+  const wire = (await Wire.open(t, kit.port)).write('FOO\r\n');
+  assert.equal((await wire.next()).status, 501);
+  for (let i = 0; i < 20; i += 1) wire.write('FOO\r\n', head('GET /hello'));
+  assert.deepEqual(await wire.end(), []);
+  assert.deepEqual(
+    kit.events.map((event) => event.type),
+    ['refused'],
+  );
+});
+
+test('a connection reset at any point is nobody’s failure', async (t) => {
+  const kit = await startKit(t, { 'GET /hello': hello, 'POST /echo': echo });
+  const openings = [
+    '',
+    'GE',
+    'GET /hello HTTP/1.1\r\n',
+    head('GET /hello'),
+    head('CONNECT x:1'),
+    head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
+    `${chunkedHead}2\r\n{}\r\n`,
+    'FOO\r\n',
+    post('/echo', '[]'),
+    head('POST /echo', 'Transfer-Encoding: gzip'),
+  ];
+  for (const opening of [...openings, ...openings]) {
+    const wire = (await Wire.open(t, kit.port)).write(opening);
+    await new Promise((resolve) => setImmediate(resolve));
+    wire.socket.resetAndDestroy();
+  }
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /hello'));
+  assert.equal((await wire.next()).status, 200);
+  assert.deepEqual(
+    kit.events.filter((event) => event.type === 'failure'),
+    [],
+  );
+});
+
+test('CONNECT and a reset leave the process alive, however they meet', async (t) => {
+  const { port } = await startKit(t, { 'GET /hello': hello });
+  for (let i = 0; i < 50; i += 1) {
+    const wire = (await Wire.open(t, port)).write(head('CONNECT x:1'), 'x'.repeat(i * 1_000));
+    if (i % 2 === 0) await wire.next();
+    wire.socket.resetAndDestroy();
+  }
+  const wire = (await Wire.open(t, port)).write(head('GET /hello'));
+  assert.equal((await wire.next()).status, 200);
+});
+
+test('a body that its client breaks off is 400 to a client that still listens', async (t) => {
+  const kit = await startKit(t, { 'POST /echo': echo });
+  const wire = (await Wire.open(t, kit.port)).write(
+    head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
+    '{',
+  );
+  wire.socket.end();
+  const refused = await wire.next();
+  assert.equal(refused.status, 400);
+  checkForm(refused, false);
+  assert.deepEqual(await wire.end(), []);
+});
+
+const quick = { headersTimeoutMs: 200, requestTimeoutMs: 400, checkingIntervalMs: 50 };
+const late: readonly [
+  what: string,
+  bytes: string,
+  responses: readonly number[],
+  timeouts: NonNullable<HttpKitOptions['timeouts']>,
+][] = [
+  ['a client that sends nothing', '', [408], quick],
+  ['a head that does not end', 'GET /hello HTTP/1.1\r\nHost: x\r\n', [408], quick],
+  ['a second head that does not end', `${head('GET /hello')}GET /`, [200, 408], quick],
+  [
+    'a body that does not end',
+    head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
+    [408],
+    quick,
+  ],
+  ['chunks that do not end', `${chunkedHead}1\r\n1\r\n`, [408], quick],
+  ['a body that nobody waited for', head('GET /hello', 'Content-Length: 9'), [200], quick],
+  ['a head, where the whole request has less time', 'GET /', [408], { ...quick, headersTimeoutMs: 60_000 }],
+];
+
+test('what does not arrive in time is given up', { concurrency: true }, async (t) => {
+  const givenUp = async (
+    t: TestContext,
+    [, bytes, responses, timeouts]: (typeof late)[number],
+  ): Promise<void> => {
+    const kit = await startKit(t, { 'GET /hello': hello, 'POST /echo': echo }, { timeouts });
+    const wire = (await Wire.open(t, kit.port)).write(bytes);
+    for (const status of responses) {
+      const response = await wire.next();
+      assert.equal(response.status, status);
+      checkForm(response, false);
+    }
+    assert.deepEqual(await wire.end(), []);
+    assert.deepEqual(kit.thrown, []);
+    assert.equal(kit.face.inFlight, 0);
+  };
+  await Promise.all(late.map((row) => t.test(row[0], (t) => givenUp(t, row))));
+});
+
+test('a head that drips in is given up like one that stops', async (t) => {
+  const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
+  const wire = (await Wire.open(t, port)).write('GET /hello HTTP/1.1\r\n');
+  const drip = setInterval(() => wire.write('a: b\r\n'), 20);
+  t.after(() => clearInterval(drip));
+  assert.equal((await wire.next()).status, 408);
+  clearInterval(drip);
+  assert.deepEqual(await wire.end(), []);
+});
+
+test('a body that drips in is given up like one that stops', async (t) => {
+  const { port } = await startKit(t, { 'POST /echo': echo }, { timeouts: quick });
+  const wire = (await Wire.open(t, port)).write(chunkedHead);
+  const drip = setInterval(() => wire.write('1\r\n1\r\n'), 20);
+  t.after(() => clearInterval(drip));
+  assert.equal((await wire.next()).status, 408);
+});
+
+test('a request that has arrived may take longer than one that arrives', async (t) => {
+  const slow: Handler = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    return json(200, 'slow');
+  };
+  const { port } = await startKit(t, { 'GET /slow': slow }, { timeouts: quick });
+  const wire = (await Wire.open(t, port)).write(head('GET /slow'));
+  assert.equal((await wire.next()).body, '"slow"');
+});
+
+test('a connection is kept for as long as it says', async (t) => {
+  const timeouts = { ...quick, keepAliveTimeoutMs: 1_000 };
+  const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts });
+  const wire = (await Wire.open(t, port)).write(head('GET /hello'));
+  assert.equal((await wire.next()).headers['keep-alive'], 'timeout=1');
+  await new Promise((resolve) => setTimeout(resolve, 900));
+  wire.write(head('GET /hello'));
+  assert.equal((await wire.next()).status, 200);
+  const idleSince = performance.now();
+  assert.deepEqual(await wire.end(), []);
+  assert.ok(performance.now() - idleSince >= 1_000);
+});

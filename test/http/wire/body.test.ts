@@ -1,0 +1,221 @@
+import { head, post } from '../../support/wire.ts';
+import { ends, goesOn, testWire } from './table.ts';
+
+const json = 'Content-Type: application/json';
+const smuggled = head('GET /info', 'x-smuggled: yes');
+const twice = (first: string) => first + smuggled;
+const declared = (length: string, body = '{}') =>
+  head('POST /echo', json, `Content-Length: ${length}`) + body;
+const coded = (coding: string, body = '2\r\n{}\r\n0\r\n\r\n') =>
+  head('POST /echo', json, `Transfer-Encoding: ${coding}`) + body;
+const chunked = (body: string) => coded('chunked', body);
+
+testWire('bodies', {
+  'Content-Length (6.2, 6.3; RFC 9110, 8.6)': [
+    goesOn('exact', declared('2'), 200),
+    goesOn('space around it', declared('  2 '), 200),
+    goesOn('a tab before it', declared('\t2'), 200),
+    goesOn('leading zeros are decimal', declared('0000000010', '"12345678"'), 200),
+    goesOn('zero is an empty body', declared('0', ''), 400),
+    goesOn('none is an empty body', head('POST /echo', json), 400),
+    goesOn('two zeros are zero', declared('00', ''), 400),
+    goesOn('an underscore makes it another header', head('POST /echo', json, 'Content_Length: 2'), 400),
+    ends('a plus', declared('+2'), 400),
+    ends('a minus', declared('-1'), 400),
+    ends('minus zero', declared('-0'), 400),
+    ends('hexadecimal', declared('0x2'), 400),
+    ends('octal', declared('0o2'), 400),
+    ends('an underscore', declared('1_0'), 400),
+    ends('a letter', declared('2a'), 400),
+    ends('only letters', declared('abc'), 400),
+    ends('nothing', declared(''), 400),
+    ends('a space within', declared('1 0'), 400),
+    ends('a list, different', declared('2, 3'), 400),
+    ends('a list, the same', declared('2, 2'), 400),
+    ends('beyond 64 bits', declared('99999999999999999999'), 400),
+    ends('beyond what a number holds', declared('9007199254740993'), 413),
+    ends('huge, and no body', declared('999999999', ''), 413),
+    ends('twice, different', `${head('POST /echo', json, 'Content-Length: 2', 'Content-Length: 3')}{}`, 400),
+    ends('twice, the same', `${head('POST /echo', json, 'Content-Length: 2', 'Content-Length: 2')}{}`, 400),
+    ends('a space before the colon', `${head('POST /echo', json, 'Content-Length : 2')}{}`, 400),
+    ends('bytes behind an empty body', declared('0', 'X'), [400, 501]),
+  ],
+
+  'Transfer-Encoding (6.1, 7)': [
+    goesOn('chunked', coded('chunked'), 200),
+    goesOn('in other letters', coded('Chunked'), 200),
+    goesOn('a tab before it', coded('\tchunked'), 200),
+    goesOn('a space behind it', coded('chunked '), 200),
+    goesOn('its name in capitals', coded('chunked').replace('Transfer-Encoding', 'TRANSFER-ENCODING'), 200),
+    goesOn(
+      'an underscore makes it another header',
+      `${head('POST /echo', json, 'Transfer_Encoding: chunked', 'Content-Length: 2')}{}`,
+      200,
+    ),
+    ends('another before chunked', coded('gzip, chunked'), 501),
+    ends('an empty one before chunked', coded(', chunked'), 501),
+    ends('another alone', coded('gzip', ''), 501),
+    ends('identity', coded('identity', ''), 501),
+    ends('nearly chunked', coded('xchunked', ''), 501),
+    ends('chunked in quotes', coded('"chunked"', ''), 501),
+    ends('chunked with a parameter', coded('chunked;a=b', ''), 501),
+    ends('chunked, and then another', coded('chunked, gzip'), 400),
+    ends('chunked twice', coded('chunked, chunked'), 400),
+    ends('chunked, and an empty one', coded('chunked,'), 400),
+    ends('nothing', coded(''), 400),
+    ends('a vertical tab', coded('\x0bchunked'), 400),
+    ends('a form feed', coded('\x0cchunked'), 400),
+    ends('U+0000', coded('chunked\0'), 400),
+    ends(
+      'two lines',
+      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked')}0\r\n\r\n`,
+      400,
+    ),
+    ends(
+      'two lines, the second identity',
+      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity')}0\r\n\r\n`,
+      400,
+    ),
+    ends('a folded line', `${head('POST /echo', json, 'Transfer-Encoding:\r\n chunked')}0\r\n\r\n`, 400),
+    ends(
+      'a space before the colon',
+      `${head('POST /echo', json, 'Transfer-Encoding : chunked')}0\r\n\r\n`,
+      400,
+    ),
+    ends('from HTTP/1.0', coded('chunked').replace('1.1', '1.0'), 400),
+    ends(
+      'from HTTP/1.0 with a length',
+      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Content-Length: 2').replace('1.1', '1.0')}{}`,
+      400,
+    ),
+  ],
+
+  'both at once (6.3)': [
+    ends(
+      'length first',
+      `${head('POST /echo', json, 'Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\n`,
+      400,
+    ),
+    ends(
+      'coding first',
+      `${head('POST /echo', json, 'Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`,
+      400,
+    ),
+    ends(
+      'an unknown coding',
+      `${head('POST /echo', json, 'Transfer-Encoding: xchunked', 'Content-Length: 2')}{}`,
+      400,
+    ),
+    ends(
+      'identity',
+      `${head('POST /echo', json, 'Transfer-Encoding: identity', 'Content-Length: 2')}{}`,
+      400,
+    ),
+    ends(
+      'on OPTIONS',
+      `${head('OPTIONS /users', 'Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`,
+      400,
+    ),
+    ends(
+      'a request behind the chunks',
+      `${head('POST /echo', json, 'Content-Length: 6', 'Transfer-Encoding: chunked')}0\r\n\r\n${smuggled}`,
+      400,
+    ),
+    ends(
+      'a request within the length',
+      head('POST /echo', json, `Content-Length: ${smuggled.length}`, 'Transfer-Encoding: chunked') + smuggled,
+      400,
+    ),
+  ],
+
+  'chunks (7.1)': [
+    goesOn('several', chunked('1\r\n[\r\n1\r\n]\r\n0\r\n\r\n'), 200),
+    goesOn('upper-case digits', chunked('A\r\n"12345678"\r\n0\r\n\r\n'), 200),
+    goesOn('leading zeros', chunked('0002\r\n{}\r\n000\r\n\r\n'), 200),
+    goesOn('none', chunked('0\r\n\r\n'), 400),
+    goesOn('an extension (7.1.1)', chunked('2;a=b\r\n{}\r\n0\r\n\r\n'), 200),
+    goesOn('an extension in quotes', chunked('2;a="b;c"\r\n{}\r\n0\r\n\r\n'), 200),
+    ends('an extension of 20 KB', chunked(`2;${'a'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`), 413),
+    ends('an extension without a name', chunked('2;\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('an extension that is no token', chunked('2;a[=b\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('U+0000 in an extension', chunked('2;\0\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a bare CR in an extension', chunked('2;a\rb\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a bare LF in an extension', chunked('2;a\n{}\r\n0\r\n\r\n'), 400),
+    ends('a prefix', chunked('0x2\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a plus', chunked('+2\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a minus', chunked('-2\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('an underscore', chunked('1_0\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a space before the size', chunked(' 2\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('a space behind the size', chunked('2 \r\n{}\r\n0\r\n\r\n'), 400),
+    ends('no digits', chunked('zz\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('no size', chunked('\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('beyond 64 bits', chunked('FFFFFFFFFFFFFFFFF\r\n{}\r\n0\r\n\r\n'), 400),
+    ends('beyond the limit', chunked(`FFFFFFFFFFFFFFF\r\n${'a'.repeat(1_200_000)}`), 413),
+    ends('nothing behind the data', chunked('2\r\n{}0\r\n\r\n'), 400),
+    ends('more data than its size', chunked('2\r\n{}!!\r\n0\r\n\r\n'), 400),
+    ends('bare LFs', chunked('2\n{}\n0\n\n'), 400),
+    ends('a bare LF behind the data', chunked('2\r\n{}\n0\r\n\r\n'), 400),
+    ends('a bare LF at the end', chunked('2\r\n{}\r\n0\r\n\n'), 400),
+    ends('a bare CR behind the size', chunked('2\r{}\r\n0\r\n\r\n'), 400),
+    ends('a request behind a wrong size', chunked(`+0\r\n\r\n${smuggled}`), 400),
+  ],
+
+  'trailers (7.1.2) count for nothing': [
+    goesOn('one', chunked('2\r\n{}\r\n0\r\nX-Checksum: a\r\n\r\n'), 200),
+    goesOn('__proto__', chunked('2\r\n{}\r\n0\r\n__proto__: a\r\n\r\n'), 200),
+    ends('Content-Length', chunked('2\r\n{}\r\n0\r\nContent-Length: 50\r\n\r\n'), 400),
+    ends('Transfer-Encoding', chunked('2\r\n{}\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n'), 400),
+    goesOn('Host', chunked('2\r\n{}\r\n0\r\nHost: evil.example\r\n\r\n'), 200),
+    goesOn('Content-Type', chunked('2\r\n{}\r\n0\r\nContent-Type: text/evil\r\n\r\n'), 200),
+    ends('20 KB of them', chunked(`2\r\n{}\r\n0\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`), 431),
+    ends('malformed', chunked('2\r\n{}\r\n0\r\nX : y\r\n\r\n'), 400),
+  ],
+
+  'where the next request begins': [
+    goesOn('behind a request without a body', twice(head('GET /health')), [200, 200]),
+    goesOn('behind a body', twice(declared('2')), [200, 200]),
+    goesOn('behind the chunks', twice(coded('chunked')), [200, 200]),
+    goesOn('behind a body of GET', twice(`${head('GET /health', 'Content-Length: 5')}hello`), [200, 200]),
+    goesOn(
+      'behind a body of DELETE',
+      twice(`${head('DELETE /users/1', 'Content-Length: 5', json)}hello`),
+      [404, 200],
+    ),
+    goesOn(
+      'behind a body of OPTIONS',
+      twice(`${head('OPTIONS /users', 'Content-Length: 5')}hello`),
+      [204, 200],
+    ),
+    goesOn(
+      'behind a request that is the body of another',
+      twice(declared(String(smuggled.length), smuggled)),
+      [400, 200],
+    ),
+    goesOn(
+      'behind a body that was asked for',
+      twice(post('/echo', '{}', 'Expect: 100-continue')),
+      [100, 200, 200],
+    ),
+    goesOn('behind a refused body of a known length', twice(post('/echo', '{', 'X: y')), [400, 200]),
+    ends(
+      'nowhere, behind a body not asked for',
+      twice(head('POST /health', 'Expect: 100-continue', 'Content-Length: 60')),
+      405,
+    ),
+    ends('nowhere, behind a body that is too long', twice(declared('2000000', '')), 413),
+    ends(
+      'nowhere, behind chunks that nobody read',
+      twice(`${head('POST /health', 'Transfer-Encoding: chunked')}0\r\n\r\n`),
+      405,
+    ),
+    ends('nowhere, behind a coding that is unknown', twice(coded('gzip, chunked')), 501),
+    ends('nowhere, behind a missing Host', twice('GET /health HTTP/1.1\r\n\r\n'), 400),
+    ends('nowhere, behind Connection: close', twice(head('GET /health', 'Connection: close')), 200),
+    ends('malformed behind a good one', `${head('GET /health')}FOO BAR\r\n\r\n`, [200, 501]),
+    ends(
+      'malformed behind three good ones',
+      `${head('GET /health').repeat(3)}GET / HTTP/1.1\r\na : b\r\n\r\n`,
+      [200, 200, 200, 400],
+    ),
+  ],
+});
