@@ -1,0 +1,75 @@
+// Installs the packed package into empty projects, on each supported Node, with and without optional
+// dependencies, and runs it there as a command and by import:
+//
+//   node scripts/package.ts
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'package-'));
+const nodes = ['24', '26'];
+
+const npm = (args: string[], cwd: string): string => {
+  return execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd,
+    encoding: 'utf8',
+  });
+};
+
+/** Starts the command, asks it once, and ends it; resolves to what it answered. */
+async function runCommand(node: string, project: string): Promise<string> {
+  const bin = join(project, 'node_modules', '.bin', 'users-service');
+  const args = [bin, '--port', '0', '--grpc-port', '0', '--database', 'sqlite:./users.db', '--log', 'json'];
+  const child = spawn(node, args, { cwd: project, stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(createInterface({ input: child.stdout }), 'line');
+  const { http }: { http: string } = JSON.parse(String(line));
+  const answer = await fetch(`${http}/health`);
+  child.kill('SIGTERM');
+  const [code] = await once(child, 'exit');
+  return `${answer.status} ${await answer.text()}, exit code ${code}`;
+}
+
+try {
+  npm(['pack', '--pack-destination', folder], root);
+  const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? '');
+  for (const version of nodes) {
+    const runtime = join(folder, `node-${version}`);
+    mkdirSync(runtime);
+    // The package `node` fetches the runtime in its install script, which npm runs only where allowed.
+    writeFileSync(join(runtime, 'package.json'), JSON.stringify({ allowScripts: { node: true } }));
+    npm(['install', `node@${version}`], runtime);
+    const node = join(runtime, 'node_modules', 'node', 'bin', 'node');
+    const exact = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim();
+    for (const omit of [[], ['--omit=optional']]) {
+      const project = join(folder, `project-${version}${omit.length}`);
+      mkdirSync(project);
+      npm(['init', '--yes'], project);
+      npm(['install', tarball, ...omit], project);
+      const packages = npm(['ls', '--all', '--parseable'], project).trim().split('\n').length - 1;
+      const kib = execFileSync('du', ['-sk', join(project, 'node_modules')], { encoding: 'utf8' }).split(
+        '\t',
+      )[0];
+      const size = `${(Number(kib) / 1024).toFixed(1)} MiB in ${packages} packages`;
+      const imported = execFileSync(
+        node,
+        [
+          '--input-type=module',
+          '--eval',
+          "console.log(typeof (await import('users-service')).createService)",
+        ],
+        { cwd: project, encoding: 'utf8' },
+      ).trim();
+      const command = await runCommand(node, project);
+      console.log(
+        `Node ${exact} ${omit.join() || '(all)'}: ${size}; import: ${imported}; command: ${command}`,
+      );
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
