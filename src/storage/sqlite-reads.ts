@@ -6,8 +6,16 @@ import type { Page } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User } from '../domain/user.ts';
 import { type ListPlan, listSql } from './list-sql.ts';
-import type { SqliteRow } from './sqlite-rows.ts';
-import { postColumns, storedUserColumns, toPost, toStoredUser, toUser, userColumns } from './sqlite-rows.ts';
+import {
+  postColumns,
+  prepareRows,
+  type SqliteRow,
+  storedUserColumns,
+  toPost,
+  toStoredUser,
+  toUser,
+  userColumns,
+} from './sqlite-rows.ts';
 
 // More than there are combinations of table, filter, sort and start.
 const maxListStatements = 256;
@@ -30,12 +38,15 @@ export class SqliteReads {
     const secret = db.prepare("SELECT value FROM meta WHERE name = 'cursor_secret'").get()?.['value'];
     if (!(secret instanceof Uint8Array)) throw new Error('the file has no cursor secret');
     this.#sealer = new CursorSealer(secret);
-    this.#getUser = db.prepare(`SELECT ${storedUserColumns} FROM users WHERE id = ?`);
+    this.#getUser = prepareRows(db, `SELECT ${storedUserColumns} FROM users WHERE id = ?`);
     this.#countUsers = db.prepare('SELECT count(*) AS count FROM users');
     this.#countRole = db.prepare('SELECT count(*) AS count FROM users WHERE role = ?');
     this.#countPosts = db.prepare('SELECT count(*) AS count FROM posts WHERE user_id = ?');
-    this.#exportUsers = db.prepare(`SELECT ${storedUserColumns} FROM users WHERE id > ? ORDER BY id LIMIT ?`);
-    this.#exportPosts = db.prepare(`SELECT ${postColumns} FROM posts WHERE id > ? ORDER BY id LIMIT ?`);
+    this.#exportUsers = prepareRows(
+      db,
+      `SELECT ${storedUserColumns} FROM users WHERE id > ? ORDER BY id LIMIT ?`,
+    );
+    this.#exportPosts = prepareRows(db, `SELECT ${postColumns} FROM posts WHERE id > ? ORDER BY id LIMIT ?`);
     this.#summary = db.prepare(`
       SELECT (SELECT count(*) FROM users) AS users, (SELECT count(*) FROM posts) AS posts,
         (SELECT seq FROM sqlite_sequence WHERE name = 'users') AS last_user_id,
@@ -117,12 +128,12 @@ export class SqliteReads {
     const known = this.#listStatements.get(sql);
     if (known !== undefined) return known;
     if (this.#listStatements.size >= maxListStatements) this.#listStatements.clear();
-    const statement = this.#db.prepare(sql);
+    const statement = prepareRows(this.#db, sql);
     this.#listStatements.set(sql, statement);
     return statement;
   }
 }
 
-function toCount(row: SqliteRow | undefined): number {
+function toCount(row: Readonly<Record<string, unknown>> | undefined): number {
   return Number(row?.['count']);
 }

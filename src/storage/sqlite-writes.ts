@@ -5,7 +5,7 @@ import type { Created, IdempotencyKey } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../domain/user.ts';
 import { isMissingParent } from './sqlite-errors.ts';
-import { storedUserColumns, toStoredUser } from './sqlite-rows.ts';
+import { prepareRows, storedUserColumns, toStoredUser } from './sqlite-rows.ts';
 
 export interface TimedKey extends IdempotencyKey {
   readonly now: number;
@@ -32,14 +32,15 @@ export class SqliteWrites {
 
   constructor(db: DatabaseSync) {
     const isExpected = '(:expected IS NULL OR version IN (SELECT value FROM json_each(:expected)))';
-    this.#db = db;
-    this.#insertUser = db.prepare('INSERT INTO users (name, role) VALUES (?, ?)');
-    this.#changeUser = db.prepare(`
+    const changeUser = `
       UPDATE users
       SET name = coalesce(:name, name), role = coalesce(:role, role),
         version = version + (name IS NOT coalesce(:name, name) OR role IS NOT coalesce(:role, role))
       WHERE id = :id AND ${isExpected}
-      RETURNING ${storedUserColumns}`);
+      RETURNING ${storedUserColumns}`;
+    this.#db = db;
+    this.#insertUser = db.prepare('INSERT INTO users (name, role) VALUES (?, ?)');
+    this.#changeUser = prepareRows(db, changeUser);
     this.#deleteUser = db.prepare(`DELETE FROM users WHERE id = :id AND ${isExpected}`);
     this.#findUser = db.prepare('SELECT id FROM users WHERE id = ?');
     this.#insertPost = db.prepare(
