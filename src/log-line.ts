@@ -1,17 +1,43 @@
 import { inspect } from 'node:util';
-import type { ServiceEvent } from './observer.ts';
+import type { RequestEvent, ServiceEvent } from './observer.ts';
 
 // A path may be as long as a head, a cause as deep as it likes.
 const maxFieldLength = 2_048;
 
 /** An event as a JSON object; `count` is how many it stands for. */
-export function jsonLine({ type, ...fields }: ServiceEvent, count: number): string {
+export function jsonLine(event: ServiceEvent, count: number): string {
+  return event.type === 'request' ? requestLine(event) : eventLine(event, count);
+}
+
+// Written out, since there is one for each request: JSON.stringify took 0.8 us longer, a twentieth of
+// what a GET costs. Ids and methods have no characters to escape, paths and routes may have.
+function requestLine(event: RequestEvent): string {
+  const { face, id, method, path, status, durationMs, route, traceparent } = event;
+  const call = `"face":"${face}","id":"${id}","method":"${method}","path":${JSON.stringify(clip(path))}`;
+  const duration = Math.round(durationMs * 1_000) / 1_000;
+  const routed = route === undefined ? '' : `,"route":${JSON.stringify(route)}`;
+  const traced = traceparent === undefined ? '' : `,"traceparent":${JSON.stringify(clip(traceparent))}`;
+  return `{"time":"${timeNow()}","event":"request",${call},"status":${status},"durationMs":${duration}${routed}${traced}}`;
+}
+
+let lastTimeMs = 0;
+let lastTime = '';
+
+// A busy service writes many lines in a millisecond, and a date takes longer to format than a line.
+function timeNow(): string {
+  const now = Date.now();
+  if (now !== lastTimeMs) {
+    lastTimeMs = now;
+    lastTime = new Date(now).toISOString();
+  }
+  return lastTime;
+}
+
+function eventLine({ type, ...fields }: ServiceEvent, count: number): string {
   return JSON.stringify({
     time: new Date().toISOString(),
     event: type,
     ...fields,
-    ...('path' in fields && { path: clip(fields.path) }),
-    ...('traceparent' in fields && { traceparent: clip(fields.traceparent ?? '') }),
     ...('cause' in fields && { cause: causeText(fields.cause) }),
     ...(count > 1 && { count }),
   });

@@ -32,7 +32,9 @@ type Limited = keyof typeof linesPerSecond;
 export function createLog(format: LogFormat, sink: LineSink): Log {
   if (format === 'off') return { observe: () => undefined, flush: () => undefined };
   const toLine = format === 'pretty' ? prettyLine : jsonLine;
-  let lines: string[] = [];
+  let waiting = '';
+  let waitingBytes = 0;
+  let waitingLines = 0;
   let timer: NodeJS.Timeout | undefined;
   let dropped = 0;
   const floods = new Map<Limited, Flood>();
@@ -41,16 +43,23 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     clearTimeout(timer);
     timer = undefined;
     if ((sink.writableLength ?? 0) > maxUnreadLength) {
-      dropped += lines.length;
+      dropped += waitingLines;
     } else {
-      if (dropped > 0) lines.unshift(`${droppedLine(format, dropped)}\n`);
+      if (dropped > 0) sink.write(`${droppedLine(format, dropped)}\n`);
       dropped = 0;
-      for (const text of chunks(lines)) sink.write(text);
+      if (waiting !== '') sink.write(waiting);
     }
-    lines = [];
+    waiting = '';
+    waitingBytes = 0;
+    waitingLines = 0;
   };
   const print = (event: ServiceEvent, count = 1): void => {
-    lines.push(`${toLine(event, count)}\n`);
+    const line = `${toLine(event, count)}\n`;
+    const bytes = Buffer.byteLength(line);
+    if (waitingBytes + bytes > maxWriteBytes) write();
+    waiting += line;
+    waitingBytes += bytes;
+    waitingLines += 1;
     timer ??= setTimeout(write, flushAfterMs).unref();
   };
   const printLimited = (event: ServiceEvent & { type: Limited }): void => {
@@ -73,20 +82,4 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     write();
   };
   return { observe, flush };
-}
-
-function* chunks(lines: readonly string[]): Generator<string> {
-  let chunk = '';
-  let bytes = 0;
-  for (const line of lines) {
-    const length = Buffer.byteLength(line);
-    if (bytes > 0 && bytes + length > maxWriteBytes) {
-      yield chunk;
-      chunk = '';
-      bytes = 0;
-    }
-    chunk += line;
-    bytes += length;
-  }
-  if (chunk !== '') yield chunk;
 }
