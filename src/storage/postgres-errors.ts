@@ -25,13 +25,14 @@ const readOnly = unavailable('the database takes no writes at present');
 const contended = unavailable('too many conflicting changes at once');
 const locked = unavailable('what the request would change is locked by another one');
 
-/** By SQLSTATE, or by its first two characters, the class. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** By SQLSTATE or how it begins. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
-  // A cached plan met a table that was altered since.
-  '0A000': { fault: 'stale', error: unavailable('the database is being altered') },
   '2200H': { fault: 'final', error: idsExhausted },
-  // A demoted primary, or a standby: what is behind the address now may be another server.
+  '23503': { fault: 'final', error: (cause) => new DomainError('conflict', 'a post has no user', { cause }) },
+  // Of an idempotency key: another request with it was faster.
+  '23505': { fault: 'rolled-back', error: contended },
+  // A demoted primary or a standby; behind the address there may be another server by now.
   '25006': { fault: 'stale', error: readOnly },
   '25P03': { fault: 'lost', error: gone },
   // A prepared statement is not there: a proxy has changed the server under us.
@@ -44,7 +45,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
     fault: 'final',
     error: (cause) => new DomainError('deadline-exceeded', 'the database took too long', { cause }),
   },
-  // Ended by an administrator, a crash of another session, a shutdown, a dropped database, idleness.
+  // Ended by an administrator, a shutdown, the crash of another session, idleness; or not ready yet.
   '57P': { fault: 'lost', error: gone },
 };
 
@@ -74,12 +75,11 @@ export function cannotConnect(cause: unknown): DomainError {
 
 /** The refusal to open a store, written for the operator: where, and why, but never the password. */
 export function cannotOpen(host: string, port: number, cause: unknown): DomainError {
-  const reason = cause instanceof DomainError && cause.cause !== undefined ? cause.cause : cause;
-  const message = `PostgreSQL at ${host}:${port} cannot be used: ${describe(reason)}`;
-  return new DomainError('unavailable', message, { cause: reason });
+  const message = `PostgreSQL at ${host}:${port} cannot be used: ${messageOf(cause)}`;
+  return new DomainError('unavailable', message, { cause });
 }
 
-function describe(reason: unknown): string {
+export function messageOf(reason: unknown): string {
   if (!(reason instanceof Error)) return String(reason);
   // Several addresses that all failed are an AggregateError, with a code but no message.
   return reason.message || ('code' in reason ? String(reason.code) : reason.name);

@@ -1,7 +1,8 @@
+import type { PoolConfig } from 'pg';
 import { idempotencyTtlMs } from '../domain/repository.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
-export interface PostgresOptions {
+export interface PostgresStoreOptions {
   /** Connections for calls, 1 to 1,000; one more is opened for `ping` and for cancelling. Default 10. */
   readonly poolSize?: number;
   /** Longest time to open a connection. Default 2,000. */
@@ -24,7 +25,7 @@ export interface PostgresOptions {
   readonly applicationName?: string;
 }
 
-export type PostgresSettings = Required<PostgresOptions>;
+export type PostgresSettings = Required<PostgresStoreOptions>;
 
 const defaults: PostgresSettings = {
   poolSize: 10,
@@ -39,6 +40,9 @@ const defaults: PostgresSettings = {
   applicationName: 'users-service',
 };
 
+// Sooner than what lies between (NAT, load balancers) forgets a silent connection.
+const keepAliveDelayMs = 10_000;
+
 // The longest delay Node's timers know, and PostgreSQL's too.
 const maxMs = 2 ** 31 - 1;
 
@@ -52,11 +56,11 @@ const ranges: Readonly<Record<Exclude<keyof PostgresSettings, 'applicationName'>
   lockTimeoutMs: [1, maxMs],
   idleInTransactionTimeoutMs: [1, maxMs],
   pingTimeoutMs: [1, maxMs],
-  idempotencyTtlMs: [1, maxMs],
+  idempotencyTtlMs: [1, Number.MAX_SAFE_INTEGER],
 };
 
 /** Fills in the defaults; a value out of its range is a `RangeError` that names it. */
-export function postgresSettings(options: PostgresOptions): PostgresSettings {
+export function postgresSettings(options: PostgresStoreOptions): PostgresSettings {
   const settings = { ...defaults, ...options };
   for (const [name, [least, most]] of Object.entries(ranges)) {
     const value = Reflect.get(settings, name);
@@ -65,4 +69,21 @@ export function postgresSettings(options: PostgresOptions): PostgresSettings {
     }
   }
   return Object.freeze(settings);
+}
+
+/** What the driver is told of them. */
+export function driverConfig(url: string, settings: PostgresSettings): PoolConfig {
+  return {
+    connectionString: url,
+    max: settings.poolSize + 1,
+    connectionTimeoutMillis: settings.connectTimeoutMs,
+    // Never closed for being idle: the first request after a quiet hour is as fast as any.
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveDelayMs,
+    statement_timeout: settings.statementTimeoutMs,
+    lock_timeout: settings.lockTimeoutMs,
+    idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
+    application_name: settings.applicationName,
+  };
 }

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Pool, PoolClient, PoolConfig, QueryResultRow } from 'pg';
-import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import type { Pool, PoolClient, QueryResultRow } from 'pg';
+import { aborted, DomainError } from '../domain/errors.ts';
 import { cannotConnect, type Fault, faultOf, toDomainError } from './postgres-errors.ts';
 import { Gate } from './postgres-gate.ts';
 import type { PostgresSettings } from './postgres-options.ts';
@@ -28,6 +28,9 @@ const abortGraceMs = 100;
 // The server ends a long statement itself, and says so, unless it can no longer be heard.
 const watchdogGraceMs = 1_000;
 
+// A server that starts anew has better to do than to refuse each of thousands of calls by itself.
+const reconnectDelayMs = 50;
+
 interface Call {
   readonly kind: 'read' | 'write';
   readonly signal?: AbortSignal | undefined;
@@ -46,25 +49,13 @@ export class PostgresPool {
   /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
   #generation = 0;
   readonly #generations = new WeakMap<PoolClient, number>();
+  #unreachable: { readonly cause: unknown; readonly until: number } | undefined;
   #probe: Promise<unknown> | undefined;
-  #closing: Promise<void> | undefined;
 
-  constructor(Driver: new (config: PoolConfig) => Pool, url: string, settings: PostgresSettings) {
+  constructor(pool: Pool, settings: PostgresSettings) {
+    this.#pool = pool;
     this.#settings = settings;
     this.#gate = new Gate({ ...settings, places: settings.poolSize });
-    this.#pool = new Driver({
-      connectionString: url,
-      max: settings.poolSize + 1,
-      connectionTimeoutMillis: settings.connectTimeoutMs,
-      // Kept while idle: the first request after a quiet hour is as fast as any.
-      idleTimeoutMillis: 0,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: 10_000,
-      statement_timeout: settings.statementTimeoutMs,
-      lock_timeout: settings.lockTimeoutMs,
-      idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
-      application_name: settings.applicationName,
-    });
     // Without listeners, a connection that the server ends would end the process.
     this.#pool.on('error', () => {});
     this.#pool.on('connect', (client) => {
@@ -81,7 +72,7 @@ export class PostgresPool {
   ): Promise<Row[]> {
     const call: Call = { kind: 'read', signal };
     const rows = this.#start(call, (client) => this.#send<Row>(client, sql, values));
-    return signal === undefined ? rows : this.#untilAborted(call, signal, rows);
+    return signal === undefined ? rows : unlessAborted(rows, signal, () => this.#abandon(call));
   }
 
   /** A statement that is a transaction. The signal ends its wait for a connection, not the statement. */
@@ -110,21 +101,23 @@ export class PostgresPool {
   }
 
   /**
-   * A statement sent on a connection of its own, in `pingTimeoutMs`, so that a busy store is not taken
-   * for a dead one. Probes at the same time are one.
+   * A statement on a connection of its own, in `pingTimeoutMs`, so that a busy store is not taken for a
+   * dead one. Probes at the same time are one.
    */
-  probe(sql: Sql): Promise<unknown> {
-    if (this.#closing !== undefined) return Promise.reject(storeClosed());
+  probe(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#probe ??= this.#sendProbe(sql).finally(() => {
       this.#probe = undefined;
     });
-    return this.#probe;
+    return signal === undefined ? this.#probe : unlessAborted(this.#probe, signal);
   }
 
-  /** Waits for the calls under way and ends the connections; calls from now on fail. */
-  close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#pool.end());
-    return this.#closing;
+  /** Waits for the calls under way, and for those they go on with, and ends the connections. */
+  async close(): Promise<void> {
+    while (this.#running.size > 0) {
+      await Promise.allSettled(this.#running);
+      await nextTurn();
+    }
+    await this.#pool.end();
   }
 
   async #sendProbe(sql: Sql): Promise<unknown> {
@@ -132,18 +125,17 @@ export class PostgresPool {
     const call: Call = { kind: 'read', signal };
     const rows = this.#track(this.#attempt(call, (client) => this.#send(client, sql, [])));
     try {
-      return await this.#untilAborted(call, signal, rows);
-    } catch (error) {
-      if (!signal.aborted) throw error;
+      return await unlessAborted(rows, signal, () => this.#abandon(call));
+    } catch (caught) {
+      if (!signal.aborted) throw caught;
       // Perhaps nobody is at the other end any more, and no packet will ever tell.
       this.#generation += 1;
-      throw new DomainError('unavailable', 'the database does not answer in time', { cause: error });
+      throw new DomainError('unavailable', 'the database does not answer in time', { cause: caught });
     }
   }
 
   /** Settles when the call has given its connection back. */
   #start<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    if (this.#closing !== undefined) return Promise.reject(storeClosed());
     return this.#track(this.#pass(call, work));
   }
 
@@ -191,11 +183,24 @@ export class PostgresPool {
 
   async #connect(): Promise<PoolClient> {
     for (;;) {
-      const client = await this.#pool.connect().catch((cause) => {
-        throw cannotConnect(cause);
-      });
+      const client = await this.#checkOut();
       if (this.#generations.get(client) === this.#generation) return client;
       client.release(true);
+    }
+  }
+
+  async #checkOut(): Promise<PoolClient> {
+    if (this.#unreachable !== undefined && this.#pool.idleCount === 0) {
+      const { cause, until } = this.#unreachable;
+      if (performance.now() < until) throw cannotConnect(cause);
+    }
+    try {
+      const client = await this.#pool.connect();
+      this.#unreachable = undefined;
+      return client;
+    } catch (cause) {
+      this.#unreachable = { cause, until: performance.now() + reconnectDelayMs };
+      throw cannotConnect(cause);
     }
   }
 
@@ -218,24 +223,27 @@ export class PostgresPool {
     }
   }
 
-  #untilAborted<T>(call: Call, signal: AbortSignal, result: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const abort = () => {
-        reject(aborted(signal));
-        setTimeout(() => this.#abandon(call), abortGraceMs).unref();
-      };
-      signal.addEventListener('abort', abort);
-      const settled = () => signal.removeEventListener('abort', abort);
-      result.finally(settled).then(resolve, reject);
-    });
+  /** Ends what still runs for a caller that has left, here and on the server, if it does not end soon. */
+  #abandon(call: Call): void {
+    setTimeout(() => {
+      const { client } = call;
+      if (client === undefined) return;
+      client.connection.stream.destroy();
+      const processId = 'processID' in client ? client.processID : undefined;
+      // When this fails, the statement's own time limit is left.
+      this.#pool.query('SELECT pg_cancel_backend($1)', [processId]).catch(() => {});
+    }, abortGraceMs).unref();
   }
+}
 
-  /** Ends what still runs for a caller that has left, here and on the server. */
-  #abandon({ client }: Call): void {
-    if (client === undefined) return;
-    client.connection.stream.destroy();
-    const processId = 'processID' in client ? client.processID : undefined;
-    // When this fails, the statement's own time limit is left.
-    this.#pool.query('SELECT pg_cancel_backend($1)', [processId]).catch(() => {});
-  }
+/** Lets the caller go at once when its signal aborts. */
+function unlessAborted<T>(result: Promise<T>, signal: AbortSignal, onAbort?: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(aborted(signal));
+      onAbort?.();
+    };
+    signal.addEventListener('abort', abort);
+    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
+  });
 }

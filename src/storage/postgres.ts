@@ -1,50 +1,47 @@
-import type { PoolConfig } from 'pg';
-import { CursorSealer, type Sortable } from '../domain/cursor.ts';
-import { aborted, keyReused, preconditionFailed, storeClosed } from '../domain/errors.ts';
-import type { ListQuery, PostQuery, UserQuery } from '../domain/list-query.ts';
+import type { Client, ClientConfig } from 'pg';
+import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
+import type { PostQuery, UserQuery } from '../domain/list-query.ts';
 import type { Post, PostDraft } from '../domain/post.ts';
-import type {
-  CallOptions,
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  IdempotencyKey,
-  Page,
-} from '../domain/repository.ts';
+import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '../domain/repository.ts';
 import type { Store, StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../domain/user.ts';
-import { listSql } from './list-sql.ts';
-import { cannotOpen } from './postgres-errors.ts';
-import { type PostgresOptions, type PostgresSettings, postgresSettings } from './postgres-options.ts';
-import { PostgresPool, type Sql } from './postgres-pool.ts';
+import { cannotOpen, messageOf } from './postgres-errors.ts';
+import {
+  driverConfig,
+  type PostgresSettings,
+  type PostgresStoreOptions,
+  postgresSettings,
+} from './postgres-options.ts';
+import { PostgresPool } from './postgres-pool.ts';
+import { PostgresReads } from './postgres-reads.ts';
 import { prepareSchema } from './postgres-schema.ts';
-import * as sql from './postgres-sql.ts';
-import * as transfer from './postgres-transfer.ts';
+import { PostgresWrites } from './postgres-writes.ts';
 
-export type { PostgresOptions } from './postgres-options.ts';
+export type { PostgresStoreOptions } from './postgres-options.ts';
 
 /**
  * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. Any number of
- * processes may share one database. Fails when it cannot be reached; once open, the store outlives
- * restarts and failovers of the server, and answers `unavailable` meanwhile.
+ * processes may share it. Fails when the server cannot be reached; once open, the store outlives
+ * restarts and failovers of the server, and is `unavailable` meanwhile.
  */
-export async function openPostgresStore(url: string, options: PostgresOptions = {}): Promise<Store> {
+export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const settings = postgresSettings(options);
+  const config = driverConfig(url, settings);
   const { Client, Pool } = await loadDriver();
-  const config: PoolConfig = { connectionString: url, connectionTimeoutMillis: settings.connectTimeoutMs };
-  const client = new Client({ ...config, application_name: settings.applicationName });
-  // A failure reaches the call that waits; an idle connection has none, and is used no more.
-  client.on('error', () => {});
+  const client = createClient(Client, { ...config, ...migrationLimits });
   try {
     await client.connect();
-    const secret = await prepareSchema(client);
-    return new PostgresStore(new PostgresPool(Pool, url, settings), secret, settings);
-  } catch (error) {
-    throw cannotOpen(client.host, client.port, error);
+    const cursorSecret = await prepareSchema(client);
+    return new PostgresStore(new PostgresPool(new Pool(config), settings), cursorSecret, settings);
+  } catch (caught) {
+    throw cannotOpen(client.host, client.port, caught);
   } finally {
     await client.end();
   }
 }
+
+// An index on a big table takes its time; another process that migrates is waited for.
+const migrationLimits: ClientConfig = { statement_timeout: false, lock_timeout: 60_000 };
 
 async function loadDriver(): Promise<typeof import('pg')> {
   try {
@@ -54,61 +51,125 @@ async function loadDriver(): Promise<typeof import('pg')> {
   }
 }
 
-interface UserRow {
-  readonly id: number;
-  readonly name: string;
-  /** Empty when not set. */
-  readonly role: string;
-  readonly version: number;
-}
-
-interface PostRow {
-  readonly id: number;
-  readonly user_id: number;
-  readonly title: string;
-  readonly body: string;
-}
-
-interface KeptRow<Row> {
-  readonly fingerprint: string;
-  readonly response: Row;
-  readonly replayed: boolean;
+function createClient(driver: typeof Client, config: ClientConfig): Client {
+  try {
+    const client = new driver(config);
+    // What fails reaches the call that waits for it; without a listener it would end the process too.
+    client.on('error', () => {});
+    return client;
+  } catch (caught) {
+    // The driver's messages name the part of the URL, and not the URL, which may hold a password.
+    throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
+  }
 }
 
 class PostgresStore implements Store {
   readonly #pool: PostgresPool;
-  readonly #sealer: CursorSealer;
-  readonly #settings: PostgresSettings;
-  /** Names of the lists' statements by their text, of which there are some hundred. */
-  readonly #listNames = new Map<string, string>();
+  readonly #reads: PostgresReads;
+  readonly #writes: PostgresWrites;
 
-  constructor(pool: PostgresPool, secret: Uint8Array, settings: PostgresSettings) {
+  #closing: Promise<void> | undefined;
+
+  constructor(pool: PostgresPool, cursorSecret: Uint8Array, settings: PostgresSettings) {
     this.#pool = pool;
-    this.#sealer = new CursorSealer(secret);
-    this.#settings = settings;
+    this.#reads = new PostgresReads(pool, cursorSecret);
+    this.#writes = new PostgresWrites(pool, settings.idempotencyTtlMs);
   }
 
   async getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined> {
-    const [row] = await this.#pool.read<UserRow>(sql.getUser, [id], options?.signal);
-    return row && toStoredUser(row);
+    this.#enter(options);
+    return this.#reads.getUser(id, options?.signal);
   }
 
   async listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>> {
-    const { role } = query;
-    const list = { table: 'users', columns: 'id, name, role', filter: role === undefined ? {} : { role } };
-    return this.#page(`users ${role ?? ''}`, query, list, toUser, options);
+    this.#enter(options);
+    return this.#reads.listUsers(query, options?.signal);
   }
 
   async countUsers({ role }: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number> {
-    const statement = role === undefined ? sql.countUsers : sql.countUsersWithRole;
-    const values = role === undefined ? [] : [role];
-    const [row] = await this.#pool.read<{ count: number }>(statement, values, options?.signal);
-    return row?.count ?? 0;
+    this.#enter(options);
+    return this.#reads.countUsers(role, options?.signal);
   }
 
   async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    const created = await this.#create(sql.createUser, sql.createUserOnce, userValues(draft), options);
-    if (created === undefined) throw new Error('an INSERT without a condition has a row');
-    return created
+    this.#enter(options);
+    return this.#writes.createUser(draft, options);
+  }
+
+  async replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined> {
+    return this.updateUser(id, { name: draft.name, role: draft.role ?? null }, options);
+  }
+
+  async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
+    this.#enter(options);
+    return this.#writes.updateUser(id, patch, options?.expected, options?.signal);
+  }
+
+  async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
+    this.#enter(options);
+    return this.#writes.deleteUser(id, options?.expected, options?.signal);
+  }
+
+  async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
+    this.#enter(options);
+    return this.#reads.listPosts(userId, query, options?.signal);
+  }
+
+  async countPosts(userId: number, options?: CallOptions): Promise<number | undefined> {
+    this.#enter(options);
+    return this.#reads.countPosts(userId, options?.signal);
+  }
+
+  async createPost(
+    userId: number,
+    draft: PostDraft,
+    options?: CreateOptions,
+  ): Promise<Created<Post> | undefined> {
+    this.#enter(options);
+    return this.#writes.createPost(userId, draft, options);
+  }
+
+  async ping(options?: CallOptions): Promise<void> {
+    this.#enter(options);
+    return this.#reads.ping(options?.signal);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#pool.close();
+    return this.#closing;
+  }
+
+  async summary(): Promise<StoreSummary> {
+    this.#enter();
+    return this.#reads.summary();
+  }
+
+  async exportUsers(afterId: number, limit: number): Promise<readonly StoredUser[]> {
+    this.#enter();
+    return this.#reads.exportUsers(afterId, limit);
+  }
+
+  async exportPosts(afterId: number, limit: number): Promise<readonly Post[]> {
+    this.#enter();
+    return this.#reads.exportPosts(afterId, limit);
+  }
+
+  async importUsers(users: readonly StoredUser[]): Promise<number> {
+    this.#enter();
+    return this.#writes.importUsers(users);
+  }
+
+  async importPosts(posts: readonly Post[]): Promise<number> {
+    this.#enter();
+    return this.#writes.importPosts(posts);
+  }
+
+  async continueIds(last: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void> {
+    this.#enter();
+    return this.#writes.continueIds(last);
+  }
+  #enter({ signal }: CallOptions = {}): void {
+    if (this.#closing !== undefined) throw storeClosed();
+    if (signal?.aborted) throw aborted(signal);
   }
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { ErrorKind } from '../domain/errors.ts';
-import { fromSqlite } from './sqlite-errors.ts';
+import { fromSqlite, isBusy } from './sqlite-errors.ts';
 import type { SqliteWrites } from './sqlite-writes.ts';
 
 export type WriteName = keyof SqliteWrites;
@@ -22,15 +22,39 @@ export type Outcome =
  * Group commit: makes all the writes in one transaction, so that they share one fsync. A write that
  * fails does not fail the others; when the transaction itself fails, all of them have failed.
  */
-export function commitGroup(db: DatabaseSync, writes: SqliteWrites, group: readonly Write[]): Outcome[] {
+export function commitGroup(
+  db: DatabaseSync,
+  writes: SqliteWrites,
+  group: readonly Write[],
+  busyTimeoutMs: number,
+): Outcome[] {
   try {
-    db.exec('BEGIN IMMEDIATE');
+    begin(db, busyTimeoutMs);
     const outcomes = group.map((write) => attempt(db, writes, write));
     db.exec('COMMIT');
     return outcomes;
   } catch (caught) {
     if (db.isTransaction) db.exec('ROLLBACK');
     return group.map(() => failed(caught));
+  }
+}
+
+// About as long as a commit takes: four busy processes get even shares, and an idle wait costs 1 % of a core.
+const maxRetryDelayMs = 2;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+// SQLite's own waiting sleeps for up to 100 ms between attempts, and has no queue: a process that
+// writes all the time would leave the others hardly a gap. Short, uneven sleeps share better.
+function begin(db: DatabaseSync, busyTimeoutMs: number): void {
+  const deadline = performance.now() + busyTimeoutMs;
+  for (;;) {
+    try {
+      db.exec('BEGIN IMMEDIATE');
+      return;
+    } catch (caught) {
+      if (!isBusy(caught) || performance.now() >= deadline) throw caught;
+      Atomics.wait(sleeper, 0, 0, Math.random() * maxRetryDelayMs);
+    }
   }
 }
 

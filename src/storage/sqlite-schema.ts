@@ -54,38 +54,51 @@ const cacheKib = 16_384;
 const checkpointPages = 4_000;
 const maxIdleLogBytes = 64 * 1024 * 1024;
 
-/** A connection with the settings every connection of the service has. */
-export function connect(path: string, busyTimeoutMs: number): DatabaseSync {
-  const db = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true });
-  db.exec(`
-    PRAGMA synchronous = FULL;
-    PRAGMA cache_size = -${cacheKib};
-    PRAGMA wal_autocheckpoint = ${checkpointPages};
-    PRAGMA journal_size_limit = ${maxIdleLogBytes};
-  `);
-  return db;
-}
+// With a write-ahead log, what is left to wait for is the moment in which another process recovers
+// or removes the log. A read waits on the thread of all requests, so not for long; the wait for
+// the write lock is the writer's own.
+const briefWaitMs = 100;
 
-// A read waits on the thread of all requests, so not for long. With a write-ahead log it never has
-// to, but for the moment in which another process recovers the log or removes it.
-const readWaitMs = 100;
+/** A connection with the settings every connection of the service has. */
+export function connect(path: string): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: briefWaitMs, enableForeignKeyConstraints: true });
+  try {
+    db.exec(`
+      PRAGMA synchronous = FULL;
+      PRAGMA cache_size = -${cacheKib};
+      PRAGMA wal_autocheckpoint = ${checkpointPages};
+      PRAGMA journal_size_limit = ${maxIdleLogBytes};
+    `);
+    return db;
+  } catch (caught) {
+    db.close();
+    throw caught;
+  }
+}
 
 /** A connection for reading, once the file is there and has the present schema. */
 export async function openMigrated(path: string, busyTimeoutMs: number): Promise<DatabaseSync> {
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
-    const db = connect(path, 0);
     try {
-      migrate(db);
-      db.exec(`PRAGMA busy_timeout = ${readWaitMs}; PRAGMA query_only = ON`);
-      return db;
+      return connectMigrated(path);
     } catch (caught) {
-      db.close();
       if (!isBusy(caught) || performance.now() > deadline) throw caught;
     }
-    // Another process migrates the file. SQLite's own waiting would block this thread, and does not
-    // cover the switch to write-ahead logging.
+    // Another process is at it. SQLite's own waiting does not cover the switch to write-ahead logging.
     await sleep(5 + 20 * Math.random());
+  }
+}
+
+function connectMigrated(path: string): DatabaseSync {
+  const db = connect(path);
+  try {
+    migrate(db);
+    db.exec('PRAGMA query_only = ON');
+    return db;
+  } catch (caught) {
+    db.close();
+    throw caught;
   }
 }
 

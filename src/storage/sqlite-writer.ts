@@ -16,11 +16,13 @@ export type WriterMessage = readonly Write[] | 'close';
 if (parentPort === null) throw new Error('sqlite-writer.ts runs in a worker thread');
 const port = parentPort;
 const { path, busyTimeoutMs }: WriterData = workerData;
-const db = connect(path, busyTimeoutMs);
+const db = connect(path);
 const writes = new SqliteWrites(db);
+// From here on, waiting is up to `commitGroup`.
+db.exec('PRAGMA busy_timeout = 0');
 
 port.on('message', (message: WriterMessage) => {
-  if (message !== 'close') return port.postMessage(commitGroup(db, writes, message));
+  if (message !== 'close') return port.postMessage(commitGroup(db, writes, message, busyTimeoutMs));
   db.close();
   port.close();
 });

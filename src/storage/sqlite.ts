@@ -198,7 +198,7 @@ class SqliteStore implements Store {
     if (this.#keysInUse.has(key)) throw keyInUse();
     this.#keysInUse.add(key);
     try {
-      const now = this.#settings.now();
+      const now = Math.floor(this.#settings.now());
       return await create({ key, fingerprint, now, expiresAt: now + this.#settings.idempotencyTtlMs });
     } finally {
       this.#keysInUse.delete(key);
@@ -216,5 +216,6 @@ class SqliteStore implements Store {
 function startWriter(workerData: WriterData): Worker {
   // Beside this file, with its extension: .ts as the source runs, .js as it is published.
   const entry = new URL(`./sqlite-writer${extname(import.meta.url)}`, import.meta.url);
-  return new Worker(entry, { workerData, name: 'sqlite-writer' });
+  // The host's own flags are not for it: with --input-type, for one, it would not start.
+  return new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] });
 }

@@ -65,12 +65,16 @@ export class PostgresServer {
   }
 
   /** One statement on a connection of its own. */
-  async query(sql: string, values: unknown[] = [], database = 'postgres'): Promise<unknown[]> {
+  async query<Row extends pg.QueryResultRow>(
+    sql: string,
+    values: unknown[] = [],
+    database = 'postgres',
+  ): Promise<Row[]> {
     const client = new pg.Client({ connectionString: this.url(database) });
     client.on('error', () => {});
     await client.connect();
     try {
-      return (await client.query(sql, values)).rows;
+      return (await client.query<Row>(sql, values)).rows;
     } finally {
       await client.end();
     }

@@ -50,6 +50,12 @@ export class Wire {
     return this;
   }
 
+  /** Drops what has been received; for a connection with very many responses, all of them taken. */
+  forget(): void {
+    this.#chunks = [];
+    this.#taken = 0;
+  }
+
   /** The responses from now on are those to HEAD, whose length promises no body. */
   expectHead(): this {
     this.#head = true;

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DomainError } from '../domain/errors.ts';
+import type { Repository } from '../domain/repository.ts';
+import { maxId, type StoredUser, type UserDraft, type UserPatch } from '../domain/user.ts';
+import { addUsers, type Fixture, rejects } from './fixture.ts';
+
+const ada: StoredUser = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+
+const replacements: readonly (readonly [what: string, draft: UserDraft, after: StoredUser])[] = [
+  ['another name', { name: 'Eve', role: 'admin' }, { ...ada, name: 'Eve', version: 2 }],
+  ['another role', { name: 'Ada', role: 'editor' }, { ...ada, role: 'editor', version: 2 }],
+  ['no role, which removes it', { name: 'Ada' }, { id: 1, name: 'Ada', version: 2 }],
+  ['the same again: no new version', { name: 'Ada', role: 'admin' }, ada],
+];
+
+const patches: readonly (readonly [what: string, patch: UserPatch, after: StoredUser])[] = [
+  ['nothing: no new version', {}, ada],
+  ['a name', { name: 'Eve' }, { ...ada, name: 'Eve', version: 2 }],
+  ['a role', { role: 'editor' }, { ...ada, role: 'editor', version: 2 }],
+  ['both', { name: 'Eve', role: 'editor' }, { id: 1, name: 'Eve', role: 'editor', version: 2 }],
+  ['null, which removes the role', { role: null }, { id: 1, name: 'Ada', version: 2 }],
+  ['the same name: no new version', { name: 'Ada' }, ada],
+  ['the same role: no new version', { role: 'admin' }, ada],
+  ['a name that differs in case only', { name: 'ADA' }, { ...ada, name: 'ADA', version: 2 }],
+  ['a name that differs in a trailing space only', { name: 'Ada ' }, { ...ada, name: 'Ada ', version: 2 }],
+];
+
+type Change = (repository: Repository, id: number, expected?: readonly number[]) => Promise<unknown>;
+
+const changes: Readonly<Record<string, Change>> = {
+  replaceUser: (repository, id, expected) =>
+    repository.replaceUser(id, { name: 'Eve' }, expected && { expected }),
+  updateUser: (repository, id, expected) =>
+    repository.updateUser(id, { name: 'Eve' }, expected && { expected }),
+  'updateUser with nothing': (repository, id, expected) =>
+    repository.updateUser(id, {}, expected && { expected }),
+  deleteUser: (repository, id, expected) => repository.deleteUser(id, expected && { expected }),
+};
+
+export function testChanges(fixture: Fixture): void {
+  describe('changes', () => {
+    for (const [what, draft, after] of replacements) {
+      it(`replaces with ${what}`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada:admin', 'other');
+        assert.deepEqual(await repository.replaceUser(1, draft), after);
+        assert.deepEqual(await repository.getUser(1), after);
+        assert.deepEqual(await repository.getUser(2), { id: 2, name: 'other', version: 1 });
+      });
+    }
+
+    for (const [what, patch, after] of patches) {
+      it(`updates ${what}`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada:admin');
+        assert.deepEqual(await repository.updateUser(1, patch), after);
+        assert.deepEqual(await repository.getUser(1), after);
+      });
+    }
+
+    it('removes no role where there is none', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      assert.deepEqual(await repository.updateUser(1, { role: null }), { id: 1, name: 'Ada', version: 1 });
+    });
+
+    it('deletes once', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada', 'Bob');
+      assert.equal(await repository.deleteUser(1), true);
+      assert.equal(await repository.getUser(1), undefined);
+      assert.equal(await repository.deleteUser(1), false);
+      assert.equal((await repository.getUser(2))?.name, 'Bob');
+    });
+
+    for (const [name, change] of Object.entries(changes)) {
+      it(`${name} misses a user that is not there, whatever version is expected`, async (t) => {
+        const repository = await fixture.open(t);
+        for (const expected of [undefined, [], [1], [1, 2]]) {
+          for (const id of [1, maxId]) {
+            const missed = await change(repository, id, expected);
+            assert(missed === undefined || missed === false, `${expected}: got ${missed}`);
+          }
+        }
+      });
+
+      it(`${name} changes the expected version`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada', 'Bob');
+        await repository.updateUser(2, { name: 'Rob' });
+        assert.ok(await change(repository, 1, [1]));
+        assert.ok(await change(repository, 2, [7, 2, 1000]));
+      });
+
+      it(`${name} leaves a version that is not expected`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada:admin');
+        for (const expected of [[2], [], [0], [2, 3, maxId]]) {
+          await rejects(change(repository, 1, expected), 'precondition-failed');
+        }
+        assert.deepEqual(await repository.getUser(1), ada);
+      });
+    }
+
+    it('loses no update of 64 read-modify-write loops on one user', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, '0');
+      const rounds = 2;
+      const increment = async (): Promise<void> => {
+        for (;;) {
+          const user = await repository.getUser(1);
+          assert(user);
+          try {
+            await repository.updateUser(
+              1,
+              { name: `${Number(user.name) + 1}` },
+              { expected: [user.version] },
+            );
+            return;
+          } catch (error) {
+            assert(error instanceof DomainError && error.kind === 'precondition-failed', String(error));
+          }
+        }
+      };
+      await Promise.all(
+        Array.from({ length: 64 }, async () => {
+          for (let round = 0; round < rounds; round += 1) await increment();
+        }),
+      );
+      const total = 64 * rounds;
+      assert.deepEqual(await repository.getUser(1), { id: 1, name: String(total), version: total + 1 });
+    });
+
+    it('keeps both of two patches of different fields made at once', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      await Promise.all([
+        repository.updateUser(1, { name: 'Eve' }),
+        repository.updateUser(1, { role: 'admin' }),
+      ]);
+      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Eve', role: 'admin', version: 3 });
+    });
+
+    it('lets one of ten deletions made at once win', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      const deleted = await Promise.all(Array.from({ length: 10 }, () => repository.deleteUser(1)));
+      assert.equal(deleted.filter(Boolean).length, 1);
+    });
+
+    it('makes nothing of a change that fails among others made at once', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c');
+      const [first, second, third] = await Promise.allSettled([
+        repository.updateUser(1, { name: 'x' }),
+        repository.updateUser(2, { name: 'x' }, { expected: [9] }),
+        repository.updateUser(3, { name: 'x' }),
+      ]);
+      assert.equal(first.status, 'fulfilled');
+      assert.equal(second.status, 'rejected');
+      assert.equal(third.status, 'fulfilled');
+      assert.equal((await repository.getUser(2))?.name, 'b');
+    });
+  });
+}

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { formatSort, type Sort } from '../domain/list-query.ts';
+import type { Repository } from '../domain/repository.ts';
+import { compareText } from '../domain/text.ts';
+import type { User } from '../domain/user.ts';
+import { addUsers, type Fixture, postQuery, rejects, userQuery, walkUsers } from './fixture.ts';
+import { Random } from './random.ts';
+
+const sorts = [
+  'id',
+  '-id',
+  'name',
+  '-name',
+  'role',
+  '-role',
+  'name,-id',
+  'role,name',
+  '-role,-name,-id',
+  'name,role',
+];
+const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x'];
+
+export function testCursors(fixture: Fixture): void {
+  describe('cursors', () => {
+    for (const sort of sorts) {
+      it(`walks the whole list by ${sort}, whatever the page size and filter`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, ...nineUsers);
+        for (const filter of ['', 'role=x&']) {
+          const whole = await repository.listUsers(userQuery(`${filter}sort=${sort}&limit=100`));
+          for (const limit of [1, 2, 3, 8, 9]) {
+            const walked = await walkUsers(repository, `${filter}sort=${sort}&limit=${limit}`);
+            assert.deepEqual(walked, whole.items, `${filter}limit=${limit}`);
+          }
+        }
+      });
+    }
+
+    it('goes on behind a row that is gone', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c', 'd');
+      const query = userQuery('sort=name&limit=2');
+      const cursor = await nextOf(repository, 'sort=name&limit=2');
+      await repository.deleteUser(2);
+      await repository.deleteUser(1);
+      const { items } = await repository.listUsers({ ...query, start: { cursor } });
+      assert.deepEqual(
+        items.map((user) => user.name),
+        ['c', 'd'],
+      );
+    });
+
+    it('finds no rows where the rest of the list is gone', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b');
+      const cursor = await nextOf(repository, 'limit=1');
+      await repository.deleteUser(2);
+      assert.deepEqual(await repository.listUsers({ ...userQuery(), start: { cursor } }), { items: [] });
+    });
+
+    it('does not depend on the page size it was given out for', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c', 'd');
+      const cursor = await nextOf(repository, 'limit=1');
+      const { items } = await repository.listUsers({ ...userQuery('limit=2'), start: { cursor } });
+      assert.deepEqual(
+        items.map((user) => user.name),
+        ['b', 'c'],
+      );
+    });
+
+    it('holds after a restart', fixture.restarts, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c');
+      const cursor = await nextOf(repository, 'limit=1');
+      const again = await fixture.restart(t, repository);
+      const { items } = await again.listUsers({ ...userQuery(), start: { cursor } });
+      assert.deepEqual(
+        items.map((user) => user.name),
+        ['b', 'c'],
+      );
+    });
+
+    it('is good for its own sort and filter only', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, ...nineUsers);
+      const own = 'sort=name&role=x&limit=1';
+      const cursor = await nextOf(repository, own);
+      const others = [
+        'sort=-name&role=x',
+        'sort=name,-id&role=x',
+        'sort=id&role=x',
+        'sort=name',
+        'sort=name&role=y',
+      ];
+      for (const other of others) {
+        await rejects(repository.listUsers({ ...userQuery(other), start: { cursor } }), 'invalid');
+      }
+      assert.equal((await repository.listUsers({ ...userQuery(own), start: { cursor } })).items.length, 1);
+    });
+
+    it('is good for its own list only', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b');
+      for (const userId of [1, 1, 2, 2]) await repository.createPost(userId, { title: 'title', body: '' });
+      const ofUsers = await nextOf(repository, 'limit=1');
+      const posts = await repository.listPosts(1, postQuery('limit=1'));
+      assert(posts?.next);
+      const [cursor] = [posts.next];
+      await rejects(repository.listUsers({ ...userQuery(), start: { cursor } }), 'invalid');
+      await rejects(repository.listPosts(2, { ...postQuery(), start: { cursor } }), 'invalid');
+      await rejects(repository.listPosts(1, { ...postQuery(), start: { cursor: ofUsers } }), 'invalid');
+    });
+
+    it('is good for its own store only', async (t) => {
+      const repository = await fixture.open(t);
+      const other = await fixture.open(t);
+      for (const one of [repository, other]) await addUsers(one, 'a', 'b');
+      const cursor = await nextOf(other, 'limit=1');
+      await rejects(repository.listUsers({ ...userQuery(), start: { cursor } }), 'invalid');
+    });
+
+    it('cannot be made up', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b', 'c');
+      const genuine = await nextOf(repository, 'limit=1');
+      for (const cursor of forgeries(genuine)) {
+        await rejects(repository.listUsers({ ...userQuery(), start: { cursor } }), 'invalid');
+        await rejects(repository.listPosts(1, { ...postQuery(), start: { cursor } }), 'invalid');
+      }
+    });
+
+    const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
+    it(`shows every row that stays exactly once and in order, in random walks (seed ${seed})`, async (t) => {
+      t.diagnostic(`seed ${seed}`);
+      const random = new Random(seed);
+      const repository = await fixture.open(t);
+      for (let i = 0; i < 40; i += 1) await repository.createUser(randomDraft(random));
+      for (let walk = 0; walk < 25; walk += 1)
+        await walkAmongChanges(repository, random, `seed ${seed}, walk ${walk}`);
+    });
+  });
+}
+
+async function nextOf(repository: Repository, query: string): Promise<string> {
+  const { next } = await repository.listUsers(userQuery(query));
+  assert(next !== undefined, 'there is a next page');
+  return next;
+}
+
+function forgeries(genuine: string): string[] {
+  const bytes = Buffer.from(genuine, 'base64url');
+  const flipped = [...bytes.keys()].map((i) => {
+    const copy = Buffer.from(bytes);
+    copy[i] = (copy[i] ?? 0) ^ 1;
+    return copy.toString('base64url');
+  });
+  const payload = Buffer.from('[1]').toString('base64url');
+  return [
+    '',
+    'x',
+    '1',
+    '[1]',
+    payload,
+    `${'A'.repeat(22)}${payload}`,
+    genuine.slice(0, -1),
+    genuine.slice(1),
+    `${genuine}A`,
+    `${genuine}=`,
+    `${genuine}%00`,
+    ` ${genuine}`,
+    genuine.toUpperCase(),
+    '\ud800',
+    '../../etc/passwd',
+    "' OR 1=1",
+    'A'.repeat(8_000),
+    ...flipped,
+  ];
+}
+
+const names = ['a', 'b', 'B', 'é', '\uff21', '\u{1f600}'] as const;
+const roles = [undefined, 'x', 'y', 'y-z'] as const;
+const fields = ['id', 'name', 'role'] as const;
+
+function randomDraft(random: Random): { name: string; role?: string } {
+  const name = random.pick(names);
+  const role = random.pick(roles);
+  return role === undefined ? { name } : { name, role };
+}
+
+function randomQuery(random: Random): string {
+  const keys = new Set(Array.from({ length: 1 + random.below(3) }, () => random.pick(fields)));
+  const sort = [...keys].map((field) => (random.below(2) === 0 ? field : `-${field}`)).join(',');
+  const role = random.pick(roles);
+  return `sort=${sort}&limit=${1 + random.below(7)}${role === undefined ? '' : `&role=${role}`}`;
+}
+
+/** Walks a list page by page, and changes other rows between the pages. */
+async function walkAmongChanges(repository: Repository, random: Random, run: string): Promise<void> {
+  const text = randomQuery(random);
+  const query = userQuery(text);
+  const { items: all } = await repository.listUsers({ ...userQuery(), limit: 10_000 });
+  const stayed = new Map(
+    all.filter(({ role }) => !query.role || role === query.role).map((user) => [user.id, user]),
+  );
+  const seen: User[] = [];
+  for (let start = query.start; ; ) {
+    const { items, next } = await repository.listUsers({ ...query, start });
+    seen.push(...items);
+    if (next === undefined) break;
+    start = { cursor: next };
+    const id = all[random.below(all.length)]?.id ?? 1;
+    const change = random.below(3);
+    if (change === 0) await repository.createUser(randomDraft(random));
+    else stayed.delete(id);
+    if (change === 1) await repository.deleteUser(id);
+    if (change === 2) await repository.updateUser(id, randomDraft(random));
+  }
+  const where = `${run}, ${text}`;
+  for (const [i, user] of seen.entries()) {
+    const before = seen[i - 1];
+    const order = before === undefined ? -1 : compareUsers(query.sort, before, user);
+    assert(
+      order < 0,
+      `${JSON.stringify(before)} comes before ${JSON.stringify(user)} by ${formatSort(query.sort)}: ${where}`,
+    );
+  }
+  const seenIds = seen.map((user) => user.id);
+  for (const [id, user] of stayed) {
+    const times = seenIds.filter((seenId) => seenId === id).length;
+    assert.equal(times, 1, `${JSON.stringify(user)} was seen ${times} times: ${where}`);
+  }
+}
+
+function compareUsers(sort: Sort<'id' | 'name' | 'role'>, a: User, b: User): number {
+  for (const { field, descending } of sort) {
+    const order = field === 'id' ? a.id - b.id : compareText(a[field] ?? '', b[field] ?? '');
+    if (order !== 0) return descending ? -order : order;
+  }
+  return 0;
+}

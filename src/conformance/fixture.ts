@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { DomainError, type ErrorKind } from '../domain/errors.ts';
+import { type PostQuery, parsePostQuery, parseUserQuery, type UserQuery } from '../domain/list-query.ts';
+import type { Post } from '../domain/post.ts';
+import type { Page, Repository } from '../domain/repository.ts';
+import type { StoredUser, User } from '../domain/user.ts';
+
+export interface OpenOptions {
+  /** The clock by which idempotency keys expire, in milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Makes a new, empty repository. */
+export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
+
+/** What the suite may rely on beyond the contract. What is absent is skipped, with a reason. */
+export interface RepositoryTraits {
+  /** Opens again what a closed repository held, as after a restart. Absent: nothing outlives `close`. */
+  readonly reopen?: (closed: Repository) => Promise<Repository>;
+  /** How many idempotency keys are stored, expired ones included. */
+  readonly countKeys?: (repository: Repository) => Promise<number>;
+  /** Why keys do not expire by `now`, where they do not. */
+  readonly ownClock?: string;
+  /** Repeats the random walk of an earlier run. Default: another one each time; it is printed. */
+  readonly seed?: number;
+}
+
+/** What the tests of one subject are given. */
+export interface Fixture {
+  readonly traits: RepositoryTraits;
+  /** A new, empty repository, closed after the test. */
+  open(t: TestContext, options?: OpenOptions): Promise<Repository>;
+  /** Closes a repository and opens what it held. */
+  restart(t: TestContext, repository: Repository): Promise<Repository>;
+  /** The options of a test that restarts. */
+  readonly restarts: { readonly skip: string | false };
+}
+
+export function createFixture(open: OpenRepository, traits: RepositoryTraits): Fixture {
+  const closedAfter = (t: TestContext, repository: Repository): Repository => {
+    t.after(() => repository.close());
+    return repository;
+  };
+  return {
+    traits,
+    open: async (t, options = {}) => closedAfter(t, await open(options)),
+    async restart(t, repository) {
+      await repository.close();
+      assert(traits.reopen);
+      return closedAfter(t, await traits.reopen(repository));
+    },
+    restarts: {
+      skip: traits.reopen === undefined && 'what it holds does not outlive it (no trait "reopen")',
+    },
+  };
+}
+
+/** A query as a client writes it, such as `sort=-name&limit=3`. */
+export function userQuery(text = ''): UserQuery {
+  return parseUserQuery(new URLSearchParams(text));
+}
+
+export function postQuery(text = ''): PostQuery {
+  return parsePostQuery(new URLSearchParams(text));
+}
+
+export async function rejects(promise: Promise<unknown>, ...kinds: ErrorKind[]): Promise<void> {
+  await assert.rejects(promise, (error) => {
+    assert(error instanceof DomainError, `not a DomainError: ${error}`);
+    assert(kinds.includes(error.kind), `${error.kind} (${error.message}) instead of ${kinds.join(' or ')}`);
+    return true;
+  });
+}
+
+/** Creates users from `name` or `name:role`, one after the other. */
+export async function addUsers(repository: Repository, ...users: readonly string[]): Promise<StoredUser[]> {
+  const added: StoredUser[] = [];
+  for (const user of users) {
+    const [name = '', role] = user.split(':');
+    const { value } = await repository.createUser(role === undefined ? { name } : { name, role });
+    added.push(value);
+  }
+  return added;
+}
+
+/** All pages from a query's start on, by their cursors. */
+export async function walkUsers(repository: Repository, text: string): Promise<User[]> {
+  const query = userQuery(text);
+  return walk((cursor) =>
+    repository.listUsers(cursor === undefined ? query : { ...query, start: { cursor } }),
+  );
+}
+
+export async function walkPosts(repository: Repository, userId: number, text: string): Promise<Post[]> {
+  const query = postQuery(text);
+  return walk(async (cursor) => {
+    const page = await repository.listPosts(
+      userId,
+      cursor === undefined ? query : { ...query, start: { cursor } },
+    );
+    assert(page, `user ${userId} is gone`);
+    return page;
+  });
+}
+
+async function walk<T>(fetchPage: (cursor?: string) => Promise<Page<T>>): Promise<T[]> {
+  const items: T[] = [];
+  let page = await fetchPage();
+  items.push(...page.items);
+  while (page.next !== undefined) {
+    page = await fetchPage(page.next);
+    assert.notEqual(page.items.length, 0, 'a page behind a cursor is not empty while nothing is deleted');
+    items.push(...page.items);
+  }
+  return items;
+}

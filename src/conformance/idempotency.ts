@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DomainError } from '../domain/errors.ts';
+import { idempotencyTtlMs } from '../domain/repository.ts';
+import { addUsers, type Fixture, rejects } from './fixture.ts';
+
+function keyed(key: string, fingerprint = 'fingerprint') {
+  return { idempotency: { key, fingerprint } };
+}
+
+export function testIdempotency(fixture: Fixture): void {
+  const { countKeys, ownClock } = fixture.traits;
+  const expiry = { skip: ownClock ?? false };
+  const bounds = {
+    skip: ownClock ?? (countKeys === undefined && 'its keys cannot be counted (no trait "countKeys")'),
+  };
+
+  describe('idempotency', () => {
+    it('creates a user once and replays it', async (t) => {
+      const repository = await fixture.open(t);
+      const draft = { name: 'Ada', role: 'admin' };
+      const first = await repository.createUser(draft, keyed('k'));
+      const second = await repository.createUser(draft, keyed('k'));
+      assert.deepEqual(first, { value: { id: 1, ...draft, version: 1 }, replayed: false });
+      assert.deepEqual(second, { value: first.value, replayed: true });
+      assert.equal(await repository.countUsers({}), 1);
+    });
+
+    it('creates a post once and replays it', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      const draft = { title: 'title', body: 'line 1\n\tline 2 😀' };
+      const first = await repository.createPost(1, draft, keyed('k'));
+      const second = await repository.createPost(1, draft, keyed('k'));
+      assert.deepEqual(second, { value: first?.value, replayed: true });
+      assert.equal(await repository.countPosts(1), 1);
+    });
+
+    it('creates each time without a key, and once for each key', async (t) => {
+      const repository = await fixture.open(t);
+      for (const options of [
+        undefined,
+        undefined,
+        keyed('k'),
+        keyed('K'),
+        keyed('k '),
+        keyed('k'.repeat(255)),
+      ]) {
+        const { replayed } = await repository.createUser({ name: 'Ada' }, options);
+        assert.equal(replayed, false);
+      }
+      assert.equal(await repository.countUsers({}), 6);
+    });
+
+    it('replays what was created, whatever has become of it', async (t) => {
+      const repository = await fixture.open(t);
+      const first = await repository.createUser({ name: 'Ada' }, keyed('user'));
+      const post = await repository.createPost(1, { title: 'title', body: '' }, keyed('post'));
+      await repository.updateUser(1, { name: 'Eve' });
+      assert.deepEqual(await repository.createUser({ name: 'Ada' }, keyed('user')), {
+        ...first,
+        replayed: true,
+      });
+      await repository.deleteUser(1);
+      assert.deepEqual(await repository.createUser({ name: 'Ada' }, keyed('user')), {
+        ...first,
+        replayed: true,
+      });
+      const again = await repository.createPost(1, { title: 'title', body: '' }, keyed('post'));
+      assert.deepEqual(again, { value: post?.value, replayed: true });
+    });
+
+    it('refuses a key that stands for another request', async (t) => {
+      const repository = await fixture.open(t);
+      await repository.createUser({ name: 'Ada' }, keyed('k', 'POST /users Ada'));
+      await rejects(repository.createUser({ name: 'Eve' }, keyed('k', 'POST /users Eve')), 'unprocessable');
+      const post = { title: 'title', body: '' };
+      await rejects(repository.createPost(1, post, keyed('k', 'POST /users/1/posts')), 'unprocessable');
+      assert.equal(await repository.countUsers({}), 1);
+      assert.equal(await repository.countPosts(1), 0);
+    });
+
+    it('keeps no key of a post whose user is missing', async (t) => {
+      const repository = await fixture.open(t);
+      const post = { title: 'title', body: '' };
+      assert.equal(await repository.createPost(1, post, keyed('k')), undefined);
+      await addUsers(repository, 'Ada');
+      assert.equal((await repository.createPost(1, post, keyed('k')))?.replayed, false);
+    });
+
+    it('creates once where 20 calls with one key race', async (t) => {
+      const repository = await fixture.open(t);
+      const results = await Promise.allSettled(
+        Array.from({ length: 20 }, () => repository.createUser({ name: 'Ada' }, keyed('k'))),
+      );
+      const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
+      assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
+      for (const { value } of created) assert.deepEqual(value, { id: 1, name: 'Ada', version: 1 });
+      for (const result of results) {
+        if (result.status === 'rejected') assert.equal(DomainError.from(result.reason).kind, 'conflict');
+      }
+      assert.equal(await repository.countUsers({}), 1);
+      assert.equal((await repository.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
+    });
+
+    it('creates once where 20 different requests with one key race', async (t) => {
+      const repository = await fixture.open(t);
+      const results = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, i) =>
+          repository.createUser({ name: `user ${i}` }, keyed('k', `${i}`)),
+        ),
+      );
+      assert.equal(results.filter((result) => result.status === 'fulfilled').length, 1);
+      for (const result of results) {
+        if (result.status === 'rejected') {
+          assert.match(DomainError.from(result.reason).kind, /^(unprocessable|conflict)$/);
+        }
+      }
+      assert.equal(await repository.countUsers({}), 1);
+    });
+
+    it('creates all of 20 where as many keys race', async (t) => {
+      const repository = await fixture.open(t);
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) => repository.createUser({ name: 'Ada' }, keyed(`key ${i}`))),
+      );
+      assert.equal(await repository.countUsers({}), 20);
+    });
+
+    it('replays after a restart', fixture.restarts, async (t) => {
+      const repository = await fixture.open(t);
+      await repository.createUser({ name: 'Ada' }, keyed('k'));
+      const again = await fixture.restart(t, repository);
+      assert.equal((await again.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
+      await rejects(again.createUser({ name: 'Eve' }, keyed('k', 'other')), 'unprocessable');
+    });
+
+    it('forgets a key when its time is over, not before', expiry, async (t) => {
+      let now = 1_000_000;
+      const repository = await fixture.open(t, { now: () => now });
+      await repository.createUser({ name: 'Ada' }, keyed('k'));
+      now += idempotencyTtlMs - 1;
+      assert.equal((await repository.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
+      now += 1;
+      const next = await repository.createUser({ name: 'Eve' }, keyed('k', 'other'));
+      assert.deepEqual(next, { value: { id: 2, name: 'Eve', version: 1 }, replayed: false });
+      now += idempotencyTtlMs - 1;
+      assert.equal((await repository.createUser({ name: 'Eve' }, keyed('k', 'other'))).replayed, true);
+    });
+
+    it('lets go of expired keys as new ones come', bounds, async (t) => {
+      let now = 1_000_000;
+      const repository = await fixture.open(t, { now: () => now });
+      const create = (key: string) => repository.createUser({ name: 'Ada' }, keyed(key));
+      for (let i = 0; i < 40; i += 1) await create(`old ${i}`);
+      assert.equal(await countKeys?.(repository), 40);
+      now += idempotencyTtlMs;
+      for (let i = 0; i < 20; i += 1) await create(`new ${i}`);
+      assert.equal(await countKeys?.(repository), 20);
+    });
+  });
+}

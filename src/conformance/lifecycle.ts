@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { CallOptions, Repository } from '../domain/repository.ts';
+import { addUsers, type Fixture, postQuery, rejects, userQuery } from './fixture.ts';
+
+type Operation = (repository: Repository, options?: CallOptions) => Promise<unknown>;
+
+const reads: Readonly<Record<string, Operation>> = {
+  getUser: (repository, options) => repository.getUser(1, options),
+  listUsers: (repository, options) => repository.listUsers(userQuery(), options),
+  countUsers: (repository, options) => repository.countUsers({}, options),
+  listPosts: (repository, options) => repository.listPosts(1, postQuery(), options),
+  countPosts: (repository, options) => repository.countPosts(1, options),
+  ping: (repository, options) => repository.ping(options),
+};
+
+const key = { key: 'key', fingerprint: 'fingerprint' };
+const writes: Readonly<Record<string, Operation>> = {
+  createUser: (repository, options) => repository.createUser({ name: 'Eve' }, options),
+  'createUser with a key': (repository, options) =>
+    repository.createUser({ name: 'Eve' }, { ...options, idempotency: key }),
+  replaceUser: (repository, options) => repository.replaceUser(1, { name: 'Eve' }, options),
+  updateUser: (repository, options) => repository.updateUser(1, { name: 'Eve' }, options),
+  deleteUser: (repository, options) => repository.deleteUser(1, options),
+  createPost: (repository, options) => repository.createPost(1, { title: 'title', body: '' }, options),
+  'createPost with a key': (repository, options) =>
+    repository.createPost(1, { title: 'title', body: '' }, { ...options, idempotency: key }),
+};
+
+const operations = Object.entries({ ...reads, ...writes });
+
+export function testLifecycle(fixture: Fixture): void {
+  describe('life', () => {
+    it('answers a ping', async (t) => {
+      const repository = await fixture.open(t);
+      assert.equal(await repository.ping(), undefined);
+    });
+
+    for (const [name, call] of operations) {
+      it(`${name} is unavailable when closed`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada');
+        await repository.close();
+        await rejects(call(repository), 'unavailable');
+      });
+
+      it(`${name} ends with the signal that ended before it`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada');
+        await rejects(call(repository, { signal: AbortSignal.abort() }), 'cancelled');
+        await rejects(call(repository, { signal: AbortSignal.abort('gone') }), 'cancelled');
+        const late = new DOMException('too late', 'TimeoutError');
+        await rejects(call(repository, { signal: AbortSignal.abort(late) }), 'deadline-exceeded');
+      });
+
+      it(`${name} works with a signal that does not end`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada');
+        await call(repository, { signal: new AbortController().signal });
+      });
+    }
+
+    for (const [name, write] of Object.entries(writes)) {
+      it(`${name} is not made when its signal ended before it`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada');
+        await assert.rejects(write(repository, { signal: AbortSignal.abort() }));
+        assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Ada', version: 1 });
+        assert.equal(await repository.countUsers({}), 1);
+        assert.equal(await repository.countPosts(1), 0);
+        const created = await repository.createUser({ name: 'Bob' }, { idempotency: key });
+        assert.equal(created.replayed, false, 'its key is free');
+      });
+    }
+
+    it('settles a write whose signal ends meanwhile: made and told so, or not made', async (t) => {
+      const repository = await fixture.open(t);
+      const controller = new AbortController();
+      const writing = Promise.allSettled(
+        Array.from({ length: 20 }, (_, i) =>
+          repository.createUser({ name: `${i}` }, { signal: controller.signal }),
+        ),
+      );
+      controller.abort();
+      const results = await writing;
+      const acknowledged = results.filter((result) => result.status === 'fulfilled');
+      for (const { value } of acknowledged) assert.ok(await repository.getUser(value.value.id));
+    });
+
+    it('closes once, however often it is told to', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      await Promise.all([repository.close(), repository.close()]);
+      await repository.close();
+      await rejects(repository.getUser(1), 'unavailable');
+    });
+
+    it('closes before it was used', async (t) => {
+      const repository = await fixture.open(t);
+      await repository.close();
+      await rejects(repository.ping(), 'unavailable');
+    });
+
+    it('finishes the writes under way before it closes', async (t) => {
+      const repository = await fixture.open(t);
+      let answered = 0;
+      const writing = Array.from({ length: 20 }, async (_, i) => {
+        await repository.createUser({ name: `user ${i}` });
+        answered += 1;
+      });
+      await repository.close();
+      assert.equal(answered, 20);
+      await Promise.all(writing);
+    });
+
+    it('holds what was acknowledged while it closed', fixture.restarts, async (t) => {
+      const repository = await fixture.open(t);
+      const writing = Array.from({ length: 20 }, (_, i) => repository.createUser({ name: `user ${i}` }));
+      const again = await fixture.restart(t, repository);
+      for (const { value } of await Promise.all(writing))
+        assert.deepEqual(await again.getUser(value.id), value);
+    });
+  });
+}

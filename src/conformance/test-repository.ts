@@ -1,0 +1,29 @@
+import { describe } from 'node:test';
+import { testChanges } from './changes.ts';
+import { testCursors } from './cursors.ts';
+import { createFixture, type OpenRepository, type RepositoryTraits } from './fixture.ts';
+import { testIdempotency } from './idempotency.ts';
+import { testLifecycle } from './lifecycle.ts';
+import { testLists } from './lists.ts';
+import { testPosts } from './posts.ts';
+import { testUsers } from './users.ts';
+
+export type { OpenOptions, OpenRepository, RepositoryTraits } from './fixture.ts';
+export { testTransfer } from './test-transfer.ts';
+
+/**
+ * Declares the tests (`node:test`) that every repository passes: the contract of
+ * `domain/repository.ts`, for our stores and for those of whoever embeds the service.
+ */
+export function testRepository(name: string, open: OpenRepository, traits: RepositoryTraits = {}): void {
+  const fixture = createFixture(open, traits);
+  describe(`${name}, as a repository`, () => {
+    testUsers(fixture);
+    testChanges(fixture);
+    testLists(fixture);
+    testCursors(fixture);
+    testPosts(fixture);
+    testIdempotency(fixture);
+    testLifecycle(fixture);
+  });
+}

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { maxId } from '../domain/user.ts';
+import { addUsers, type Fixture } from './fixture.ts';
+
+/** Texts a store, a driver or an escape in between is known to damage. */
+const faithfulNames: readonly (readonly [what: string, name: string])[] = [
+  ['200 emoji', '😀'.repeat(200)],
+  ['the highest code point', '\u{10ffff}'],
+  ['a noncharacter', '\uffff'],
+  ['a byte order mark', '\ufeffAda'],
+  ['a combining mark, not composed', 'e\u0301'],
+  ['a composed letter, not decomposed', '\u00e9'],
+  ['space around', '  Ada  '],
+  ['a quote that ends a statement', "'; DROP TABLE users; --"],
+  ['a backslash and double quotes', '\\"\\n\\u0000'],
+  ['placeholders', '? ?1 $1 :name @name $name %s {name}'],
+  ['patterns', '%_*[a-z]'],
+  ['digits alone', '007'],
+  ['the word null', 'null'],
+  ['right to left', '\u202eאדה'],
+];
+
+export function testUsers(fixture: Fixture): void {
+  describe('users', () => {
+    it('gives ids from 1, rising', async (t) => {
+      const repository = await fixture.open(t);
+      const ids = (await addUsers(repository, 'a', 'b', 'c')).map((user) => user.id);
+      assert.equal(ids[0], 1);
+      assert.deepEqual(
+        ids,
+        ids.toSorted((a, b) => a - b),
+      );
+      assert.equal(new Set(ids).size, 3);
+    });
+
+    it('creates with all fields, version 1, not replayed', async (t) => {
+      const repository = await fixture.open(t);
+      const created = await repository.createUser({ name: 'Ada', role: 'admin' });
+      assert.deepEqual(created, {
+        value: { id: 1, name: 'Ada', role: 'admin', version: 1 },
+        replayed: false,
+      });
+      assert.deepEqual(await repository.getUser(1), created.value);
+    });
+
+    it('leaves an absent role out', async (t) => {
+      const repository = await fixture.open(t);
+      const created = await repository.createUser({ name: 'Ada' });
+      assert.deepEqual(created.value, { id: 1, name: 'Ada', version: 1 });
+      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Ada', version: 1 });
+    });
+
+    it('finds no user that is not there', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      for (const id of [2, 1000, maxId]) assert.equal(await repository.getUser(id), undefined, `id ${id}`);
+    });
+
+    for (const [what, name] of faithfulNames) {
+      it(`keeps ${what} as it is`, async (t) => {
+        const repository = await fixture.open(t);
+        const { value } = await repository.createUser({ name });
+        assert.equal(value.name, name);
+        assert.equal((await repository.getUser(value.id))?.name, name);
+        assert.equal((await repository.replaceUser(value.id, { name: `${name}x` }))?.name, `${name}x`);
+      });
+    }
+
+    it('is not changed by what the caller does to its own objects', async (t) => {
+      const repository = await fixture.open(t);
+      const draft = { name: 'Ada', role: 'admin' };
+      const creating = repository.createUser(draft);
+      const { value } = await creating;
+      draft.name = 'changed';
+      Reflect.set(value, 'name', 'changed');
+      const read = await repository.getUser(1);
+      assert.equal(read?.name, 'Ada');
+      Reflect.set(read, 'role', 'changed');
+      assert.equal((await repository.getUser(1))?.role, 'admin');
+    });
+
+    it('gives 100 users created at once 100 ids', async (t) => {
+      const repository = await fixture.open(t);
+      const created = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => repository.createUser({ name: `user ${i}` })),
+      );
+      assert.equal(new Set(created.map(({ value }) => value.id)).size, 100);
+      for (const { value } of created) assert.deepEqual(await repository.getUser(value.id), value);
+    });
+
+    it('never gives the id of a deleted user again', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b');
+      await repository.deleteUser(2);
+      await repository.deleteUser(1);
+      const [next] = await addUsers(repository, 'c');
+      assert.equal(next?.id, 3);
+    });
+
+    it(
+      'never gives the id of a deleted user again, not after a restart either',
+      fixture.restarts,
+      async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'a', 'b');
+        await repository.deleteUser(2);
+        const [next] = await addUsers(await fixture.restart(t, repository), 'c');
+        assert(next !== undefined && next.id > 2, `got ${next?.id}`);
+      },
+    );
+
+    it('holds the same after a restart', fixture.restarts, async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada:admin', 'Bob');
+      await repository.updateUser(2, { name: 'Rob' });
+      const again = await fixture.restart(t, repository);
+      assert.deepEqual(await again.getUser(1), { id: 1, name: 'Ada', role: 'admin', version: 1 });
+      assert.deepEqual(await again.getUser(2), { id: 2, name: 'Rob', version: 2 });
+    });
+  });
+}

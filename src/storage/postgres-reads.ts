@@ -1,0 +1,150 @@
+import { CursorSealer, type Sortable } from '../domain/cursor.ts';
+import type { ListQuery, PostQuery, Sort, UserQuery } from '../domain/list-query.ts';
+import type { Post } from '../domain/post.ts';
+import type { Page } from '../domain/repository.ts';
+import type { StoreSummary } from '../domain/transfer.ts';
+import type { StoredUser, User } from '../domain/user.ts';
+import { type ListPlan, listSql } from './list-sql.ts';
+import type { PostgresPool, Sql } from './postgres-pool.ts';
+import type { CountRow, PostRow, StoredUserRow } from './postgres-rows.ts';
+import {
+  postColumns,
+  storedUserColumns,
+  toPost,
+  toStoredUser,
+  toUser,
+  userColumns,
+} from './postgres-rows.ts';
+
+const getUser: Sql = {
+  name: 'get-user',
+  text: `SELECT ${storedUserColumns} FROM users WHERE id = $1`,
+};
+
+const countUsers: Sql = {
+  name: 'count-users',
+  text: 'SELECT count(*)::integer AS count FROM users',
+};
+
+const countRole: Sql = {
+  name: 'count-role',
+  text: 'SELECT count(*)::integer AS count FROM users WHERE role = $1',
+};
+
+const countPosts: Sql = {
+  name: 'count-posts',
+  text: `
+    SELECT (SELECT count(*) FROM posts WHERE user_id = $1)::integer AS count FROM users WHERE id = $1`,
+};
+
+// Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
+const ping: Sql = {
+  name: 'ping',
+  text: 'SELECT id FROM users WHERE false FOR UPDATE',
+};
+
+const summary: Sql = {
+  text: `
+    SELECT
+      (SELECT count(*) FROM users)::integer AS "users",
+      (SELECT count(*) FROM posts)::integer AS "posts",
+      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM users_id_seq)::integer AS "lastUserId",
+      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM posts_id_seq)::integer AS "lastPostId"`,
+};
+
+const exportUsers: Sql = {
+  text: `SELECT ${storedUserColumns} FROM users WHERE id > $1 ORDER BY id LIMIT $2`,
+};
+
+const exportPosts: Sql = {
+  text: `SELECT ${postColumns} FROM posts WHERE id > $1 ORDER BY id LIMIT $2`,
+};
+
+/** The reads, each of one statement, but for the question whether a user without posts exists. */
+export class PostgresReads {
+  readonly #pool: Pick<PostgresPool, 'read' | 'probe'>;
+  readonly #sealer: CursorSealer;
+  /** By text: a hundred or so, the combinations of table, filter, sort and start. */
+  readonly #lists = new Map<string, Sql>();
+
+  constructor(pool: Pick<PostgresPool, 'read' | 'probe'>, cursorSecret: Uint8Array) {
+    this.#pool = pool;
+    this.#sealer = new CursorSealer(cursorSecret);
+  }
+
+  async getUser(id: number, signal?: AbortSignal): Promise<StoredUser | undefined> {
+    const [row] = await this.#pool.read<StoredUserRow>(getUser, [id], signal);
+    return row && toStoredUser(row);
+  }
+
+  async listUsers(query: UserQuery, signal?: AbortSignal): Promise<Page<User>> {
+    const { role } = query;
+    const table = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
+    return this.#page(query, `users ${role ?? ''}`, table, toUser, signal);
+  }
+
+  async countUsers(role: string | undefined, signal?: AbortSignal): Promise<number> {
+    const [statement, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
+    const [row] = await this.#pool.read<CountRow>(statement, values, signal);
+    return Number(row?.count);
+  }
+
+  async listPosts(userId: number, query: PostQuery, signal?: AbortSignal): Promise<Page<Post> | undefined> {
+    const table = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
+    const page = await this.#page(query, `posts ${userId}`, table, toPost, signal);
+    return page.items.length > 0 || (await this.getUser(userId, signal)) ? page : undefined;
+  }
+
+  async countPosts(userId: number, signal?: AbortSignal): Promise<number | undefined> {
+    const [row] = await this.#pool.read<CountRow>(countPosts, [userId], signal);
+    return row?.count;
+  }
+
+  async ping(signal?: AbortSignal): Promise<void> {
+    await this.#pool.probe(ping, signal);
+  }
+
+  async summary(): Promise<StoreSummary> {
+    const [row] = await this.#pool.read<StoreSummary>(summary, []);
+    if (row === undefined) throw new Error('a SELECT without FROM has a row');
+    return { ...row };
+  }
+
+  async exportUsers(afterId: number, limit: number): Promise<StoredUser[]> {
+    return (await this.#pool.read<StoredUserRow>(exportUsers, [afterId, limit])).map(toStoredUser);
+  }
+
+  async exportPosts(afterId: number, limit: number): Promise<Post[]> {
+    return (await this.#pool.read<PostRow>(exportPosts, [afterId, limit])).map(toPost);
+  }
+
+  async #page<Row extends object, Field extends string, Item extends Sortable<Field>>(
+    query: ListQuery<Field>,
+    scope: string,
+    table: Pick<ListPlan, 'table' | 'columns' | 'filter'>,
+    toItem: (row: Row) => Item,
+    signal: AbortSignal | undefined,
+  ): Promise<Page<Item>> {
+    const { sort, limit } = query;
+    const start =
+      'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
+    const plan = { ...table, sort: indexed(sort, table.filter), limit: limit + 1, start };
+    const { sql, parameters } = listSql(plan, (n) => `$${n}`);
+    const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
+    return this.#sealer.page(scope, query, rows.map(toItem));
+  }
+
+  #list(text: string): Sql {
+    const known = this.#lists.get(text);
+    if (known !== undefined) return known;
+    const list = { name: `list-${this.#lists.size + 1}`, text };
+    this.#lists.set(text, list);
+    return list;
+  }
+}
+
+/** The sort by the expressions of the indexes, in which only a list of everything by id uses the id itself. */
+function indexed(sort: Sort<string>, filter: ListPlan['filter']): Sort<string> {
+  if (sort[0]?.field === 'id' && Object.keys(filter).length === 0) return sort;
+  return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));
+}

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { aborted, DomainError, type ErrorKind, errorKinds } from '../../src/domain/errors.ts';
+import { show } from './refuses.ts';
+
+describe('DomainError.from', () => {
+  it('leaves a DomainError as it is', () => {
+    const error = new DomainError('conflict', 'text');
+    assert.equal(DomainError.from(error), error);
+  });
+
+  for (const [caught, kind] of [
+    [new Error('secret'), 'internal'],
+    [new TypeError('secret'), 'internal'],
+    ['secret', 'internal'],
+    [undefined, 'internal'],
+    [null, 'internal'],
+    [{ kind: 'not-found', message: 'secret' }, 'internal'],
+    [{ name: 'AbortError', message: 'secret' }, 'internal'],
+    [new DOMException('secret', 'AbortError'), 'cancelled'],
+  ] as const) {
+    it(`makes ${kind} of ${show(caught)}, keeps it as the cause, and its text to itself`, () => {
+      const error = DomainError.from(caught);
+      assert.equal(error.kind, kind);
+      assert.equal(error.cause, caught);
+      assert.ok(!error.message.includes('secret'), error.message);
+    });
+  }
+});
+
+describe('aborted', () => {
+  const deadline = new DomainError('deadline-exceeded', 'text');
+  const cases: readonly (readonly [reason: unknown, kind: ErrorKind])[] = [
+    [undefined, 'cancelled'],
+    ['gone', 'cancelled'],
+    [new Error('gone'), 'cancelled'],
+    [new DOMException('late', 'TimeoutError'), 'deadline-exceeded'],
+    [deadline, 'deadline-exceeded'],
+  ];
+  for (const [reason, kind] of cases) {
+    it(`makes ${kind} of the reason ${show(reason)}`, () => {
+      const signal = reason === undefined ? AbortSignal.abort() : AbortSignal.abort(reason);
+      assert.equal(aborted(signal).kind, kind);
+    });
+  }
+
+  it('makes deadline-exceeded of a signal that timed out', async () => {
+    const signal = AbortSignal.timeout(1);
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    assert.equal(aborted(signal).kind, 'deadline-exceeded');
+  });
+});
+
+describe('errorKinds', () => {
+  it('are each named once', () => assert.equal(new Set(errorKinds).size, errorKinds.length));
+});

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { formatSort, maxOffset, parsePostQuery, parseUserQuery } from '../../src/domain/list-query.ts';
+import { refuses } from './refuses.ts';
+
+const users = (text: string) => parseUserQuery(new URLSearchParams(text));
+const posts = (text: string) => parsePostQuery(new URLSearchParams(text));
+
+/** Sorts as clients write them, and as they are normalised. */
+const sorts: readonly (readonly [written: string, normal: string])[] = [
+  ['id', 'id'],
+  ['-id', '-id'],
+  ['name', 'name,id'],
+  ['-name', '-name,id'],
+  ['role,-name', 'role,-name,id'],
+  ['name,-id', 'name,-id'],
+  ['id,name', 'id'],
+  ['-id,name,role', '-id'],
+  ['name,id,role', 'name,id'],
+];
+
+describe('parseUserQuery', () => {
+  it('has defaults for all', () => {
+    assert.deepEqual(users(''), {
+      sort: [{ field: 'id', descending: false }],
+      limit: 20,
+      start: { offset: 0 },
+    });
+  });
+
+  for (const [written, normal] of sorts) {
+    it(`reads sort=${written} as ${normal}`, () =>
+      assert.equal(formatSort(users(`sort=${written}`).sort), normal));
+  }
+
+  for (const [text, limit, start] of [
+    ['limit=1', 1, { offset: 0 }],
+    ['limit=100', 100, { offset: 0 }],
+    ['page=1', 20, { offset: 0 }],
+    ['page=2', 20, { offset: 20 }],
+    ['page=3&limit=7', 7, { offset: 14 }],
+    ['page=1001&limit=100', 100, { offset: maxOffset }],
+    ['page=100001&limit=1', 1, { offset: maxOffset }],
+    ['cursor=abc', 20, { cursor: 'abc' }],
+    ['cursor=', 20, { cursor: '' }],
+    ['cursor=abc&limit=3', 3, { cursor: 'abc' }],
+  ] as const) {
+    it(`reads ${text}`, () => {
+      const query = users(text);
+      assert.deepEqual({ limit: query.limit, start: query.start }, { limit, start });
+    });
+  }
+
+  it('reads a role', () => assert.equal(users('role=admin').role, 'admin'));
+
+  for (const [text, culprit] of [
+    ['role=', 'role'],
+    ['role=Admin', 'role'],
+    ['role=a%00', 'role'],
+    ['role=a&role=a', 'role'],
+    ['sort=', 'sort'],
+    ['sort=-', 'sort'],
+    ['sort=--id', 'sort'],
+    ['sort=%2Bid', 'sort'],
+    ['sort=Name', 'sort'],
+    ['sort=version', 'sort'],
+    ['sort=title', 'sort'],
+    ['sort=__proto__', 'sort'],
+    ['sort=constructor', 'sort'],
+    ['sort=name,', 'sort'],
+    ['sort=,name', 'sort'],
+    ['sort=name,,role', 'sort'],
+    ['sort=name%20', 'sort'],
+    ['sort=name;role', 'sort'],
+    ['sort=name,name', 'sort'],
+    ['sort=name,-name', 'sort'],
+    ['sort=id,-id', 'sort'],
+    ['sort=name%20DESC', 'sort'],
+    ['sort=name&sort=role', 'sort'],
+    ['page=', 'page'],
+    ['page=0', 'page'],
+    ['page=-1', 'page'],
+    ['page=01', 'page'],
+    ['page=1.5', 'page'],
+    ['page=1e2', 'page'],
+    ['page=%201', 'page'],
+    ['page=one', 'page'],
+    ['page=NaN', 'page'],
+    ['page=9999999999', 'page'],
+    ['page=5002', 'page'],
+    ['page=1002&limit=100', 'page'],
+    ['page=1&page=1', 'page'],
+    ['page=1&cursor=abc', 'page'],
+    ['limit=', 'limit'],
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=-5', 'limit'],
+    ['limit=20.0', 'limit'],
+    ['limit=0x10', 'limit'],
+    ['limit=all', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['cursor=a&cursor=b', 'cursor'],
+    ['name=Ada', '"name"'],
+    ['Role=admin', '"Role"'],
+    ['role[]=admin', '"role[]"'],
+    ['=1', '""'],
+    ['__proto__=1', '"__proto__"'],
+    ['constructor=1', '"constructor"'],
+    ['offset=5', '"offset"'],
+  ] as const) {
+    it(`refuses ${culprit} in ?${text}`, () => refuses(() => users(text), culprit));
+  }
+});
+
+describe('parsePostQuery', () => {
+  for (const [text, all] of [
+    ['', true],
+    ['sort=title', true],
+    ['limit=5', false],
+    ['page=1', false],
+    ['cursor=abc', false],
+    ['sort=-title&limit=5', false],
+  ] as const) {
+    it(`?${text} asks for ${all ? 'all posts' : 'a page'}`, () => assert.equal(posts(text).all, all));
+  }
+
+  for (const [written, normal] of [
+    ['id', 'id'],
+    ['title', 'title,id'],
+    ['-title,-id', '-title,-id'],
+    ['id,title', 'id'],
+  ] as const) {
+    it(`reads sort=${written} as ${normal}`, () =>
+      assert.equal(formatSort(posts(`sort=${written}`).sort), normal));
+  }
+
+  for (const [text, culprit] of [
+    ['role=admin', '"role"'],
+    ['all=true', '"all"'],
+    ['sort=name', 'sort'],
+    ['sort=body', 'sort'],
+    ['sort=title,title', 'sort'],
+    ['limit=101', 'limit'],
+    ['page=0', 'page'],
+    ['page=2&cursor=abc', 'page'],
+  ] as const) {
+    it(`refuses ${culprit} in ?${text}`, () => refuses(() => posts(text), culprit));
+  }
+});
+
+describe('formatSort', () => {
+  it('tells every sort from every other', () => {
+    const texts = sorts.map(([written]) => formatSort(users(`sort=${written}`).sort));
+    assert.equal(new Set(texts).size, new Set(sorts.map(([, normal]) => normal)).size);
+  });
+});

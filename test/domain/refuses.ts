@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
+
+/** Checks that `parse` refuses, with an error of this kind whose message begins with this culprit. */
+export function refuses(parse: () => unknown, culprit: string, kind: ErrorKind = 'invalid'): void {
+  let got: unknown;
+  try {
+    got = parse();
+  } catch (error) {
+    assert(error instanceof DomainError, `threw ${inspect(error)}`);
+    assert.equal(error.kind, kind, error.message);
+    assert(error.message.startsWith(`${culprit} `), `"${error.message}" does not name ${culprit}`);
+    return;
+  }
+  assert.fail(`got ${inspect(got)}, want a refusal of ${culprit}`);
+}
+
+/** A value as it stands in the name of a test. */
+export function show(value: unknown): string {
+  const text =
+    value instanceof Error ? `${value}` : inspect(value, { breakLength: Number.POSITIVE_INFINITY });
+  return text.length > 70 ? `${text.slice(0, 70)}… (${text.length})` : text;
+}

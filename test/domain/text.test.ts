@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { compareText, parseText } from '../../src/domain/text.ts';
+import { refuses, show } from './refuses.ts';
+
+const line = { maxLength: 5, notBlank: true, multiline: false };
+const prose = { maxLength: 5, notBlank: false, multiline: true };
+
+describe('parseText', () => {
+  for (const [value, rule] of [
+    ['a', line],
+    ['Ada L', line],
+    [' a ', line],
+    ['😀😀😀😀😀', line],
+    ['\u{10ffff}', line],
+    ['e\u0301', line],
+    ['\u00a0a', line],
+    ['\u200b', line],
+    ['\ufeffa', line],
+    ['\ufffe', line],
+    ['<b>', line],
+    ['', prose],
+    ['   ', prose],
+    ['\t\n', prose],
+    ['a\n\tb', prose],
+    ['😀\n😀\n😀', prose],
+  ] as const) {
+    it(`takes ${show(value)} as it is${rule.multiline ? ', as prose' : ''}`, () => {
+      assert.equal(parseText('field', value, rule), value);
+    });
+  }
+
+  for (const [value, rule] of [
+    [undefined, line],
+    [null, line],
+    [1, line],
+    [true, line],
+    [['a'], line],
+    [{ toString: () => 'a' }, line],
+    [new String('a'), line],
+    ['', line],
+    [' ', line],
+    ['\u00a0\u2003\u3000', line],
+    ['abcdef', line],
+    ['😀😀😀😀😀😀', line],
+    ['e\u0301e\u0301e\u0301', line],
+    ['a\u0000', line],
+    ['\u0001', line],
+    ['\t', line],
+    ['a\tb', line],
+    ['a\nb', line],
+    ['a\r', line],
+    ['\u001b[2J', line],
+    ['\u007f', line],
+    ['\u0080', line],
+    ['\u009f', line],
+    ['\ud800', line],
+    ['\udc00a', line],
+    ['\ude00\ud83d', line],
+    ['abcdef', prose],
+    ['a\u0000', prose],
+    ['a\r\nb', prose],
+    ['\u000b', prose],
+    ['\u000c', prose],
+    ['\u009b', prose],
+    ['\udfff', prose],
+  ] as const) {
+    it(`refuses ${show(value)}${rule.multiline ? ', as prose' : ''}`, () => {
+      refuses(() => parseText('field', value, rule), 'field');
+    });
+  }
+
+  it('names the control character it refuses', () => {
+    assert.throws(() => parseText('field', 'a\u001bb', line), /U\+001B/);
+  });
+
+  it('counts a long text in little time', () => {
+    const started = performance.now();
+    refuses(() => parseText('field', '😀'.repeat(500_000), line), 'field');
+    assert.ok(performance.now() - started < 200);
+  });
+});
+
+describe('compareText', () => {
+  const ordered = [
+    '',
+    ' ',
+    '0',
+    '10',
+    '9',
+    'A',
+    'AA',
+    'B',
+    'a',
+    'a\u0000',
+    'aa',
+    'a\u0301',
+    'b',
+    '\u007f',
+    '\u0080',
+    'é',
+    'ééé',
+    '\u0fff',
+    '\ud7ff',
+    '\ue000',
+    '\uff21',
+    '\uffff',
+    '\u{10000}',
+    '\u{103ff}',
+    '\u{10400}',
+    '\u{1f600}',
+    '\u{1f600}a',
+    '\u{1f600}\uff21',
+    '\u{1f600}\u{1f600}',
+    '\u{1f601}',
+    '\u{10ffff}',
+  ];
+
+  it('orders by code point, every pair of them, both ways', () => {
+    for (const [i, a] of ordered.entries()) {
+      for (const [j, b] of ordered.entries()) {
+        assert.equal(Math.sign(compareText(a, b)), Math.sign(i - j), `${show(a)} and ${show(b)}`);
+      }
+    }
+  });
+
+  it('orders as the bytes of UTF-8 do', () => {
+    for (const a of ordered) {
+      for (const b of ordered) {
+        const bytes = Buffer.compare(Buffer.from(a), Buffer.from(b));
+        assert.equal(Math.sign(compareText(a, b)), bytes, `${show(a)} and ${show(b)}`);
+      }
+    }
+  });
+});

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  maxId,
+  parseRole,
+  parseUserDraft,
+  parseUserId,
+  parseUserPatch,
+  parseUserReplacement,
+} from '../../src/domain/user.ts';
+import { refuses, show } from './refuses.ts';
+
+describe('parseUserId', () => {
+  for (const [value, id] of [
+    ['1', 1],
+    ['42', 42],
+    ['2147483647', maxId],
+    [1, 1],
+    [maxId, maxId],
+  ] as const) {
+    it(`reads ${show(value)}`, () => assert.equal(parseUserId(value), id));
+  }
+
+  for (const value of [
+    '',
+    '0',
+    '-1',
+    '+1',
+    '01',
+    '00',
+    '1.0',
+    '1.5',
+    '1e3',
+    '0x10',
+    ' 1',
+    '1 ',
+    '1\n',
+    '\n1',
+    '١',
+    '１',
+    'abc',
+    'NaN',
+    'Infinity',
+    'null',
+    '1,2',
+    '1_000',
+    '%31',
+    '1;',
+    0,
+    -1,
+    1.5,
+    Number.NaN,
+    -maxId,
+    Number.NEGATIVE_INFINITY,
+  ]) {
+    it(`refuses ${show(value)}`, () => refuses(() => parseUserId(value), 'id'));
+  }
+
+  for (const value of [
+    '2147483648',
+    '9007199254740993',
+    `1${'0'.repeat(400)}`,
+    maxId + 1,
+    Number.POSITIVE_INFINITY,
+  ]) {
+    it(`finds no user ${show(value)}`, () => refuses(() => parseUserId(value), 'no user', 'not-found'));
+  }
+});
+
+describe('parseRole', () => {
+  for (const role of ['a', 'admin', 'a1', 'a-b_c', 'z9-', 'a_', 'x'.repeat(50)]) {
+    it(`takes ${show(role)}`, () => assert.equal(parseRole(role), role));
+  }
+  for (const role of [
+    '',
+    'A',
+    'Admin',
+    '1a',
+    '-a',
+    '_a',
+    'a b',
+    'a.b',
+    'a\n',
+    '\na',
+    ' a',
+    'é',
+    'ａ',
+    'x'.repeat(51),
+    'a\u0000',
+    1,
+    true,
+    null,
+    undefined,
+    ['a'],
+    {},
+  ]) {
+    it(`refuses ${show(role)}`, () => refuses(() => parseRole(role), 'role'));
+  }
+});
+
+/** What every body of a user is refused for. */
+const badBodies: readonly (readonly [body: unknown, culprit: string])[] = [
+  [undefined, 'the body'],
+  [null, 'the body'],
+  ['Ada', 'the body'],
+  [1, 'the body'],
+  [true, 'the body'],
+  [[], 'the body'],
+  [[{ name: 'Ada' }], 'the body'],
+  [{ name: 1 }, 'name'],
+  [{ name: null }, 'name'],
+  [{ name: ['Ada'] }, 'name'],
+  [{ name: { first: 'Ada' } }, 'name'],
+  [{ name: '' }, 'name'],
+  [{ name: ' ' }, 'name'],
+  [{ name: 'a\nb' }, 'name'],
+  [{ name: '\u0000' }, 'name'],
+  [{ name: '\ud83d' }, 'name'],
+  [{ name: 'x'.repeat(201) }, 'name'],
+  [{ name: '😀'.repeat(201) }, 'name'],
+  [{ name: 'Ada', role: '' }, 'role'],
+  [{ name: 'Ada', role: 'Admin' }, 'role'],
+  [{ name: 'Ada', role: 1 }, 'role'],
+  [{ name: 'Ada', role: ['admin'] }, 'role'],
+  [{ name: 'Ada', version: 1 }, '"version"'],
+  [{ name: 'Ada', Name: 'Ada' }, '"Name"'],
+  [{ name: 'Ada', '': 1 }, '""'],
+  [{ name: 'Ada', 'a"\n': 1 }, '"a\\"\\n"'],
+  [JSON.parse('{"name":"Ada","__proto__":{"role":"admin"}}'), '"__proto__"'],
+  [{ name: 'Ada', constructor: {} }, '"constructor"'],
+  [{ name: 'Ada', toString: 1 }, '"toString"'],
+];
+
+/** What only a body with all fields is refused for. */
+const incompleteBodies: typeof badBodies = [
+  [{}, 'name'],
+  [{ role: 'admin' }, 'name'],
+  [{ name: undefined }, 'name'],
+  [{ name: 'Ada', role: null }, 'role'],
+];
+
+describe('parseUserDraft', () => {
+  for (const [body, draft] of [
+    [{ name: 'Ada' }, { name: 'Ada' }],
+    [
+      { name: 'Ada', role: 'admin' },
+      { name: 'Ada', role: 'admin' },
+    ],
+    [
+      { role: 'admin', name: 'Ada' },
+      { name: 'Ada', role: 'admin' },
+    ],
+    [{ name: '😀'.repeat(200) }, { name: '😀'.repeat(200) }],
+    [JSON.parse('{"name":"Eve","name":"Ada"}'), { name: 'Ada' }],
+    [Object.assign(Object.create(null), { name: 'Ada' }), { name: 'Ada' }],
+  ]) {
+    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserDraft(body), draft));
+  }
+
+  for (const [body, culprit] of [
+    ...badBodies,
+    ...incompleteBodies,
+    [{ id: 1, name: 'Ada' }, '"id"'] as const,
+  ]) {
+    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserDraft(body), culprit));
+  }
+
+  it('leaves Object.prototype alone', () => {
+    refuses(() => parseUserDraft(JSON.parse('{"name":"Ada","__proto__":{"admin":true}}')), '"__proto__"');
+    assert.equal('admin' in {}, false);
+  });
+
+  it('reads no name from a prototype', () => {
+    refuses(() => parseUserDraft(JSON.parse('{"__proto__":{"name":"Ada"}}')), '"__proto__"');
+  });
+});
+
+describe('parseUserReplacement', () => {
+  for (const [body, draft] of [
+    [{ name: 'Ada' }, { name: 'Ada' }],
+    [{ id: 7, name: 'Ada' }, { name: 'Ada' }],
+    [
+      { id: 7, name: 'Ada', role: 'admin' },
+      { name: 'Ada', role: 'admin' },
+    ],
+  ]) {
+    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, 7), draft));
+  }
+
+  for (const [body, culprit] of [
+    ...badBodies,
+    ...incompleteBodies,
+    [{ id: 8, name: 'Ada' }, 'id'] as const,
+    [{ id: '7', name: 'Ada' }, 'id'] as const,
+    [{ id: null, name: 'Ada' }, 'id'] as const,
+    [{ id: 7.5, name: 'Ada' }, 'id'] as const,
+  ]) {
+    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserReplacement(body, 7), culprit));
+  }
+});
+
+describe('parseUserPatch', () => {
+  for (const [body, patch] of [
+    [{}, {}],
+    [{ name: 'Ada' }, { name: 'Ada' }],
+    [{ role: 'admin' }, { role: 'admin' }],
+    [{ role: null }, { role: null }],
+    [
+      { name: 'Ada', role: null },
+      { name: 'Ada', role: null },
+    ],
+    [{ name: undefined }, {}],
+  ]) {
+    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserPatch(body), patch));
+  }
+
+  for (const [body, culprit] of [...badBodies, [{ id: 1 }, '"id"'] as const]) {
+    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserPatch(body), culprit));
+  }
+});

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { describe, it } from 'node:test';
+import { DomainError } from '../../src/domain/errors.ts';
+import { openStore, sqlitePath } from '../../src/storage/open.ts';
+import { temporaryFolder } from './temporary.ts';
+
+const folder = temporaryFolder();
+
+describe('openStore', () => {
+  it('opens memory:', async (t) => {
+    const store = await openStore('memory:');
+    t.after(() => store.close());
+    assert.deepEqual((await store.createUser({ name: 'Ada' })).value, { id: 1, name: 'Ada', version: 1 });
+  });
+
+  for (const [what, url, file] of [
+    ['an absolute path', `sqlite:${folder}/absolute.db`, 'absolute.db'],
+    ['an absolute path behind an empty authority', `sqlite://${folder}/authority.db`, 'authority.db'],
+    ['a relative path', `sqlite:${relative('.', folder)}/relative.db`, 'relative.db'],
+    ['a path with %, ? and #, as it is', `sqlite:${folder}/a%20b?mode=ro#c.db`, 'a%20b?mode=ro#c.db'],
+    ['a path in folders that are missing', `sqlite:${folder}/new/newer/users.db`, 'new/newer/users.db'],
+  ] as const) {
+    it(`opens a SQLite file by ${what}`, async (t) => {
+      const store = await openStore(url);
+      t.after(() => store.close());
+      await store.ping();
+      assert.ok(existsSync(join(folder, file)));
+    });
+  }
+
+  it('passes the options on', async (t) => {
+    const bounded = await openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 1 });
+    t.after(() => bounded.close());
+    const writing = bounded.createUser({ name: 'Ada' });
+    await assert.rejects(bounded.createUser({ name: 'Bob' }), { kind: 'overloaded' });
+    await writing;
+    await assert.rejects(openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 0 }), RangeError);
+
+    let now = 0;
+    const timed = await openStore('memory:', { now: () => now, idempotencyTtlMs: 10 });
+    t.after(() => timed.close());
+    const options = { idempotency: { key: 'k', fingerprint: 'f' } };
+    await timed.createUser({ name: 'Ada' }, options);
+    now = 10;
+    assert.equal((await timed.createUser({ name: 'Ada' }, options)).replayed, false);
+  });
+
+  for (const url of [
+    '',
+    'memory',
+    'memory:x',
+    'memory://',
+    'MEMORY:',
+    ' memory:',
+    'sqlite',
+    'sqlite:',
+    'sqlite://',
+    'sqlite://data/users.db',
+    'sqlite::memory:',
+    'SQLITE:users.db',
+    'file:users.db',
+    'users.db',
+    '/var/lib/users.db',
+    'postgres',
+    'postgres:',
+    'postgres://',
+    'postgres:users',
+    'postgresql:users',
+    'pg://host/users',
+    'mysql://user:s3cret@host/users',
+    'http://user:s3cret@host',
+    'user:s3cret@host',
+    's3cret:5432',
+    '//user:s3cret@host',
+  ]) {
+    it(`refuses ${JSON.stringify(url)}, naming what is allowed and no password`, async () => {
+      await assert.rejects(openStore(url), (error) => {
+        assert(error instanceof DomainError);
+        assert.equal(error.kind, 'invalid');
+        for (const form of ['memory:', 'sqlite:PATH', 'postgres://']) assert.ok(error.message.includes(form));
+        assert.ok(!`${error.stack}${String(error.cause)}`.includes('s3cret'));
+        return true;
+      });
+    });
+  }
+
+  it('loads only the store it opens', () => {
+    const script = `
+      const { openStore } = await import(${JSON.stringify(new URL('../../src/storage/open.ts', import.meta.url).href)});
+      await (await openStore('memory:')).ping();
+      process.stdout.write(String(process.moduleLoadList.includes('NativeModule sqlite')));`;
+    const loaded = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    });
+    assert.equal(loaded, 'false');
+  });
+});
+
+describe('sqlitePath', () => {
+  for (const [url, path] of [
+    ['sqlite:users.db', 'users.db'],
+    ['sqlite:./data/users.db', './data/users.db'],
+    ['sqlite:/data/users.db', '/data/users.db'],
+    ['sqlite:///data/users.db', '/data/users.db'],
+    ['sqlite:C:\\data\\users.db', 'C:\\data\\users.db'],
+    ['sqlite:a%20b?c', 'a%20b?c'],
+    ['sqlite://host/users.db', undefined],
+    ['sqlite::memory:', undefined],
+    ['sqlite:', undefined],
+    ['memory:', undefined],
+  ] as const) {
+    it(`of ${url} is ${path}`, () => assert.equal(sqlitePath(url), path));
+  }
+});

@@ -1,0 +1,15 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+let root: string | undefined;
+
+/** A new, empty folder. All of a process go when it ends, and so after the stores that use them. */
+export function temporaryFolder(): string {
+  if (root === undefined) {
+    const folder = mkdtempSync(join(tmpdir(), 'users-service-'));
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+    root = folder;
+  }
+  return mkdtempSync(join(root, 'test-'));
+}
