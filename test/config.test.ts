@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  type Config,
+  ConfigError,
+  describeOptions,
+  helpText,
+  parseConfig,
+  printConfig,
+} from '../src/config.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+function problems(argv: readonly string[], env: Environment = {}): readonly string[] {
+  try {
+    parseConfig(argv, env);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError);
+    return error.problems;
+  }
+  return [];
+}
+
+describe('a value is taken', () => {
+  const rows: [name: string, argv: string[], env: Environment, expected: Partial<Config>][] = [
+    ['from nowhere', [], {}, { port: 3000, 'grpc-port': 50_051, auth: 'none', 'api-key': [], public: '' }],
+    ['from --name VALUE', ['--port', '8080'], {}, { port: 8080 }],
+    ['from --name=VALUE', ['--port=8080'], {}, { port: 8080 }],
+    [
+      'from the environment',
+      [],
+      { PORT: '8080', DATABASE_URL: 'memory:' },
+      { port: 8080, database: 'memory:' },
+    ],
+    ['from the flag rather than the environment', ['--port', '1'], { PORT: '2' }, { port: 1 }],
+    [
+      'from no empty variable',
+      [],
+      { PORT: '', API_KEY: '', LOG: '' },
+      { port: 3000, 'api-key': [], log: 'json' },
+    ],
+    ['empty from a flag that is a list', ['--api-key='], { API_KEY: 'k' }, { 'api-key': [] }],
+    ['with = in it', ['--api-key=a=b'], {}, { 'api-key': ['a=b'] }],
+    ['with two dashes in it, after =', ['--public=--x'], {}, { public: '--x' }],
+    ['with one dash in it', ['--api-key', '-k'], {}, { 'api-key': ['-k'] }],
+    ['as a list without blanks', ['--api-key', 'a, b'], {}, { 'api-key': ['a', 'b'] }],
+    ['as off', ['--grpc-port', 'off'], {}, { 'grpc-port': false }],
+    ['as a toggle alone', ['--require-preconditions'], {}, { 'require-preconditions': true }],
+    [
+      'as a toggle before another flag',
+      ['--require-preconditions', '--port', '1'],
+      {},
+      { 'require-preconditions': true, port: 1 },
+    ],
+    ['as a toggle with a value', ['--require-preconditions', 'No'], {}, { 'require-preconditions': false }],
+    ['as an address in brackets', ['--host', '[::1]'], {}, { host: '::1' }],
+    [
+      'at either end of its range',
+      ['--port', '0', '--grpc-port', '65535'],
+      {},
+      { port: 0, 'grpc-port': 65_535 },
+    ],
+    [
+      'as origins',
+      ['--cors', 'https://a.example, http://localhost:1'],
+      {},
+      { cors: ['https://a.example', 'http://localhost:1'] },
+    ],
+    [
+      'as a path with odd characters',
+      ['--database', 'sqlite:a b?c#d.db'],
+      {},
+      { database: 'sqlite:a b?c#d.db' },
+    ],
+    ['as a URL with an encoded password', ['--database', 'postgres://u:p%40%2F@h/x'], {}, {}],
+    ['as a URL with a bare @ in the password', ['--database', 'postgres://u:p@ss@h/x'], {}, {}],
+    ['as a URL with a socket', ['--database', 'postgresql:///x?host=/run'], {}, {}],
+  ];
+  for (const [name, argv, env, expected] of rows) {
+    it(name, () => {
+      const { config } = parseConfig(argv, env);
+      for (const [option, value] of Object.entries(expected)) {
+        assert.deepEqual(config[option as keyof Config], value, option);
+      }
+      assert.ok(Object.isFrozen(config));
+    });
+  }
+});
+
+describe('a mistake is named with its option and what it must be', () => {
+  const rows: [argv: string[], env: Environment, expected: string[]][] = [
+    [['--port', '65536'], {}, ['--port must be a whole number from 0 to 65535, not "65536"']],
+    [['--port', '-1'], {}, ['--port must be a whole number from 0 to 65535, not "-1"']],
+    [['--port', '1e3'], {}, ['--port must be a whole number from 0 to 65535, not "1e3"']],
+    [['--port', '0x10'], {}, ['--port must be a whole number from 0 to 65535, not "0x10"']],
+    [['--port', ' 80'], {}, ['--port must be a whole number from 0 to 65535, not " 80"']],
+    [['--port='], {}, ['--port must be a whole number from 0 to 65535, not ""']],
+    [[], { PORT: 'x' }, ['PORT must be a whole number from 0 to 65535, not "x"']],
+    [[], { MAX_BODY_BYTES: '0' }, ['MAX_BODY_BYTES must be a whole number from 1 to 67108864, not "0"']],
+    [['--grpc-port', 'on'], {}, ['--grpc-port must be off or a whole number from 0 to 65535, not "on"']],
+    [['--auth', 'some'], {}, ['--auth must be one of none, writes, all, not "some"']],
+    [['--host='], {}, ['--host must be an address or a host name, not ""']],
+    [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
+    [['--require-preconditions=maybe'], {}, ['--require-preconditions must be true or false, not "maybe"']],
+    [
+      ['--cors', 'a.example'],
+      {},
+      ['--cors must be * or a list of origins such as https://app.example, not "a.example"'],
+    ],
+    [
+      ['--cors', 'https://a.example/'],
+      {},
+      ['--cors must be * or a list of origins such as https://app.example, not "https://a.example/"'],
+    ],
+    [
+      ['--database', 'sqlite:'],
+      {},
+      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite:"'],
+    ],
+    [
+      ['--database', 'sqlite::memory:'],
+      {},
+      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite::memory:"'],
+    ],
+    [['--port'], {}, ['--port must have a value']],
+    [['--host', '--port', '1'], {}, ['--host must have a value']],
+    [['--port', '1', '--port=1'], {}, ['--port must be given once']],
+    [['--prot', '1'], {}, ['--prot is not an option; did you mean --port?']],
+    [['--database_url', 'x'], {}, ['--database_url is not an option; --help lists them all']],
+    [['--Public', 'x'], {}, ['--Public is not an option; did you mean --public?']],
+    [['--nothing-like-it'], {}, ['--nothing-like-it is not an option; --help lists them all']],
+    [['--__proto__', 'x'], {}, ['--__proto__ is not an option; --help lists them all']],
+    [['--constructor=x'], {}, ['--constructor is not an option; --help lists them all']],
+    [
+      ['-p', '1'],
+      {},
+      [
+        'argument 1 is not an option; --help lists them all',
+        'argument 2 is not an option; --help lists them all',
+      ],
+    ],
+    [['--'], {}, ['argument 1 is not an option; --help lists them all']],
+    [['--port', '1', 'stray'], {}, ['argument 3 is not an option; --help lists them all']],
+    [['--tls-cert', 'x'], {}, ['--tls-cert and --tls-key must be given together']],
+    [[], { TLS_KEY: 'x' }, ['--tls-cert and --tls-key must be given together']],
+    [['--port', '1', '--grpc-port', '1'], {}, ['--port and --grpc-port must differ, not both be 1']],
+    [
+      ['--workers', '2', '--database', 'memory:'],
+      {},
+      ['--workers must be 1 with --database memory:, which each would have to itself'],
+    ],
+  ];
+  for (const [argv, env, expected] of rows) {
+    it(`${argv.join(' ')} ${Object.entries(env).join(' ')}`.trim(), () => {
+      assert.deepEqual(problems(argv, env), expected);
+    });
+  }
+
+  it('and all of them are told at once', () => {
+    assert.equal(problems(['--port', 'x', '--hots', 'y', '--auth', 'z'], { WORKERS: '0' }).length, 4);
+  });
+});
+
+describe('a secret is never shown', () => {
+  const secret = 'hunter2';
+  const urls = [
+    `postgres://u:${secret}@h/x`,
+    `postgres://u:${secret}/${secret}@h/x`,
+    `postgres://u:a@${secret}@h/x`,
+    `postgres://u:${secret}@h/x?sslpassword=${secret}&password=${secret}&PASSWORD=${secret}`,
+    `postgres://:${secret}@h/x`,
+    `mysql://root:${secret}@h/x`,
+    `mysql://root:a@b:${secret}@h/x`,
+    `postgres://u:${secret}@h:99999/x`,
+  ];
+  for (const url of urls) {
+    it(`in ${url}`, () => {
+      const shown = [...problems(['--database', url]), ...problems([], { DATABASE_URL: url })];
+      if (shown.length === 0) shown.push(printConfig(parseConfig(['--database', url], {})));
+      assert.doesNotMatch(shown.join('\n'), new RegExp(secret));
+      assert.match(shown.join('\n'), /\(hidden\)@h/);
+    });
+  }
+
+  const keys: string[][] = [
+    ['--api-key', `${secret},`],
+    ['--api-key', 'a,', secret],
+    ['--apikey', secret],
+    ['--api-kye', secret],
+    [`--apikey=${secret}`],
+    ['--api-key', secret, '--api-key', secret],
+    [secret],
+  ];
+  for (const argv of keys) {
+    it(`in ${argv.join(' ')}`, () => {
+      const found = problems(argv);
+      assert.ok(found.length > 0);
+      assert.doesNotMatch(found.join('\n'), new RegExp(secret));
+    });
+  }
+
+  it('in what is in force', () => {
+    const text = printConfig(parseConfig(['--api-key', `${secret},b`], {}));
+    assert.match(text, /^api-key = "\(hidden\)" {2}# flag$/m);
+    assert.doesNotMatch(text, new RegExp(secret));
+  });
+});
+
+describe('the texts', () => {
+  it('--print-config says of each option what is in force and why', () => {
+    const argv = ['--port', '8080', '--database', 'postgres://me:pw@db/users'];
+    const lines = printConfig(parseConfig(argv, { WORKERS: '2' })).split('\n');
+    assert.deepEqual(lines.slice(0, 8), [
+      'host = "127.0.0.1"  # default',
+      'port = "8080"  # flag',
+      'grpc-port = "50051"  # default',
+      'database = "postgres://me:(hidden)@db/users"  # flag',
+      'api-key = ""  # default',
+      'auth = "none"  # default',
+      'public = ""  # default',
+      'workers = "2"  # environment',
+    ]);
+    assert.equal(lines.length, describeOptions().length);
+  });
+
+  it('--help has a line for each, with flag, variable, meaning and default, in columns', () => {
+    const lines = helpText().split('\n');
+    assert.equal(
+      lines[1],
+      '  --port PORT                         PORT                       HTTP port; 0: any free one [3000]',
+    );
+    assert.equal(
+      lines[4],
+      '  --api-key KEYS                      API_KEY                    keys that x-api-key may hold, separated by commas',
+    );
+    for (const [index, { name, env, fallback, help }] of describeOptions().entries()) {
+      const line = lines[index] ?? '';
+      assert.ok(line.startsWith(`  --${name} `), line);
+      assert.equal(line.indexOf(env, 30), 38, line);
+      assert.ok(line.endsWith(fallback === '' ? help : `${help} [${fallback}]`), line);
+    }
+  });
+});
