@@ -46,7 +46,7 @@ async function isInstalled(tool: string): Promise<boolean> {
 
 describe('the README, step by step on a new store', async () => {
   const missing = new Set<string>();
-  for (const tool of ['curl', 'grpcurl']) if (!(await isInstalled(tool))) missing.add(tool);
+  for (const tool of ['curl', 'grpcurl', 'buf']) if (!(await isInstalled(tool))) missing.add(tool);
   let service: Service;
   let addresses: { http: string; grpc?: string };
 
