@@ -1,0 +1,315 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:https';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { describeOptions } from '../../src/config.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { runMain, type ServiceProcess, startProcess } from '../support/process.ts';
+import { runTool } from '../support/tool.ts';
+import { head, post, Wire } from '../support/wire.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+async function temporaryFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'serve-'));
+  t.after(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
+/** Resolves when the process has printed such an event. */
+async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
+  while (lines.filter((line) => line['event'] === event).length < count) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+}
+
+describe('what is asked for instead of service', () => {
+  it('--help tells every option, and that there is nothing wrong', async () => {
+    for (const argv of [['--help'], ['-h'], ['serve', '--help'], ['--port', 'x', '--help']]) {
+      const { code, stdout, stderr } = await runMain(argv);
+      assert.deepEqual([code, stderr], [0, '']);
+      assert.match(stdout, /^users-service: .*\n\nusage: users-service \[serve\] \[options\]\n/);
+      for (const { name, env } of describeOptions()) assert.match(stdout, new RegExp(`--${name} .* ${env} `));
+    }
+  });
+
+  it('--version is the version of the package', async () => {
+    const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+    assert.deepEqual(await runMain(['--version']), { code: 0, stdout: `${manifest.version}\n`, stderr: '' });
+  });
+
+  it('--print-config starts nothing and shows no secret', async () => {
+    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
+    const { code, stdout, stderr } = await runMain(['--print-config', '--port', '1'], { env });
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.match(stdout, /^port = "1" {2}# flag$/m);
+    assert.match(stdout, /^database = "postgres:\/\/u:\(hidden\)@h\/x" {2}# environment$/m);
+    assert.doesNotMatch(stdout, /hunter2/);
+  });
+});
+
+describe('what is asked for wrongly', () => {
+  it('is one line a problem and exit code 2', async () => {
+    const { code, stdout, stderr } = await runMain(['--port', 'x', '--prot', '1'], { env: { AUTH: 'y' } });
+    assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
+    assert.deepEqual(stderr.split('\n'), [
+      'users-service: --prot is not an option; did you mean --port?',
+      'users-service: --port must be a whole number from 0 to 65535, not "x"',
+      'users-service: AUTH must be one of none, writes, all, not "y"',
+      '',
+    ]);
+  });
+
+  it('is a command that there is not', async () => {
+    const { code, stderr } = await runMain(['server']);
+    assert.equal(code, 2);
+    assert.match(stderr, /^users-service: "server" is not a command; there are serve, .*\n$/);
+  });
+});
+
+describe('a start that fails is one line naming the option, and exit code 1', () => {
+  const rows: [name: string, argv: (taken: string, folder: string) => string[], expected: RegExp][] = [
+    ['the HTTP port taken', (taken) => ['--port', taken], /^--port: 127.0.0.1:\d+ is in use$/],
+    ['the gRPC port taken', (taken) => ['--grpc-port', taken], /^--grpc-port: 127.0.0.1:\d+ is in use$/],
+    [
+      'the port of several workers taken',
+      (taken, folder) => ['--port', taken, '--workers', '3', '--database', `sqlite:${folder}/x.db`],
+      /^--port: 127.0.0.1:\d+ is in use$/,
+    ],
+    [
+      'an unknown host',
+      () => ['--host', 'nobody.invalid'],
+      /^--host: the host name nobody.invalid is not known$/,
+    ],
+    ['no public folder', () => ['--public', '/nowhere'], /^--public: .*\/nowhere/],
+    [
+      'no certificate',
+      () => ['--tls-cert', '/nowhere', '--tls-key', main],
+      /^--tls-cert: cannot read \/nowhere \(ENOENT\)$/,
+    ],
+    [
+      'a certificate that is none',
+      () => ['--tls-cert', main, '--tls-key', main],
+      /^--tls-cert and --tls-key: /,
+    ],
+    [
+      'a database that cannot be made',
+      () => ['--database', 'sqlite:/dev/null/x.db'],
+      /^--database: .*\/dev\/null/,
+    ],
+    [
+      'a database that does not answer',
+      () => ['--database', 'postgres://u:hunter2@127.0.0.1:1/x'],
+      /^--database: .*127.0.0.1:1/,
+    ],
+  ];
+  for (const [name, argv, expected] of rows) {
+    it(name, async (t) => {
+      const server = createServer().listen(0, '127.0.0.1');
+      t.after(() => server.close());
+      await once(server, 'listening');
+      const address = server.address();
+      assert.ok(typeof address === 'object' && address !== null);
+      const folder = await temporaryFolder(t);
+      const env = { PORT: '0', GRPC_PORT: '0', DATABASE_URL: 'memory:' };
+      const { code, stdout, stderr } = await runMain(argv(String(address.port), folder), { env });
+      assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
+      const [line = '', ...rest] = stderr.split('\n');
+      assert.deepEqual(rest, [''], 'one line');
+      assert.ok(line.startsWith('users-service: '));
+      assert.match(line.slice('users-service: '.length), expected);
+      assert.doesNotMatch(line, /hunter2/);
+    });
+  }
+});
+
+describe('what is printed when it is ready', () => {
+  const argv = ['--port', '0', '--database', 'memory:'];
+  const rows: [name: string, argv: string[], expected: RegExp][] = [
+    [
+      'a JSON line with both addresses',
+      ['--grpc-port', '0'],
+      /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+"\}\n$/,
+    ],
+    ['without gRPC, one address', ['--grpc-port', 'off'], /"http":"http:\/\/127.0.0.1:\d+"\}\n$/],
+    [
+      'pretty, a line for people',
+      ['--log', 'pretty', '--grpc-port', '0'],
+      /^[\d:.]+ listening on http:\S+ and gRPC on \S+\n$/,
+    ],
+    [
+      'without a log, a plain line',
+      ['--log', 'off', '--grpc-port', '0'],
+      /^listening on http:\S+ and 127.0.0.1:\d+\n$/,
+    ],
+  ];
+  for (const [name, more, expected] of rows) {
+    it(name, async (t) => {
+      const child = spawn(process.execPath, [main, ...argv, ...more], {
+        env: {},
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      t.after(() => child.kill('SIGKILL'));
+      const [chunk] = await once(child.stdout, 'data');
+      assert.match(String(chunk), expected);
+    });
+  }
+});
+
+describe('a signal', () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`${signal} lets the slow finish, cuts the half at the deadline, and ends with 0`, async (t) => {
+      const running = await startProcess(t, ['--database', 'memory:', '--drain-timeout-ms', '900']);
+      const port = portOf(running.http);
+      const idle = await Wire.open(t, port);
+      idle.write(head('GET /health'));
+      await idle.next();
+      const half = await Wire.open(t, port);
+      half.write('GET /health HTTP/1.1\r\nHo');
+      const slow = await Wire.open(t, port);
+      const whole = post('/users', '{"name":"Ada"}');
+      slow.write(whole.slice(0, -1));
+      await (await fetch(`${running.http}/health`)).text();
+
+      const startedAt = performance.now();
+      const ended = running.end(signal);
+      await printed(running, 'draining');
+      await idle.end();
+      assert.ok(performance.now() - startedAt < 600, 'the idle one waits for nobody');
+      slow.write(whole.slice(-1));
+      const answer = await slow.next();
+      assert.deepEqual([answer.status, answer.headers['connection']], [201, 'close']);
+      assert.deepEqual(await half.end(), []);
+      assert.equal(await ended, 0);
+      const took = performance.now() - startedAt;
+      assert.ok(took >= 850 && took < 1_500, `${took} ms`);
+      assert.equal(running.lines.at(-1)?.['event'], 'closed');
+    });
+  }
+
+  it('leaves normal service for as long as it should drain', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '400']);
+    const ended = running.end();
+    await printed(running, 'draining');
+    assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    assert.equal((await fetch(`${running.http}/health/ready`)).status, 503);
+    assert.equal(await ended, 0);
+  });
+
+  it('that comes twice at once, as through npm on a terminal, is one', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '300']);
+    running.child.kill('SIGINT');
+    assert.equal(await running.end('SIGINT'), 0);
+  });
+
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const) {
+    it(`${signal} a while after the first ends it at once with ${code}`, async (t) => {
+      const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '60000']);
+      running.child.kill('SIGTERM');
+      await printed(running, 'draining');
+      const at = performance.now() + 1_100;
+      while (performance.now() < at) await (await fetch(`${running.http}/health`)).text();
+      assert.equal(await running.end(signal), code);
+    });
+  }
+
+  it('SIGHUP without TLS or workers changes nothing', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:']);
+    running.child.kill('SIGHUP');
+    assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    assert.equal(await running.end(), 0);
+  });
+
+  it('SIGHUP reads the certificate again, and keeps the old one when the new is no good', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [first, second] = [createCertificate('first'), createCertificate('second')];
+    const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const write = async ({ cert, key }: { cert: string; key: string }) => {
+      await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key)]);
+    };
+    const nameOf = async (url: string) => {
+      const [response] = await once(
+        get(`${url}/health`, { rejectUnauthorized: false, agent: false }),
+        'response',
+      );
+      const { subject } = response.socket.getPeerCertificate();
+      await response.resume().toArray();
+      return subject.CN;
+    };
+    await write(first);
+    const running = await startProcess(t, [
+      '--database',
+      'memory:',
+      '--tls-cert',
+      certFile,
+      '--tls-key',
+      keyFile,
+    ]);
+    assert.equal(await nameOf(running.http), 'first');
+    await write(second);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.equal(await nameOf(running.http), 'second');
+    await write({ cert: first.cert, key: second.key });
+    running.child.kill('SIGHUP');
+    await printed(running, 'failure');
+    assert.equal(await nameOf(running.http), 'second');
+    assert.equal(await running.end(), 0);
+  });
+});
+
+describe('the process', () => {
+  it('prints no key and no password, whatever goes wrong', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:', '--auth', 'all'], { API_KEY: 'hunter2' });
+    for (const path of ['/users', '/private', '/boom', '/info', '/nowhere']) {
+      await (await fetch(running.http + path, { headers: { 'x-api-key': 'hunter2' } })).text();
+    }
+    await running.end();
+    assert.doesNotMatch(JSON.stringify(running.lines), /hunter2/);
+    assert.ok(running.lines.length > 5);
+  });
+
+  it('goes on when nobody reads what it prints', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:']);
+    running.child.stdout?.destroy();
+    for (let n = 0; n < 20; n += 1) assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    assert.equal(await running.end(), 0);
+  });
+
+  it('tells of an error that nobody caught before it ends with 1', async (t) => {
+    const source = 'process.on("SIGUSR2", () => { throw new Error("nobody caught me") })';
+    const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
+    const running = await startProcess(t, ['--database', 'memory:'], { NODE_OPTIONS: preload });
+    assert.equal(await running.end('SIGUSR2'), 1);
+    const last = running.lines.at(-1);
+    assert.deepEqual([last?.['event'], last?.['where']], ['failure', 'process']);
+    assert.match(String(last?.['cause']), /nobody caught me/);
+  });
+
+  it('says one clear line on a Node.js that is too old', async () => {
+    const source = 'Object.defineProperty(process.versions, "node", { value: "20.20.2" })';
+    const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
+    const { code, stdout, stderr } = await runTool(process.execPath, [preload, main]);
+    assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
+    assert.match(stderr, /^users-service: needs Node.js 24 or newer, this is v[\d.]+\n$/);
+  });
+
+  it('gets that far on such a Node.js: its first file imports nothing by itself', async () => {
+    const text = await readFile(main, 'utf8');
+    assert.doesNotMatch(text, /^\s*(import|export)\b(?!\()/m);
+  });
+});
