@@ -20,7 +20,8 @@ export function hasLongUnreadBody(message: IncomingMessage): boolean {
 export function endLingering(response: ServerResponse): void {
   const { req } = response;
   const { socket } = req;
-  if (req.readableEnded || socket.destroyed) {
+  // Nothing more will come.
+  if (req.readableEnded || socket.readableEnded || socket.destroyed) {
     response.end();
     return;
   }

@@ -65,11 +65,12 @@ async function writeStream(
   limitStall(request, options);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
-  while (next.done !== true) {
+  // Looked at after each wait: to a reply that is destroyed no more events come.
+  while (next.done !== true && !response.destroyed) {
     if (!response.write(next.value)) await drained(response);
-    if (response.destroyed) return;
     next = await chunks.next();
   }
+  if (response.destroyed) return;
   if (linger) endLingering(response);
   else response.end();
 }

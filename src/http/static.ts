@@ -1,6 +1,6 @@
 import { constants, readdirSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { join } from 'node:path';
 import { chooseEncoding } from './accept-encoding.ts';
 import { evaluateConditions, isSameVersion, type Validators } from './conditional.ts';
 import { contentType } from './content-type.ts';
@@ -37,19 +37,25 @@ const wholeFileBytes = 64 * 1024;
  * A request can only ever name one of these, so no spelling of a path leads out of the folder.
  */
 export function listFiles(folder: string): StaticFile[] {
-  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(join(folder, sep).length));
-  const known = new Set(names);
-  return names
-    .map((name) => ({ name, segments: name.split(sep) }))
-    .filter(({ segments }) => !segments.some((segment) => segment.startsWith('.')))
-    .flatMap(({ name, segments }): StaticFile[] => {
-      const encodings = codings.filter((coding) => known.has(name + suffixes[coding]));
-      const file = { path: join(folder, name), type: contentType(name), encodings };
-      const index = segments.at(-1) === 'index.html' ? [[...segments.slice(0, -1), '']] : [];
-      return [segments, ...index].map((path) => ({ ...file, pattern: pattern(path) }));
-    });
+  const paths = walk(folder, []);
+  const known = new Set(paths.map((path) => path.join('/')));
+  return paths.flatMap((path): StaticFile[] => {
+    const name = path.join('/');
+    const encodings = codings.filter((coding) => known.has(name + suffixes[coding]));
+    const file = { path: join(folder, ...path), type: contentType(name), encodings };
+    const index = path.at(-1) === 'index.html' ? [[...path.slice(0, -1), '']] : [];
+    return [path, ...index].map((segments) => ({ ...file, pattern: pattern(segments) }));
+  });
+}
+
+// Step by step, since Node's own recursive walk follows links to folders.
+function walk(folder: string, path: readonly string[]): string[][] {
+  return readdirSync(join(folder, ...path), { withFileTypes: true }).flatMap((entry): string[][] => {
+    const inner = [...path, entry.name];
+    if (entry.name.startsWith('.')) return [];
+    if (entry.isDirectory()) return walk(folder, inner);
+    return entry.isFile() ? [inner] : [];
+  });
 }
 
 function pattern(path: readonly string[]): Pattern {

@@ -116,6 +116,20 @@ test('a client that leaves halfway ends the stream, and is no failure', async (t
   );
 });
 
+test('a client that leaves while a chunk is made ends the stream', async (t) => {
+  const made = Promise.withResolvers<Uint8Array>();
+  const source = new Source((taken) => (taken === 0 ? chunk : made.promise));
+  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
+  const ended = kit.nextRequest();
+  await once(wire.socket, 'data');
+  wire.socket.resetAndDestroy();
+  await ended;
+  made.resolve(chunk);
+  while (!source.returned) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(source.taken <= 2);
+});
+
 /** Counts what comes instead of keeping it: a test that is busy would look like a client that stalls. */
 async function countBytes(wire: Wire, bytes: number, onData: () => void = () => undefined): Promise<void> {
   wire.socket.removeAllListeners('data');

@@ -1,0 +1,390 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readlinkSync } from 'node:fs';
+import {
+  appendFile,
+  mkdir,
+  mkdtemp,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { RawResponse } from '../support/raw.ts';
+import { startService } from '../support/service.ts';
+import { head, Wire } from '../support/wire.ts';
+import { checkForm } from './wire/table.ts';
+
+const page = '<!doctype html><title>home</title>';
+const script = 'console.log("héllo");\n'.repeat(20);
+const modified = new Date('2020-01-02T03:04:05.678Z');
+const long = Buffer.from(Array.from({ length: 300_000 }, (_, i) => i % 251));
+
+interface Site {
+  readonly dir: string;
+  readonly port: number;
+  readonly get: (path: string, ...headers: readonly string[]) => Promise<RawResponse>;
+  readonly ask: (line: string, ...headers: readonly string[]) => Promise<RawResponse>;
+}
+
+/** A service over a folder of its own, in which `prepare` may change things before the start. */
+async function startSite(t: TestContext, prepare?: (dir: string) => unknown): Promise<Site> {
+  const outer = await mkdtemp(join(tmpdir(), 'static-'));
+  t.after(() => rm(outer, { recursive: true, force: true }));
+  await writeFile(join(outer, 'secret.txt'), 'secret');
+  const dir = join(outer, 'public');
+  await mkdir(join(dir, 'docs'), { recursive: true });
+  const files: Readonly<Record<string, string | Buffer>> = {
+    'index.html': page,
+    'docs/index.html': 'docs',
+    'docs/guide.txt': 'guide',
+    'app.js': script,
+    'app.js.br': 'brotli',
+    'app.js.gz': 'gzipped',
+    'digits.txt': '0123456789',
+    'empty.txt': '',
+    'long.bin': long,
+  };
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(dir, name), content);
+    await utimes(join(dir, name), modified, modified);
+  }
+  await prepare?.(dir);
+  const { port } = await startService(t, { publicDir: dir, expectFailures: true });
+  const ask = async (line: string, ...headers: readonly string[]) => {
+    const wire = await Wire.open(t, port);
+    if (line.startsWith('HEAD')) wire.expectHead();
+    const response = await wire.write(head(line, ...headers)).next();
+    wire.socket.destroy();
+    return response;
+  };
+  return { dir, port, ask, get: (path, ...headers) => ask(`GET ${path}`, ...headers) };
+}
+
+const paths: readonly [path: string, type: string, body: string][] = [
+  ['/', 'text/html; charset=utf-8', page],
+  ['/index.html', 'text/html; charset=utf-8', page],
+  ['/docs/', 'text/html; charset=utf-8', 'docs'],
+  ['/docs/index.html', 'text/html; charset=utf-8', 'docs'],
+  ['/docs/guide.txt', 'text/plain; charset=utf-8', 'guide'],
+  ['/docs/guide.txt?v=1', 'text/plain; charset=utf-8', 'guide'],
+  ['/docs/%67uide.txt', 'text/plain; charset=utf-8', 'guide'],
+  ['/app.js', 'text/javascript; charset=utf-8', script],
+  ['/app.js.br', 'application/octet-stream', 'brotli'],
+  ['/empty.txt', 'text/plain; charset=utf-8', ''],
+];
+
+test('a file is served by its name, with all that tells about it', async (t) => {
+  const site = await startSite(t);
+  for (const [path, type, body] of paths) {
+    const got = await site.get(path);
+    assert.equal(got.status, 200, path);
+    assert.equal(got.body, body, path);
+    assert.equal(got.headers['content-type'], type);
+    assert.equal(got.headers['content-length'], String(Buffer.byteLength(body)));
+    assert.equal(got.headers['last-modified'], 'Thu, 02 Jan 2020 03:04:05 GMT');
+    assert.equal(got.headers['cache-control'], 'no-cache');
+    assert.equal(got.headers['accept-ranges'], 'bytes');
+    assert.equal(got.headers['x-content-type-options'], 'nosniff');
+    assert.match(got.headers['etag'] ?? '', /^"[\w-]+"$/);
+    const { headers: withoutBody, status } = await site.ask(`HEAD ${path}`);
+    const { date: _d, 'x-request-id': _r, ...same } = got.headers;
+    assert.equal(status, 200);
+    assert.partialDeepStrictEqual(withoutBody, same, 'HEAD is as GET');
+  }
+});
+
+test('a long file is streamed whole', async (t) => {
+  const site = await startSite(t);
+  const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin'));
+  await wire.next();
+  const { received } = wire;
+  assert.ok(received.subarray(received.length - long.length).equals(long));
+});
+
+const unknown = [
+  '/docs',
+  '/docs/guide',
+  '/docs/guide.txt/',
+  '/Index.html',
+  '/index.html/',
+  '/new.txt',
+  '/public/index.html',
+];
+for (const path of unknown) {
+  test(`${path} is no file`, async (t) => {
+    const site = await startSite(t);
+    const got = await site.get(path);
+    assert.equal(got.status, 404);
+    checkForm(got, false);
+  });
+}
+
+test('a file takes GET and HEAD, and says so', async (t) => {
+  const site = await startSite(t);
+  const refused = await site.ask('DELETE /app.js');
+  assert.deepEqual([refused.status, refused.headers['allow']], [405, 'GET, HEAD, OPTIONS']);
+  const options = await site.ask('OPTIONS /app.js');
+  assert.deepEqual([options.status, options.headers['allow']], [204, 'GET, HEAD, OPTIONS']);
+});
+
+test('the API wins over a file of the same name', async (t) => {
+  const site = await startSite(t, async (dir) => {
+    await writeFile(join(dir, 'health'), 'a file');
+    await mkdir(join(dir, 'users'));
+    await writeFile(join(dir, 'users/7'), 'a file');
+  });
+  assert.equal((await site.get('/health')).body, '{"ok":true}');
+  assert.equal((await site.get('/users/7')).status, 404);
+});
+
+test('any name can be asked for by its encoding', async (t) => {
+  const names = [
+    'a b',
+    '50%',
+    'a?b',
+    'a#b',
+    'a+b',
+    'a\\b',
+    'grün',
+    '__proto__',
+    '😀',
+    'a&b=c',
+    '{id}',
+    '%2e',
+  ];
+  const site = await startSite(t, (dir) =>
+    Promise.all(names.map((name) => writeFile(join(dir, name), name))),
+  );
+  for (const name of names) assert.equal((await site.get(`/${encodeURIComponent(name)}`)).body, name);
+});
+
+const etagOf = async (site: Site, path: string, ...headers: readonly string[]) =>
+  (await site.get(path, ...headers)).headers['etag'] ?? '';
+
+test('what the client has already is not sent again', async (t) => {
+  const site = await startSite(t);
+  const etag = await etagOf(site, '/digits.txt');
+  for (const condition of [`If-None-Match: ${etag}`, 'If-Modified-Since: Thu, 02 Jan 2020 03:04:05 GMT']) {
+    for (const method of ['GET', 'HEAD']) {
+      const got = await site.ask(`${method} /digits.txt`, condition);
+      assert.equal(got.status, 304);
+      assert.equal(got.headers['etag'], etag);
+      assert.equal(got.headers['content-type'], undefined);
+    }
+  }
+  assert.equal((await site.get('/digits.txt', 'If-None-Match: "other"')).status, 200);
+});
+
+test('a condition that fails is 412', async (t) => {
+  const site = await startSite(t);
+  const refused = await site.get('/digits.txt', 'If-Match: "other"');
+  assert.equal(refused.status, 412);
+  checkForm(refused, false);
+  const etag = await etagOf(site, '/digits.txt');
+  assert.equal((await site.get('/digits.txt', `If-Match: ${etag}`)).status, 200);
+});
+
+const ranges: readonly [range: string, status: number, contentRange: string | undefined, body: string][] = [
+  ['bytes=0-0', 206, 'bytes 0-0/10', '0'],
+  ['bytes=2-4', 206, 'bytes 2-4/10', '234'],
+  ['bytes=5-', 206, 'bytes 5-9/10', '56789'],
+  ['bytes=-3', 206, 'bytes 7-9/10', '789'],
+  ['bytes=0-99', 206, 'bytes 0-9/10', '0123456789'],
+  ['bytes=0-0,2-4', 200, undefined, '0123456789'],
+  ['bytes=a-b', 200, undefined, '0123456789'],
+  ['items=0-1', 200, undefined, '0123456789'],
+  [`bytes=${'0-,'.repeat(1_000)}0-`, 200, undefined, '0123456789'],
+  ['bytes=10-', 416, 'bytes */10', '{"error":"the range lies outside the file"}'],
+  ['bytes=-0', 416, 'bytes */10', '{"error":"the range lies outside the file"}'],
+];
+
+for (const [range, status, contentRange, body] of ranges) {
+  test(`Range ${range.slice(0, 20)} is ${status}`, async (t) => {
+    const got = await (await startSite(t)).get('/digits.txt', `Range: ${range}`);
+    assert.deepEqual([got.status, got.headers['content-range'], got.body], [status, contentRange, body]);
+    checkForm(got, false);
+  });
+}
+
+test('a long range is streamed', async (t) => {
+  const site = await startSite(t);
+  const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin', 'Range: bytes=1000-200999'));
+  assert.equal((await wire.next()).headers['content-range'], 'bytes 1000-200999/300000');
+  const { received } = wire;
+  assert.ok(received.subarray(received.length - 200_000).equals(long.subarray(1_000, 201_000)));
+});
+
+test('a range is for GET alone, and only of the version the client has', async (t) => {
+  const site = await startSite(t);
+  const etag = await etagOf(site, '/digits.txt');
+  const range = 'Range: bytes=0-1';
+  assert.equal((await site.ask('HEAD /digits.txt', range)).headers['content-length'], '10');
+  assert.equal((await site.get('/digits.txt', range, `If-Range: ${etag}`)).status, 206);
+  assert.equal((await site.get('/digits.txt', range, 'If-Range: Thu, 02 Jan 2020 03:04:05 GMT')).status, 206);
+  assert.equal((await site.get('/digits.txt', range, `If-Range: W/${etag}`)).status, 200);
+  assert.equal((await site.get('/digits.txt', range, 'If-Range: "other"')).status, 200);
+  assert.equal((await site.get('/digits.txt', range, `If-None-Match: ${etag}`)).status, 304);
+  assert.equal((await site.get('/empty.txt', 'Range: bytes=0-')).status, 416);
+});
+
+test('a compressed sibling is sent to who takes it, as a version of its own', async (t) => {
+  const site = await startSite(t);
+  const plain = await etagOf(site, '/app.js');
+  const cases: readonly [accept: string, coding: string | undefined, body: string][] = [
+    ['br, gzip', 'br', 'brotli'],
+    ['gzip', 'gzip', 'gzipped'],
+    ['br;q=0.1, gzip', 'gzip', 'gzipped'],
+    ['deflate', undefined, script],
+    ['br;q=0', undefined, script],
+  ];
+  for (const [accept, coding, body] of cases) {
+    const got = await site.get('/app.js', `Accept-Encoding: ${accept}`);
+    assert.deepEqual([got.headers['content-encoding'], got.body], [coding, body]);
+    assert.equal(got.headers['vary'], 'accept-encoding');
+    assert.equal(got.headers['content-type'], 'text/javascript; charset=utf-8');
+    assert.equal(got.headers['etag'] === plain, coding === undefined);
+  }
+  const part = await site.get('/app.js', 'Accept-Encoding: br', 'Range: bytes=0-1');
+  assert.deepEqual([part.status, part.headers['content-range'], part.body], [206, 'bytes 0-1/6', 'br']);
+  assert.equal((await site.get('/digits.txt', 'Accept-Encoding: br')).headers['vary'], undefined);
+});
+
+test('dot-files, links and what is no file are not served', async (t) => {
+  const site = await startSite(t, async (dir) => {
+    await writeFile(join(dir, '.env'), 'secret');
+    await mkdir(join(dir, '.git'));
+    await writeFile(join(dir, '.git/config'), 'secret');
+    await mkdir(join(dir, 'sub'));
+    await writeFile(join(dir, 'sub/.hidden'), 'secret');
+    await symlink('../secret.txt', join(dir, 'out.txt'));
+    await symlink('digits.txt', join(dir, 'in.txt'));
+    await symlink('..', join(dir, 'up'));
+    await symlink('.', join(dir, 'round'));
+    await symlink('docs', join(dir, 'also'));
+    await symlink('nowhere', join(dir, 'dangling'));
+    execFileSync('mkfifo', [join(dir, 'pipe')]);
+  });
+  const hidden = [
+    '.env',
+    '.git/config',
+    'sub/.hidden',
+    'out.txt',
+    'in.txt',
+    'up/secret.txt',
+    'round/digits.txt',
+    'also/guide.txt',
+    'dangling',
+    'pipe',
+    'sub',
+  ];
+  for (const name of hidden) assert.equal((await site.get(`/${name}`)).status, 404, name);
+});
+
+const changes: readonly [
+  what: string,
+  change: (file: string) => Promise<unknown>,
+  status: number,
+  body?: string,
+][] = [
+  ['removed', (file) => rm(file), 404],
+  ['written anew', (file) => writeFile(file, 'new'), 200, 'new'],
+  [
+    'replaced by another',
+    (file) => writeFile(`${file}.tmp`, 'another').then(() => rename(`${file}.tmp`, file)),
+    200,
+    'another',
+  ],
+  [
+    'replaced by a link out of the folder',
+    (file) => rm(file).then(() => symlink('../secret.txt', file)),
+    404,
+  ],
+  ['replaced by a link within it', (file) => rm(file).then(() => symlink('app.js', file)), 404],
+  ['replaced by a folder', (file) => rm(file).then(() => mkdir(file)), 404],
+  ['replaced by a pipe', (file) => rm(file).then(() => execFileSync('mkfifo', [file])), 404],
+  ['emptied', (file) => truncate(file), 200, ''],
+];
+
+for (const [what, change, status, body] of changes) {
+  test(`a file that is ${what} while the service runs is ${status}`, async (t) => {
+    const site = await startSite(t);
+    const before = await etagOf(site, '/digits.txt');
+    await change(join(site.dir, 'digits.txt'));
+    const got = await site.get('/digits.txt', `If-None-Match: ${before}`);
+    assert.equal(got.status, status);
+    if (body !== undefined) assert.equal(got.body, body);
+  });
+}
+
+test('a file that is new while the service runs is not served', async (t) => {
+  const site = await startSite(t);
+  await writeFile(join(site.dir, 'new.txt'), 'new');
+  assert.equal((await site.get('/new.txt')).status, 404);
+});
+
+test('a compressed sibling that is gone is done without', async (t) => {
+  const site = await startSite(t);
+  await rm(join(site.dir, 'app.js.br'));
+  const got = await site.get('/app.js', 'Accept-Encoding: br');
+  assert.deepEqual([got.status, got.headers['content-encoding'], got.body], [200, undefined, script]);
+});
+
+const huge = 200_000_000;
+
+test('a file that becomes shorter while it is sent cuts the connection', async (t) => {
+  const site = await startSite(t, async (dir) => {
+    await writeFile(join(dir, 'huge.bin'), '');
+    await truncate(join(dir, 'huge.bin'), huge);
+  });
+  const wire = (await Wire.open(t, site.port)).write(head('GET /huge.bin'));
+  await once(wire.socket, 'data');
+  await truncate(join(site.dir, 'huge.bin'), 1_000_000);
+  assert.deepEqual(await wire.end(), [], 'no whole response');
+  assert.equal((await site.get('/health')).status, 200);
+});
+
+test('a file that grows while it is sent is sent as long as it was', async (t) => {
+  const site = await startSite(t);
+  const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin'), head('GET /health'));
+  await once(wire.socket, 'data');
+  await appendFile(join(site.dir, 'long.bin'), 'more');
+  assert.equal((await wire.next()).headers['content-length'], '300000');
+  assert.equal((await wire.next()).body, '{"ok":true}');
+});
+
+/** What the file descriptors of this process stand for. */
+function openFiles(): string[] {
+  return readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+}
+
+test('no request leaves a file open', { skip: !existsSync('/proc/self/fd') && 'needs /proc' }, async (t) => {
+  const site = await startSite(t, async (dir) => {
+    await writeFile(join(dir, 'huge.bin'), '');
+    await truncate(join(dir, 'huge.bin'), huge);
+  });
+  const open = () => openFiles().filter((path) => path.startsWith(site.dir)).length;
+  const asks = ['GET /', 'GET /long.bin', 'HEAD /long.bin', 'HEAD /huge.bin', 'GET /docs/guide.txt'];
+  const conditions = ['A: b', 'Range: bytes=1-', 'Range: bytes=-0', 'If-Match: "x"', 'If-None-Match: *'];
+  for (const ask of asks) for (const condition of conditions) await site.ask(ask, condition);
+  for (let i = 0; i < 20; i += 1) {
+    const wire = (await Wire.open(t, site.port)).write(head('GET /huge.bin'));
+    await once(wire.socket, 'data');
+    wire.socket.resetAndDestroy();
+  }
+  const deadline = performance.now() + 5_000;
+  while (open() > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(open(), 0);
+});
