@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { send } from '../support/client.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const descriptors = 128;
+const connections = 500;
+
+test('more connections than file descriptors do not end the process, nor flood its log', async (t) => {
+  const options = ['--port', '0', '--grpc-port', 'off', '--database', 'memory:', '--log', 'json'];
+  const shell = `ulimit -n ${descriptors}; exec "$0" "$@"`;
+  const child = spawn('sh', ['-c', shell, process.execPath, main, ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  const lines: string[] = [];
+  const listening = Promise.withResolvers<string>();
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    lines.push(line);
+    listening.resolve(line);
+  });
+  const { http }: { http: string } = JSON.parse(await listening.promise);
+  const port = Number(new URL(http).port);
+  const healthy = async (): Promise<boolean> => {
+    const answer = await send(http, 'GET /health').catch(() => undefined);
+    return answer?.status === 200;
+  };
+  assert.ok(await healthy());
+
+  const sockets: Socket[] = Array.from({ length: connections }, () => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('GET /health HTTP/1.1\r\nHost: x\r\n'));
+    return socket.on('error', () => undefined);
+  });
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  // Held, all of them, for long enough to see what the process makes of it.
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  assert.equal(child.exitCode, null);
+  for (const socket of sockets) socket.destroy();
+
+  const deadline = performance.now() + 10_000;
+  while (!(await healthy())) assert.ok(performance.now() < deadline, 'it answers again');
+  assert.equal((await send(http, 'GET /')).status, 200, 'files can be opened again');
+  assert.ok(lines.length < 20, `${lines.length} lines:\n${lines.join('\n')}`);
+});
