@@ -1,0 +1,166 @@
+import { spawn } from 'node:child_process';
+import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { credentials } from '@grpc/grpc-js';
+import { UsersClient } from '../generated/users_grpc_pb.js';
+import { GetUserRequest } from '../src/grpc/stubs.ts';
+
+export interface Tally {
+  readonly client: string;
+  requests: number;
+  /** What failed, by what it said. */
+  readonly failures: Map<string, number>;
+  /** What a client may have to say besides. */
+  note: string;
+}
+
+export interface Target {
+  readonly http: string;
+  readonly grpc: string;
+  readonly signal: AbortSignal;
+}
+
+/** Asks without a pause until the signal; resolves to what came of it. `undefined`: not installed. */
+export type Client = (target: Target) => Promise<Tally | undefined>;
+
+/** How long one run of an outside program lasts, in seconds. */
+const runSeconds = 3;
+const protoFile = new URL('../proto/users.proto', import.meta.url).pathname;
+
+function newTally(client: string): Tally {
+  return { client, requests: 0, failures: new Map(), note: '' };
+}
+
+function fail(tally: Tally, what: string, count = 1): void {
+  if (count > 0) tally.failures.set(what, (tally.failures.get(what) ?? 0) + count);
+}
+
+function overHttp(http: string, agent: Agent): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const sent = request(`${http}/users/1`, { agent }, (response) => {
+    response.on('error', (error) => resolve(error.message));
+    response.on('end', () =>
+      resolve(response.statusCode === 200 ? undefined : `status ${response.statusCode}`),
+    );
+    response.resume();
+  });
+  sent.on('error', (error) => resolve(error.message));
+  sent.end();
+  return promise;
+}
+
+/** Node's own client with kept connections; `pauseMs` between the requests of each. */
+export function nodeAgent(
+  name: string,
+  options: { connections: number; pauseMs: number; keepAlive: boolean },
+): Client {
+  return async ({ http, signal }) => {
+    const { connections, pauseMs, keepAlive } = options;
+    const tally = newTally(name);
+    const agent = new Agent({ keepAlive, maxSockets: connections });
+    const loop = async (): Promise<void> => {
+      while (!signal.aborted) {
+        const failure = await overHttp(http, agent);
+        tally.requests += 1;
+        if (failure !== undefined) fail(tally, failure);
+        if (pauseMs > 0) await sleep(pauseMs);
+      }
+    };
+    await Promise.all(Array.from({ length: connections }, loop));
+    agent.destroy();
+    return tally;
+  };
+}
+
+/** grpc-js, which repeats by itself what a server that is going has not begun. */
+export const grpcJs: Client = async ({ grpc, signal }) => {
+  const tally = newTally('grpc-js, 4 channels');
+  const message = new GetUserRequest();
+  message.setId(1);
+  const loop = async (): Promise<void> => {
+    const client = new UsersClient(grpc, credentials.createInsecure(), {
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    while (!signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<string | undefined>();
+      client.getUser(message, { deadline: Date.now() + 10_000 }, (error) => resolve(error?.message));
+      const failure = await promise;
+      tally.requests += 1;
+      if (failure !== undefined) fail(tally, failure);
+    }
+    client.close();
+  };
+  await Promise.all(Array.from({ length: 4 }, loop));
+  return tally;
+};
+
+/** An outside program, run again and again; `read` finds the figures in what it prints. */
+function program(
+  name: string,
+  args: (target: Target) => string[],
+  read: (text: string, tally: Tally) => void,
+): Client {
+  return async (target) => {
+    const tally = newTally(name);
+    while (!target.signal.aborted) {
+      const text = await run(name.split(',')[0] ?? name, args(target));
+      if (text === undefined) return undefined;
+      read(text, tally);
+    }
+    return tally;
+  };
+}
+
+async function run(command: string, args: readonly string[]): Promise<string | undefined> {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  child.once('error', () => resolve(false));
+  child.once('spawn', () => resolve(true));
+  if (!(await promise)) return undefined;
+  return Buffer.concat(await child.stdout.toArray()).toString();
+}
+
+function numberIn(text: string, pattern: RegExp): number {
+  return Number(pattern.exec(text)?.[1] ?? 0);
+}
+
+export const wrk = program(
+  'wrk, 8 kept connections',
+  ({ http }) => ['-t1', '-c8', `-d${runSeconds}s`, '--timeout', '10s', `${http}/users/1`],
+  (text, tally) => {
+    tally.requests += numberIn(text, /(\d+) requests in/);
+    for (const kind of ['connect', 'read', 'write', 'timeout']) {
+      fail(tally, `${kind} error`, numberIn(text, new RegExp(`Socket errors:.*${kind} (\\d+)`)));
+    }
+    fail(tally, 'status', numberIn(text, /Non-2xx or 3xx responses: (\d+)/));
+  },
+);
+
+export const h2load = program(
+  'h2load, 4 kept connections of HTTP/1.1',
+  ({ http }) => ['--h1', '-t1', '-c4', `-D${runSeconds}`, `${http}/users/1`],
+  (text, tally) => {
+    tally.requests += numberIn(text, /requests: (\d+) total/);
+    fail(tally, 'failed', numberIn(text, /(\d+) failed/));
+    fail(tally, 'status', numberIn(text, /(\d+) 4xx/) + numberIn(text, /(\d+) 5xx/));
+  },
+);
+
+export const ghz = program(
+  'ghz, 2 channels',
+  ({ grpc }) => [
+    ...['--insecure', '--proto', protoFile, '--call', 'Users.GetUser', '-d', '{"id":1}', '-O', 'json'],
+    ...['-c', '4', '--connections', '2', '-z', `${runSeconds}s`, '--duration-stop', 'wait', grpc],
+  ],
+  (text, tally) => {
+    const { statusCodeDistribution, errorDistribution } = JSON.parse(text);
+    for (const count of Object.values(statusCodeDistribution ?? {})) tally.requests += Number(count);
+    for (const [what, count] of Object.entries(errorDistribution ?? {})) {
+      // ghz counts attempts. This one had not begun when the connection was given up, and grpc-go has
+      // repeated it unseen by its caller.
+      if (/the connection is draining/.test(what))
+        tally.note = 'attempts repeated by grpc-go are not failures';
+      else fail(tally, what, Number(count));
+    }
+  },
+);

@@ -1,0 +1,231 @@
+// Restarts the service again and again under the load of clients that are not ours, and counts what
+// fails: rolling restarts of workers by SIGHUP, then hand-overs by SIGTERM behind a balancer.
+//   node scripts/restart.ts [rounds]
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
+
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const rounds = Number(process.argv[2] ?? 20);
+const folder = await mkdtemp(join(tmpdir(), 'restart-'));
+const database = ['--database', `sqlite:${join(folder, 'users.db')}`];
+
+const keptHttp: readonly Client[] = [
+  nodeAgent('node:http, 4 kept connections', { connections: 4, pauseMs: 0, keepAlive: true }),
+  nodeAgent('node:http, 4 kept, 50 ms between requests', { connections: 4, pauseMs: 50, keepAlive: true }),
+  nodeAgent('node:http, a connection a request', { connections: 2, pauseMs: 5, keepAlive: false }),
+  wrk,
+];
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly http: string;
+  readonly grpc: string;
+  /** Resolves with the next line of this event. */
+  next(event: string): Promise<unknown>;
+}
+
+async function start(args: readonly string[]): Promise<Running> {
+  const child = spawn(process.execPath, [main, ...database, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines = createInterface({ input: child.stdout });
+  lines.on('line', (line) => {
+    // Requests are most of them, and nobody waits for one.
+    if (line.includes('"event":"request"')) return;
+    const event = JSON.parse(line);
+    lines.emit(`event ${event.event}`, event);
+  });
+  const next = async (event: string) => (await once(lines, `event ${event}`))[0];
+  const { http, grpc } = await next('listening');
+  return { child, http, grpc, next };
+}
+
+async function end({ child }: Running): Promise<void> {
+  child.kill('SIGTERM');
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`the service ended with ${code}`);
+}
+
+async function createUser(http: string): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  const ports: number[] = [];
+  for (const server of servers) {
+    if (!server.listening) await once(server, 'listening');
+    const address = server.address();
+    if (typeof address === 'object' && address !== null) ports.push(address.port);
+  }
+  for (const server of servers) server.close();
+  return ports;
+}
+
+/** Lets the clients ask while `work` is done; prints what they say and counts what failed. */
+async function underLoad(
+  title: string,
+  target: { http: string; grpc: string },
+  clients: readonly Client[],
+  work: () => Promise<void>,
+): Promise<number> {
+  const done = new AbortController();
+  const tallies = clients.map((client) => client({ ...target, signal: done.signal }));
+  // Not before they are under way.
+  await sleep(500);
+  const startedAt = performance.now();
+  await work();
+  const seconds = (performance.now() - startedAt) / 1000;
+  done.abort();
+  console.log(`\n${title}: ${rounds} in ${seconds.toFixed(0)} s`);
+  let failed = 0;
+  for (const tally of await Promise.all(tallies)) {
+    if (tally === undefined) continue;
+    console.log(describe(tally));
+    for (const count of tally.failures.values()) failed += count;
+  }
+  return failed;
+}
+
+function describe({ client, requests, failures, note }: Tally): string {
+  const failed = [...failures.values()].reduce((sum, count) => sum + count, 0);
+  const what = [...failures].map(([text, count]) => `${count} x ${text}`).join(', ');
+  return `  ${client.padEnd(44)} ${String(requests).padStart(8)} requests, ${failed} failed  ${what}${note}`;
+}
+
+async function rolling(): Promise<number> {
+  const service = await start(['--workers', '2', '--port', '0', '--grpc-port', '0']);
+  await createUser(service.http);
+  const failed = await underLoad(
+    'rolling restarts by SIGHUP',
+    service,
+    [...keptHttp, h2load, grpcJs, ghz],
+    async () => {
+      for (let round = 0; round < rounds; round += 1) {
+        const reloaded = service.next('reloaded');
+        service.child.kill('SIGHUP');
+        await reloaded;
+      }
+    },
+  );
+  await end(service);
+  return failed;
+}
+
+interface Ports {
+  readonly http: number;
+  readonly grpc: number;
+  readonly copies: readonly { http: number; grpc: number }[];
+}
+
+interface Balancer {
+  readonly command: string;
+  readonly args: (file: string) => string[];
+  readonly config: (ports: Ports) => string;
+}
+
+const haproxy: Balancer = {
+  command: 'haproxy',
+  args: (file) => ['-db', '-q', '-f', file],
+  config: ({ http, grpc, copies }) => `
+global
+  maxconn 1000
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 30s
+  timeout server 30s
+  option redispatch
+  option httpchk GET /health/ready
+  default-server inter 100ms fall 1 rise 1
+listen http
+  bind 127.0.0.1:${http}
+${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.http} check`).join('\n')}
+listen grpc
+  bind 127.0.0.1:${grpc} proto h2
+${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.grpc} proto h2 check port ${copy.http} check-proto h1`).join('\n')}
+`,
+};
+
+const nginx: Balancer = {
+  command: 'nginx',
+  args: (file) => ['-e', 'stderr', '-p', folder, '-c', file],
+  // It asks nobody how they are: what one copy refuses goes to the other, at once and every time.
+  config: ({ http, copies }) => `
+daemon off;
+master_process off;
+pid ${folder}/nginx.pid;
+error_log /dev/null;
+events { worker_connections 1000; }
+http {
+  access_log off;
+  ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join(' ')}
+  upstream copies {
+    ${copies.map((copy) => `server 127.0.0.1:${copy.http} max_fails=0;`).join(' ')}
+    keepalive 16;
+  }
+  server {
+    listen 127.0.0.1:${http};
+    location / {
+      proxy_pass http://copies;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+    }
+  }
+}
+`,
+};
+
+async function handOvers({ command, args, config }: Balancer, clients: readonly Client[]): Promise<number> {
+  const [a = 0, b = 0, c = 0, d = 0, http = 0, grpc = 0] = await freePorts(6);
+  const copies = [
+    { http: a, grpc: b },
+    { http: c, grpc: d },
+  ];
+  const launch = (copy: { http: number; grpc: number }) =>
+    start(['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '500']);
+  const running = await Promise.all(copies.map(launch));
+  await createUser(`http://127.0.0.1:${a}`);
+  const file = join(folder, `${command}.conf`);
+  await writeFile(file, config({ http, grpc, copies }));
+  const balancer = spawn(command, args(file), { stdio: 'inherit' });
+  const gone = Promise.race([once(balancer, 'exit'), once(balancer, 'error')]).catch(() => undefined);
+  const target = { http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
+  const isUp = () =>
+    fetch(`${target.http}/users/1`).then(
+      (response) => response.ok,
+      () => false,
+    );
+  for (let tries = 0; !(await isUp()) && tries < 50; tries += 1) await sleep(100);
+  const failed = await underLoad(`hand-overs by SIGTERM behind ${command}`, target, clients, async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const index = round % 2;
+      const [old, copy] = [running[index], copies[index]];
+      if (old === undefined || copy === undefined) return;
+      await end(old);
+      running[index] = await launch(copy);
+      // What a deployment waits for before it goes on: the balancer has seen the new one.
+      await sleep(500);
+    }
+  });
+  balancer.kill('SIGTERM');
+  await gone;
+  await Promise.all(running.map(end));
+  return failed;
+}
+
+let failed = await rolling();
+failed += await handOvers(haproxy, [...keptHttp, grpcJs]);
+failed += await handOvers(nginx, keptHttp);
+console.log(`\n${failed} requests failed`);
+await rm(folder, { recursive: true });
+process.exitCode = failed === 0 ? 0 : 1;
