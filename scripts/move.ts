@@ -1,0 +1,136 @@
+// Moves a big store from SQLite to PostgreSQL and back with `users-service copy`, and tells how long
+// that took, the most memory it had, and whether the last store holds what the first did:
+//
+//   node scripts/move.ts [--users 1000000] [--posts 3000000] [--folder DIR]
+//
+// The folder needs some 1 GB free for each million posts, for three stores at once.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { createProgress } from '../src/progress.ts';
+import { openMigrated } from '../src/storage/sqlite-schema.ts';
+import { startPostgres } from '../test/support/postgres.ts';
+
+const { values } = parseArgs({
+  options: {
+    users: { type: 'string', default: '1000000' },
+    posts: { type: 'string', default: '3000000' },
+    folder: { type: 'string', default: tmpdir() },
+  },
+});
+const counts = { users: Number(values.users), posts: Number(values.posts) };
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const rowsPerStep = 50_000;
+const sampleEveryMs = 100;
+
+// Gaps between the ids, versions above 1, unset roles and other scripts than Latin: a copy that lost
+// any of them would have another checksum.
+const insertUsers = `
+  INSERT INTO users (id, name, role, version)
+  WITH RECURSIVE rows (n) AS (SELECT :first UNION ALL SELECT n + 1 FROM rows WHERE n < :last)
+  SELECT n + n / 1000, printf('%s %d', CASE n % 3 WHEN 0 THEN '林小雨' WHEN 1 THEN 'Ada 👩🏽‍💻' ELSE 'Grace' END,
+    n * 48271 % 999983), CASE n % 4 WHEN 0 THEN '' WHEN 1 THEN 'admin' ELSE 'member' END, 1 + n % 7
+  FROM rows`;
+const insertPosts = `
+  INSERT INTO posts (id, user_id, title, body)
+  WITH RECURSIVE rows (n) AS (SELECT :first UNION ALL SELECT n + 1 FROM rows WHERE n < :last)
+  SELECT n + n / 500, (SELECT id FROM users WHERE id >= n * 48271 % :users + 1 ORDER BY id LIMIT 1),
+    printf('Post %d', n), printf('%.*c' || char(10) || '“%d”', n % 400, 'x', n)
+  FROM rows`;
+
+/** A SQLite file with the service's own schema, filled by SQL: the service would take its time to be safe. */
+async function makeSource(path: string): Promise<void> {
+  (await openMigrated(path, 1_000)).close();
+  const db = new DatabaseSync(path);
+  db.exec('PRAGMA synchronous = OFF; PRAGMA cache_size = -500000');
+  const progress = createProgress(process.stderr, 'make', counts.users + counts.posts);
+  const fill = (sql: string, count: number, before: number, extra = {}): void => {
+    const insert = db.prepare(sql);
+    for (let first = 1; first <= count; first += rowsPerStep) {
+      const last = Math.min(first + rowsPerStep - 1, count);
+      // As numbers they would be bound as floats, and ids be counted up from those.
+      insert.run({ first: BigInt(first), last: BigInt(last), ...extra });
+      progress.update(before + last);
+    }
+  };
+  fill(insertUsers, counts.users, 0);
+  fill(insertPosts, counts.posts, counts.users, { users: BigInt(counts.users) });
+  progress.finish();
+  // The last users are gone: their ids must not come again after the move either.
+  db.exec("UPDATE sqlite_sequence SET seq = seq + 1000 WHERE name = 'users'");
+  db.close();
+}
+
+interface Copied {
+  readonly seconds: number;
+  /** Resident memory at each quarter of the time, in MiB. */
+  readonly quarters: readonly number[];
+  /** The most it ever had, in MiB; 0 where the machine does not tell. */
+  readonly peak: number;
+  readonly line: string;
+}
+
+async function copy(from: string, to: string): Promise<Copied> {
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, [main, 'copy', '--from', from, '--to', to], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const samples: number[] = [];
+  let peak = 0;
+  const sample = async (): Promise<void> => {
+    const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
+    const mib = (field: string) =>
+      Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024);
+    if (mib('VmRSS') > 0) samples.push(mib('VmRSS'));
+    peak = Math.max(peak, mib('VmHWM'));
+  };
+  const timer = setInterval(() => void sample(), sampleEveryMs);
+  const exited = once(child, 'exit');
+  const line = Buffer.concat(await child.stdout.toArray())
+    .toString()
+    .trim();
+  const [code] = await exited;
+  clearInterval(timer);
+  if (code !== 0) throw new Error(`copy exited with ${code}`);
+  const quarters = [0.25, 0.5, 0.75, 0.99].map((share) => samples[Math.floor(samples.length * share)] ?? 0);
+  return { seconds: (performance.now() - startedAt) / 1000, quarters, peak, line };
+}
+
+function lastIds(path: string): string {
+  const db = new DatabaseSync(path, { readOnly: true });
+  const rows = db.prepare('SELECT name, seq FROM sqlite_sequence ORDER BY name').all();
+  db.close();
+  return JSON.stringify(rows);
+}
+
+const folder = await mkdtemp(join(values.folder, 'move-'));
+const [first, last] = [join(folder, 'first.db'), join(folder, 'last.db')];
+const postgres = await startPostgres();
+try {
+  await makeSource(first);
+  const between = await postgres.createDatabase();
+  const checksums: string[] = [];
+  for (const [what, from, to] of [
+    ['SQLite -> PostgreSQL', `sqlite:${first}`, between],
+    ['PostgreSQL -> SQLite', between, `sqlite:${last}`],
+  ] as const) {
+    const { seconds, quarters, peak, line } = await copy(from, to);
+    const rate = Math.round((counts.users + counts.posts) / seconds).toLocaleString('en');
+    console.log(
+      `${what}: ${seconds.toFixed(0)} s, ${rate} records/s, checked; peak ${peak} MiB (${quarters.join(', ')})`,
+    );
+    console.log(`  ${line}`);
+    checksums.push(line);
+  }
+  const same = checksums[0] === checksums[1] && lastIds(first) === lastIds(last);
+  console.log(same ? 'the last store holds what the first did' : 'the stores differ');
+  if (!same) process.exitCode = 1;
+} finally {
+  await postgres.close();
+  await rm(folder, { recursive: true });
+}
