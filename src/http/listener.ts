@@ -36,7 +36,7 @@ export interface ListenerLimits {
   readonly maxHeaders: number;
   /** Requests under way at once. */
   readonly maxInFlight: number;
-  /** A reply of which the client takes nothing for so long is cut, in milliseconds. */
+  /** A reply of which the client takes nothing for so long is cut, in ms; within twice the time at the latest. */
   readonly writeTimeoutMs: number;
 }
 

@@ -6,7 +6,7 @@ import type { HttpRequest } from './request.ts';
 export interface SendOptions {
   /** Whether the connection ends with this reply. */
   readonly close: boolean;
-  /** A reply of which the client takes nothing for so long is cut, in milliseconds. */
+  /** A reply of which the client takes nothing for so long is cut, in ms; within twice the time at the latest. */
   readonly writeTimeoutMs: number;
 }
 

@@ -1,0 +1,43 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startProcess } from '../../test/support/process.ts';
+
+export interface Victim {
+  readonly url: string;
+  readonly port: number;
+  /** Whether the process is still there. */
+  readonly isAlive: () => boolean;
+  /** Processor time it has taken so far, in seconds; NaN where there is no /proc. */
+  readonly cpuSeconds: () => Promise<number>;
+  readonly end: () => Promise<void>;
+}
+
+/** Starts a service of its own process with one user and a file of 10 MB. */
+export async function startVictim(args: readonly string[] = []): Promise<Victim> {
+  const publicDir = await mkdtemp(join(tmpdir(), 'abuse-'));
+  await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(10_000_000, 'x'));
+  const ends: (() => unknown)[] = [() => rm(publicDir, { recursive: true })];
+  const after = (end: () => unknown) => ends.unshift(end);
+  const options = ['--database', 'memory:', '--public', publicDir, ...args];
+  const { child, http } = await startProcess({ after }, options);
+  await fetch(`${http}/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"name":"Ada"}',
+  });
+  return {
+    url: http,
+    port: Number(new URL(http).port),
+    isAlive: () => child.exitCode === null && child.signalCode === null,
+    async cpuSeconds() {
+      const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8').catch(() => '');
+      // Fields 14 and 15, in hundredths of a second; the name in parentheses may hold spaces.
+      const [user = '', system = ''] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12);
+      return (Number(user) + Number(system)) / 100;
+    },
+    async end() {
+      for (const end of ends) await end();
+    },
+  };
+}
