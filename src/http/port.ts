@@ -23,10 +23,12 @@ export class HttpPort {
   constructor(server: Server, observe: Observe) {
     this.#server = server;
     // Node's own books leave out connections whose TLS handshake is not done.
-    server.on('connection', (socket) => {
-      this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
-    });
+    for (const event of ['connection', 'secureConnection']) {
+      server.on(event, (socket: Socket) => {
+        this.#sockets.add(socket);
+        socket.once('close', () => this.#sockets.delete(socket));
+      });
+    }
     server.on('error', (cause) => {
       if (server.listening) observe({ type: 'failure', where: 'http', cause });
     });
@@ -58,7 +60,12 @@ export class HttpPort {
     let timer: NodeJS.Timeout;
     const sweep = (): void => {
       // After the next look at the sockets: what has arrived is no longer idle.
-      setImmediate(() => this.#server.closeIdleConnections());
+      setImmediate(() => {
+        // To Node a connection is idle whose last bytes a slow client has still to take.
+        if ([...this.#sockets].every((socket) => socket.writableLength === 0)) {
+          this.#server.closeIdleConnections();
+        }
+      });
       timer = setTimeout(sweep, sweepEveryMs);
     };
     timer = setTimeout(sweep, idleMs);

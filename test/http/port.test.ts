@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
+import { HttpPort } from '../../src/http/port.ts';
+import { createHttpServer, type TlsOptions } from '../../src/http/server.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { createFace } from '../support/http-kit.ts';
+import { head } from '../support/wire.ts';
+
+const big = 'x'.repeat(20_000_000);
+const timeouts = {
+  headersTimeoutMs: 300,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 72_000,
+  checkingIntervalMs: 50,
+};
+
+async function startPort(t: TestContext, tls?: TlsOptions) {
+  const observe = () => undefined;
+  const limits = { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight: 10, writeTimeoutMs: 60_000 };
+  const toHttpError = (error: unknown) => {
+    throw error;
+  };
+  const options = { basePath: '', observe, commonHeaders: () => undefined, toHttpError, limits };
+  const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
+  const server = createHttpServer({ listener: face.listener, observe, timeouts, ...(tls && { tls }) });
+  const httpPort = new HttpPort(server, observe);
+  const port = await httpPort.listen('127.0.0.1', 0);
+  const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
+    face.drain();
+    await httpPort.close({ idleMs, signal });
+  };
+  t.after(() => close(AbortSignal.abort()));
+  return { port, close };
+}
+
+/** Takes a reply with pauses, and resolves to its length when the connection ends. */
+async function readSlowly(socket: Socket): Promise<number> {
+  let bytes = 0;
+  socket.on('error', () => undefined);
+  socket.on('data', (part: Buffer) => {
+    bytes += part.length;
+    socket.pause();
+    setTimeout(() => socket.resume(), 2);
+  });
+  await new Promise((resolve) => socket.once('close', resolve));
+  return bytes;
+}
+
+for (const secure of [false, true]) {
+  test(`closing waits for the last bytes of a slow client${secure ? ' over TLS' : ''}`, async (t) => {
+    const { port, close } = await startPort(t, secure ? createCertificate() : undefined);
+    const socket = secure
+      ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+      : connect(port, '127.0.0.1');
+    await once(socket, secure ? 'secureConnect' : 'connect');
+    socket.write(head('GET /big'));
+    const reading = readSlowly(socket);
+    await once(socket, 'data');
+    await close(AbortSignal.timeout(30_000));
+    assert.ok((await reading) > big.length, 'the reply is whole');
+  });
+}
+
+test('closing cuts a slow client off when its time is up', async (t) => {
+  const { port, close } = await startPort(t);
+  const socket = connect(port, '127.0.0.1', () => socket.write(head('GET /big')));
+  await once(socket, 'data');
+  socket.on('error', () => undefined).pause();
+  const startedAt = performance.now();
+  await close(AbortSignal.timeout(300));
+  assert.ok(performance.now() - startedAt < 2_000);
+});
+
+test('a client that speaks no TLS to a TLS port, or says nothing, is let go', async (t) => {
+  const { port } = await startPort(t, createCertificate());
+  for (const bytes of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01', '']) {
+    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    socket.on('error', () => undefined).resume();
+    await new Promise((resolve) => socket.once('close', resolve));
+  }
+});
