@@ -55,8 +55,9 @@ export class Metrics {
       this.#durations.set(histogramKey, histogram);
     }
     const seconds = event.durationMs / 1000;
-    const bucket = buckets.findIndex((bound) => seconds <= bound);
-    if (bucket !== -1) histogram.counts[bucket] = (histogram.counts[bucket] ?? 0) + 1;
+    let bucket = 0;
+    while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;
+    if (bucket < buckets.length) histogram.counts[bucket] = (histogram.counts[bucket] ?? 0) + 1;
     histogram.sum += seconds;
     histogram.count += 1;
   }

@@ -17,6 +17,7 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
 
 /** Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413. */
 export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
@@ -51,6 +52,11 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     message.on('data', onData).on('end', onEnd).on('close', onClose);
   }
   return promise;
+}
+
+// RFC 9112, 6.3. Of the stream of a request without a body, `node:http` makes no events.
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 /** Decodes and parses JSON; each way it can be wrong is a 400 that says which. */

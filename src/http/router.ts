@@ -74,7 +74,7 @@ export class Router<T> {
     const leaf = find(this.#root, segments, 0, wanted, values);
     if (leaf === undefined) throw this.#refusal(segments);
     if (leaf.names.length === 0) return { value: leaf.value, params: noParams };
-    const params: Record<string, string> = Object.create(null);
+    const params: Record<string, string> = {};
     for (const [i, name] of leaf.names.entries()) params[name] = values[i] ?? '';
     return { value: leaf.value, params };
   }
@@ -111,7 +111,8 @@ function find<T>(
 ): Leaf<T> | undefined {
   const segment = segments[depth];
   if (segment === undefined) return node.leaves.get(method);
-  const literal = node.literals.get(segment);
+  // A look-up hashes its text first, which for a parameter's value is never of use again.
+  const literal = node.literals.size === 0 ? undefined : node.literals.get(segment);
   if (literal !== undefined) {
     const leaf = find(literal, segments, depth + 1, method, values);
     if (leaf !== undefined) return leaf;
