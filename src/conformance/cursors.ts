@@ -70,7 +70,7 @@ export function testCursors(fixture: Fixture): void {
       );
     });
 
-    it('holds after a restart', fixture.restarts, async (t) => {
+    fixture.itRestarts('holds after a restart', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c');
       const cursor = await nextOf(repository, 'limit=1');

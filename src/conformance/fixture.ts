@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
+import { it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
 import { type PostQuery, parsePostQuery, parseUserQuery, type UserQuery } from '../domain/list-query.ts';
 import type { Post } from '../domain/post.ts';
@@ -14,14 +14,14 @@ export interface OpenOptions {
 /** Makes a new, empty repository. */
 export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
 
-/** What the suite may rely on beyond the contract. What is absent is skipped, with a reason. */
+/** What the suite may rely on beyond the contract. What is absent is not tested. */
 export interface RepositoryTraits {
   /** Opens again what a closed repository held, as after a restart. Absent: nothing outlives `close`. */
   readonly reopen?: (closed: Repository) => Promise<Repository>;
   /** How many idempotency keys are stored, expired ones included. */
   readonly countKeys?: (repository: Repository) => Promise<number>;
-  /** Why keys do not expire by `now`, where they do not. */
-  readonly ownClock?: string;
+  /** Lets time pass for the keys of a repository that has a clock of its own. Default: `now` moves on. */
+  readonly passTime?: (repository: Repository, ms: number) => Promise<void>;
   /** Repeats the random walk of an earlier run. Default: another one each time; it is printed. */
   readonly seed?: number;
 }
@@ -33,8 +33,8 @@ export interface Fixture {
   open(t: TestContext, options?: OpenOptions): Promise<Repository>;
   /** Closes a repository and opens what it held. */
   restart(t: TestContext, repository: Repository): Promise<Repository>;
-  /** The options of a test that restarts. */
-  readonly restarts: { readonly skip: string | false };
+  /** Declares a test that restarts; none where nothing outlives `close`. */
+  itRestarts(name: string, test: (t: TestContext) => Promise<void>): void;
 }
 
 export function createFixture(open: OpenRepository, traits: RepositoryTraits): Fixture {
@@ -50,8 +50,8 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
       assert(traits.reopen);
       return closedAfter(t, await traits.reopen(repository));
     },
-    restarts: {
-      skip: traits.reopen === undefined && 'what it holds does not outlive it (no trait "reopen")',
+    itRestarts(name, test) {
+      if (traits.reopen !== undefined) it(name, test);
     },
   };
 }

@@ -113,7 +113,7 @@ export function testLifecycle(fixture: Fixture): void {
       await Promise.all(writing);
     });
 
-    it('holds what was acknowledged while it closed', fixture.restarts, async (t) => {
+    fixture.itRestarts('holds what was acknowledged while it closed', async (t) => {
       const repository = await fixture.open(t);
       const writing = Array.from({ length: 20 }, (_, i) => repository.createUser({ name: `user ${i}` }));
       const again = await fixture.restart(t, repository);

@@ -98,9 +98,8 @@ export function testUsers(fixture: Fixture): void {
       assert.equal(next?.id, 3);
     });
 
-    it(
+    fixture.itRestarts(
       'never gives the id of a deleted user again, not after a restart either',
-      fixture.restarts,
       async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'a', 'b');
@@ -110,7 +109,7 @@ export function testUsers(fixture: Fixture): void {
       },
     );
 
-    it('holds the same after a restart', fixture.restarts, async (t) => {
+    fixture.itRestarts('holds the same after a restart', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada:admin', 'Bob');
       await repository.updateUser(2, { name: 'Rob' });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
+import pg from 'pg';
 import { testRepository } from '../../src/conformance/test-repository.ts';
 import { testTransfer } from '../../src/conformance/test-transfer.ts';
 import { DomainError } from '../../src/domain/errors.ts';
@@ -25,6 +26,14 @@ async function openAt(url: string, options?: PostgresStoreOptions): Promise<Stor
   return store;
 }
 
+async function queryAt(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query(sql);
+  await client.end();
+  return rows;
+}
+
 async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
   const url = await postgres.createDatabase();
   const store = await openAt(url, options);
@@ -36,7 +45,17 @@ const shared = await postgres.createDatabase();
 const openEmpty = async () => openAt(await postgres.createSchema(shared));
 testRepository('PostgreSQL', openEmpty, {
   reopen: (closed) => openAt(urls.get(closed) ?? ''),
-  ownClock: 'keys expire by the clock of the server, which all copies of the service share',
+  // Keys expire by the clock of the server, which all copies of the service share.
+  async passTime(repository, ms) {
+    await queryAt(
+      urls.get(repository) ?? '',
+      `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`,
+    );
+  },
+  async countKeys(repository) {
+    const [row] = await queryAt(urls.get(repository) ?? '', 'SELECT count(*) AS count FROM idempotency_keys');
+    return Number(row?.['count']);
+  },
 });
 testTransfer('PostgreSQL', openEmpty);
 
