@@ -91,7 +91,7 @@ async function churn(count: number): Promise<void> {
           received = Buffer.concat([received, bytes]);
           if (hasTrailers(received)) socket.resetAndDestroy();
         });
-        socket.setTimeout(1_000, () => socket.resetAndDestroy());
+        socket.setTimeout(1_000, () => socket.destroy());
         await once(socket, 'close');
       }
     }),

@@ -81,7 +81,8 @@ const table: readonly [
 
 for (const [line, field, make, rows] of table) {
   for (const [what, value, message] of rows) {
-    test(`${line} with ${field} ${what} is 400`, (t) => refuse(t, line, { json: make(value) }, 400, message));
+    test(`${line} with ${field} ${what} is 400`, async (t) =>
+      void (await refuse(t, line, { json: make(value) }, 400, message)));
   }
 }
 
@@ -102,7 +103,8 @@ const fields: readonly [line: string, body: unknown, message: string][] = [
   ['POST /users/1/posts', { title: 'x', id: 1 }, '"id" is not a known field'],
 ];
 for (const [line, json, message] of fields) {
-  test(`${line} ${JSON.stringify(json)} is 400`, (t) => refuse(t, line, { json }, 400, message));
+  test(`${line} ${JSON.stringify(json)} is 400`, async (t) =>
+    void (await refuse(t, line, { json }, 400, message)));
 }
 
 test('__proto__, constructor and toString are unknown fields like any other', async (t) => {
@@ -138,8 +140,8 @@ const bodyLines = ['POST /users', 'PUT /users/1', 'PATCH /users/1', 'POST /users
 
 for (const line of bodyLines) {
   for (const [what, body, message] of texts) {
-    test(`${line} with a body that is ${what} is 400`, (t) =>
-      refuse(t, line, { body, headers: jsonType }, 400, message));
+    test(`${line} with a body that is ${what} is 400`, async (t) =>
+      void (await refuse(t, line, { body, headers: jsonType }, 400, message)));
   }
   test(`${line} with a body over 1 MiB is 413, declared or in chunks`, async (t) => {
     const body = `"${'x'.repeat(1024 * 1024)}"`;
@@ -167,21 +169,21 @@ for (const line of bodyLines) {
     test(`${line} with the type ${type} is 415, and says what is taken`, async (t) => {
       const headers = type === undefined ? {} : { 'content-type': type };
       const message = `Content-Type must be ${taken.replace(', ', ' or ')} in UTF-8`;
-      const answer = await refuse(t, line, { body: '{"name":"Bob"}', headers }, 415, message);
+      const { headers: told } = await refuse(t, line, { body: '{"name":"Bob"}', headers }, 415, message);
       const accept = patch ? 'accept-patch' : line.startsWith('POST') ? 'accept-post' : 'accept';
-      assert.equal(answer.headers[accept], taken);
+      assert.equal(told[accept], taken);
     });
   }
 }
 
-test('a body in a coding is 415', (t) =>
-  refuse(
+test('a body in a coding is 415', async (t) =>
+  void (await refuse(
     t,
     'POST /users',
     { body: 'x', headers: { ...jsonType, 'content-encoding': 'gzip' } },
     415,
     'Content-Encoding must be identity',
-  ));
+  )));
 
 const idLines = ['GET', 'PUT', 'PATCH', 'DELETE'].map((method) => `${method} /users/ID`);
 const ids: readonly [id: string, status: number, message: string][] = [
@@ -207,9 +209,9 @@ const ids: readonly [id: string, status: number, message: string][] = [
 ];
 for (const line of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts']) {
   for (const [id, status, message] of ids) {
-    test(`${line.replace('ID', id.slice(0, 20))} is ${status}`, (t) => {
+    test(`${line.replace('ID', id.slice(0, 20))} is ${status}`, async (t) => {
       const json = line.endsWith('posts') ? { title: 'x' } : { name: 'x' };
-      return refuse(t, line.replace('ID', id), /^P/.test(line) ? { json } : {}, status, message);
+      await refuse(t, line.replace('ID', id), /^P/.test(line) ? { json } : {}, status, message);
     });
   }
 }

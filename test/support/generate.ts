@@ -19,8 +19,10 @@ export class Chance {
     return Math.floor(this.number() * bound);
   }
 
-  pick<T>(items: readonly [T, ...T[]]): T {
-    return items[this.below(items.length)] ?? items[0];
+  pick<T>(items: readonly T[]): T {
+    const item = items[this.below(items.length)];
+    if (item === undefined) throw new Error('there is nothing to pick from');
+    return item;
   }
 
   /** Text of every kind, the awkward kinds more often than they deserve. */
