@@ -14,6 +14,8 @@ export interface ListPlan {
   readonly filter: Readonly<Record<string, string | number>>;
   readonly sort: Sort<string>;
   readonly limit: number;
+  /** Whether the text has the limit, not a parameter: for a planner that cannot guess how few it asks for. */
+  readonly inlineLimit?: boolean;
   readonly start: { readonly offset: number } | { readonly after: Position };
 }
 
@@ -42,16 +44,18 @@ export function listSql(plan: ListPlan, placeholder: Placeholder): Statement {
     return `${from} ORDER BY ${order} ${tail()}`;
   };
 
+  const limit = () => `LIMIT ${plan.inlineLimit ? plan.limit : bind(plan.limit)}`;
+
   if ('offset' in start) {
-    const sql = select([], () => `LIMIT ${bind(plan.limit)} OFFSET ${bind(start.offset)}`);
-    return { sql, parameters };
+    const offset = () => (start.offset === 0 ? '' : ` OFFSET ${bind(start.offset)}`);
+    return { sql: select([], () => limit() + offset()), parameters };
   }
   const ranges = rangesAfter(sort, start.after).map((range, i) => {
-    return `SELECT * FROM (${select(range, () => `LIMIT ${bind(plan.limit)}`)}) AS range_${i}`;
+    return `SELECT * FROM (${select(range, limit)}) AS range_${i}`;
   });
   if (ranges.length === 1) return { sql: ranges.join(), parameters };
   const union = ranges.join(' UNION ALL ');
-  return { sql: `SELECT * FROM (${union}) AS page ORDER BY ${order} LIMIT ${bind(plan.limit)}`, parameters };
+  return { sql: `SELECT * FROM (${union}) AS page ORDER BY ${order} ${limit()}`, parameters };
 }
 
 interface Condition {

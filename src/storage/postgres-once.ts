@@ -1,18 +1,30 @@
+/** What became of an insert that is to happen once. There is no row when it had nothing to insert. */
+export type OnceRow<Row> =
+  | { readonly outcome: 'created' | 'replayed'; readonly fingerprint: string; readonly response: Row }
+  /** The first request with this key is still running. */
+  | { readonly outcome: 'busy' };
+
 /**
  * Makes an insert happen once for a key, in one statement and so in one transaction. In it $1 is the
  * key, $2 the fingerprint and $3 how long to remember it in milliseconds; the insert has the others,
- * and puts in nothing when there is a row in `known`.
+ * and selects from `turn`, which has one row when it is this request's turn and none otherwise.
  *
- * When another request with the key is under way, the primary key makes this one wait, and fail as a
- * whole when that one commits; sent again, it finds the result. Each call removes some expired keys,
- * ten for the one it adds, so the table shrinks after a burst; those that another call removes
- * are not waited for. An expired row of this very key must be gone before the new one comes: hence
- * the count, for which all of `expired` is needed.
+ * The lock tells who is first. One that ran in between, too late for this statement to see its result
+ * and too early to meet its lock, is met at the primary key: then all of this is undone, and finds
+ * the result when it is sent again.
+ *
+ * Each call removes some expired keys, ten for the one it adds, so the table shrinks after a burst;
+ * those that another call removes are not waited for. An expired row of this very key must be gone
+ * before the new one comes: hence the count, for which all of `expired` is needed.
  */
 export function once(insert: string): string {
   return `
-    WITH known AS (
+    WITH mine AS (
+      SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
+    ), known AS (
       SELECT fingerprint, response FROM idempotency_keys WHERE key = $1 AND expires_at > now()
+    ), turn AS (
+      SELECT $1 AS key FROM mine WHERE locked AND NOT EXISTS (SELECT FROM known)
     ), expired AS (
       DELETE FROM idempotency_keys WHERE key IN (
         SELECT key FROM (
@@ -20,7 +32,7 @@ export function once(insert: string): string {
           ORDER BY expires_at LIMIT 10 FOR UPDATE SKIP LOCKED
         ) AS oldest
         UNION ALL
-        SELECT key FROM idempotency_keys WHERE key = $1 AND expires_at <= now()
+        SELECT key FROM idempotency_keys JOIN turn USING (key) WHERE expires_at <= now()
       ) RETURNING key
     ), created AS (${insert}
     ), kept AS (
@@ -29,7 +41,9 @@ export function once(insert: string): string {
       FROM created, (SELECT count(*) FROM expired) AS swept
       RETURNING fingerprint, response
     )
-    SELECT fingerprint, response, true AS replayed FROM known
+    SELECT 'replayed' AS outcome, fingerprint, response FROM known
     UNION ALL
-    SELECT fingerprint, response, false AS replayed FROM kept`;
+    SELECT 'created', fingerprint, response FROM kept
+    UNION ALL
+    SELECT 'busy', NULL, NULL FROM mine WHERE NOT locked AND NOT EXISTS (SELECT FROM known)`;
 }

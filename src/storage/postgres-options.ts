@@ -1,4 +1,3 @@
-import type { PoolConfig } from 'pg';
 import { idempotencyTtlMs } from '../domain/repository.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
@@ -40,9 +39,6 @@ const defaults: PostgresSettings = {
   applicationName: 'users-service',
 };
 
-// Sooner than what lies between (NAT, load balancers) forgets a silent connection.
-const keepAliveDelayMs = 10_000;
-
 // The longest delay Node's timers know, and PostgreSQL's too.
 const maxMs = 2 ** 31 - 1;
 
@@ -56,7 +52,8 @@ const ranges: Readonly<Record<Exclude<keyof PostgresSettings, 'applicationName'>
   lockTimeoutMs: [1, maxMs],
   idleInTransactionTimeoutMs: [1, maxMs],
   pingTimeoutMs: [1, maxMs],
-  idempotencyTtlMs: [1, Number.MAX_SAFE_INTEGER],
+  // Some thirty years; the server's timestamps end too.
+  idempotencyTtlMs: [1, 1_000_000_000_000],
 };
 
 /** Fills in the defaults; a value out of its range is a `RangeError` that names it. */
@@ -69,21 +66,4 @@ export function postgresSettings(options: PostgresStoreOptions): PostgresSetting
     }
   }
   return Object.freeze(settings);
-}
-
-/** What the driver is told of them. */
-export function driverConfig(url: string, settings: PostgresSettings): PoolConfig {
-  return {
-    connectionString: url,
-    max: settings.poolSize + 1,
-    connectionTimeoutMillis: settings.connectTimeoutMs,
-    // Never closed for being idle: the first request after a quiet hour is as fast as any.
-    idleTimeoutMillis: 0,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveDelayMs,
-    statement_timeout: settings.statementTimeoutMs,
-    lock_timeout: settings.lockTimeoutMs,
-    idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
-    application_name: settings.applicationName,
-  };
 }

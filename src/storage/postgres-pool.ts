@@ -27,7 +27,6 @@ const retryDelayMs = 2;
 const abortGraceMs = 100;
 // The server ends a long statement itself, and says so, unless it can no longer be heard.
 const watchdogGraceMs = 1_000;
-
 // A server that starts anew has better to do than to refuse each of thousands of calls by itself.
 const reconnectDelayMs = 50;
 

@@ -60,11 +60,14 @@ const exportPosts: Sql = {
   text: `SELECT ${postColumns} FROM posts WHERE id > $1 ORDER BY id LIMIT $2`,
 };
 
+// Each connection keeps the plans of these on the server, some 20 KB each; others are planned each time.
+const maxPreparedLists = 256;
+
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
 export class PostgresReads {
   readonly #pool: Pick<PostgresPool, 'read' | 'probe'>;
   readonly #sealer: CursorSealer;
-  /** By text: a hundred or so, the combinations of table, filter, sort and start. */
+  /** By text: the combinations of table, filter, sort, start and limit that came first. */
   readonly #lists = new Map<string, Sql>();
 
   constructor(pool: Pick<PostgresPool, 'read' | 'probe'>, cursorSecret: Uint8Array) {
@@ -128,7 +131,8 @@ export class PostgresReads {
     const { sort, limit } = query;
     const start =
       'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
-    const plan = { ...table, sort: indexed(sort, table.filter), limit: limit + 1, start };
+    const order = indexed(sort, table.filter);
+    const plan = { ...table, sort: order, limit: limit + 1, inlineLimit: true, start };
     const { sql, parameters } = listSql(plan, (n) => `$${n}`);
     const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
     return this.#sealer.page(scope, query, rows.map(toItem));
@@ -137,6 +141,7 @@ export class PostgresReads {
   #list(text: string): Sql {
     const known = this.#lists.get(text);
     if (known !== undefined) return known;
+    if (this.#lists.size >= maxPreparedLists) return { text };
     const list = { name: `list-${this.#lists.size + 1}`, text };
     this.#lists.set(text, list);
     return list;

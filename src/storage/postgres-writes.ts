@@ -1,9 +1,9 @@
-import { DomainError, keyReused, preconditionFailed } from '../domain/errors.ts';
+import { DomainError, keyInUse, keyReused, preconditionFailed } from '../domain/errors.ts';
 import type { Post, PostDraft } from '../domain/post.ts';
 import type { Created, CreateOptions } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../domain/user.ts';
-import { once } from './postgres-once.ts';
+import { type OnceRow, once } from './postgres-once.ts';
 import type { PostgresPool, Send, Sql } from './postgres-pool.ts';
 import type { StoredUserRow } from './postgres-rows.ts';
 import { postColumns, storedUserColumns, toPost, toStoredUser } from './postgres-rows.ts';
@@ -16,7 +16,7 @@ const createUser: Sql = {
 const createUserOnce: Sql = {
   name: 'create-user-once',
   text: once(`
-    INSERT INTO users (name, role) SELECT $4, $5 WHERE NOT EXISTS (SELECT FROM known)
+    INSERT INTO users (name, role) SELECT $4, $5 FROM turn
     RETURNING ${storedUserColumns}`),
 };
 
@@ -33,7 +33,7 @@ const createPostOnce: Sql = {
   name: 'create-post-once',
   text: once(`
     INSERT INTO posts (user_id, title, body)
-    SELECT id, $5, $6 FROM users WHERE id = $4 AND NOT EXISTS (SELECT FROM known) FOR KEY SHARE
+    SELECT id, $5, $6 FROM users, turn WHERE id = $4 FOR KEY SHARE OF users
     RETURNING ${postColumns}`),
 };
 
@@ -63,12 +63,6 @@ const findUser: Sql = {
 
 interface IdRow {
   readonly id: number;
-}
-
-interface KeptRow<Row> {
-  readonly fingerprint: string;
-  readonly response: Row;
-  readonly replayed: boolean;
 }
 
 /** How a table's rows are imported: in arrays, one a column, of these types. */
@@ -174,10 +168,11 @@ export class PostgresWrites {
     }
     const { key, fingerprint } = idempotency;
     const keyed = [key, fingerprint, this.#idempotencyTtlMs, ...values];
-    const [kept] = await this.#pool.write<KeptRow<Row>>(statements.once, keyed, signal);
+    const [kept] = await this.#pool.write<OnceRow<Row>>(statements.once, keyed, signal);
     if (kept === undefined) return undefined;
+    if (kept.outcome === 'busy') throw keyInUse();
     if (kept.fingerprint !== fingerprint) throw keyReused();
-    return { value: toValue(kept.response), replayed: kept.replayed };
+    return { value: toValue(kept.response), replayed: kept.outcome === 'replayed' };
   }
 
   /** Tells why a change met no row. Ids are never given again: a user there now was there before. */

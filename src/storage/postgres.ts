@@ -1,4 +1,4 @@
-import type { Client, ClientConfig } from 'pg';
+import type { Client, ClientConfig, PoolConfig } from 'pg';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { PostQuery, UserQuery } from '../domain/list-query.ts';
 import type { Post, PostDraft } from '../domain/post.ts';
@@ -6,12 +6,7 @@ import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '.
 import type { Store, StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../domain/user.ts';
 import { cannotOpen, messageOf } from './postgres-errors.ts';
-import {
-  driverConfig,
-  type PostgresSettings,
-  type PostgresStoreOptions,
-  postgresSettings,
-} from './postgres-options.ts';
+import { type PostgresSettings, type PostgresStoreOptions, postgresSettings } from './postgres-options.ts';
 import { PostgresPool } from './postgres-pool.ts';
 import { PostgresReads } from './postgres-reads.ts';
 import { prepareSchema } from './postgres-schema.ts';
@@ -22,7 +17,8 @@ export type { PostgresStoreOptions } from './postgres-options.ts';
 /**
  * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. Any number of
  * processes may share it. Fails when the server cannot be reached; once open, the store outlives
- * restarts and failovers of the server, and is `unavailable` meanwhile.
+ * restarts and failovers of the server, and is `unavailable` meanwhile. Needs PostgreSQL 12 or newer,
+ * and the optional dependency `pg`, which defines what else a URL may say (`sslmode`, say).
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const settings = postgresSettings(options);
@@ -39,6 +35,26 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await client.end();
   }
 }
+
+function driverConfig(url: string, settings: PostgresSettings): PoolConfig {
+  return {
+    connectionString: url,
+    // One more than the calls can have: for `ping` and for cancelling.
+    max: settings.poolSize + 1,
+    connectionTimeoutMillis: settings.connectTimeoutMs,
+    // Never closed for being idle: the first request after a quiet hour is as fast as any.
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveDelayMs,
+    statement_timeout: settings.statementTimeoutMs,
+    lock_timeout: settings.lockTimeoutMs,
+    idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
+    application_name: settings.applicationName,
+  };
+}
+
+// Sooner than what lies between (NAT, load balancers) forgets a silent connection.
+const keepAliveDelayMs = 10_000;
 
 // An index on a big table takes its time; another process that migrates is waited for.
 const migrationLimits: ClientConfig = { statement_timeout: false, lock_timeout: 60_000 };
@@ -67,7 +83,6 @@ class PostgresStore implements Store {
   readonly #pool: PostgresPool;
   readonly #reads: PostgresReads;
   readonly #writes: PostgresWrites;
-
   #closing: Promise<void> | undefined;
 
   constructor(pool: PostgresPool, cursorSecret: Uint8Array, settings: PostgresSettings) {

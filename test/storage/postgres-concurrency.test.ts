@@ -5,7 +5,7 @@ import { parseUserQuery } from '../../src/domain/list-query.ts';
 import type { Store } from '../../src/domain/transfer.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../src/storage/postgres.ts';
 import { openTestPostgres } from '../support/postgres.ts';
-import { openSession } from '../support/postgres-session.ts';
+import { openSession, type Session } from '../support/postgres-session.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
@@ -63,13 +63,22 @@ describe('two stores over one database', () => {
   it('make one user of many requests with one key', async (t) => {
     const stores = await openTwo(t);
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
-    const created = await Promise.all(
-      Array.from({ length: 40 }, (_, i) =>
-        stores[i % 2 === 0 ? 0 : 1].createUser({ name: 'once' }, { idempotency }),
-      ),
+    const ids = new Set<number>();
+    const create = async (store: Store): Promise<number> => {
+      const { value, replayed } = await store.createUser({ name: 'once' }, { idempotency });
+      ids.add(value.id);
+      return replayed ? 0 : 1;
+    };
+    const results = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, i) => create(stores[i % 2 === 0 ? 0 : 1])),
     );
-    assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
-    assert.equal(new Set(created.map(({ value }) => value.id)).size, 1);
+    let made = 0;
+    for (const result of results) {
+      if (result.status === 'fulfilled') made += result.value;
+      else assert.equal(DomainError.from(result.reason).kind, 'conflict');
+    }
+    assert.equal(made, 1);
+    assert.deepEqual([...ids], [1]);
     assert.equal(await stores[0].countUsers({}), 1);
   });
 
@@ -85,15 +94,63 @@ describe('two stores over one database', () => {
   });
 });
 
+/** Makes the insertion of a user wait for the session to unlock 42. */
+async function delayInserts(session: Session): Promise<void> {
+  await session.query('SELECT pg_advisory_lock(42)');
+  await session.query(`
+    CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END';
+    CREATE TRIGGER wait BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION wait()`);
+}
+
 describe('idempotency keys in PostgreSQL', () => {
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
-  const keep = `INSERT INTO idempotency_keys VALUES
-    ('key', 'fingerprint', '{"id": 7, "name": "first", "role": "", "version": 1}', now() + interval '1 hour')`;
 
-  it('wait for a first request that is under way, and replay it', async (t) => {
+  it('are in use until the first request is through, and then replay it, in any store', async (t) => {
+    const { store, url } = await open(t);
+    const other = await openPostgresStore(url);
+    t.after(() => other.close());
+    const session = await openSession(t, url);
+    await delayInserts(session);
+    const first = store.createUser({ name: 'first' }, { idempotency });
+    await session.untilBlocked(1);
+    for (const second of [store, other]) {
+      await assert.rejects(second.createUser({ name: 'first' }, { idempotency }), { kind: 'conflict' });
+    }
+    await session.query('SELECT pg_advisory_unlock(42)');
+    const { value } = await first;
+    for (const second of [store, other]) {
+      assert.deepEqual(await second.createUser({ name: 'first' }, { idempotency }), {
+        value,
+        replayed: true,
+      });
+    }
+  });
+
+  it('are free again when the first request failed', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
-    await session.query(`BEGIN; ${keep}`);
+    await delayInserts(session);
+    const failed = assert.rejects(store.createUser({ name: 'first' }, { idempotency }), {
+      kind: 'unavailable',
+    });
+    await session.untilBlocked(1);
+    for (const pid of await session.backends()) await session.query('SELECT pg_terminate_backend($1)', [pid]);
+    await failed;
+    await session.query('SELECT pg_advisory_unlock(42)');
+    assert.equal((await store.createUser({ name: 'first' }, { idempotency })).replayed, false);
+    assert.equal(await store.countUsers({}), 1);
+  });
+
+  it('replay one that came in between, unseen and no longer locked', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    const response = { id: 7, name: 'first', role: '', version: 1 };
+    await session.query('BEGIN');
+    await session.query(
+      `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
+      [response],
+    );
     const second = store.createUser({ name: 'first' }, { idempotency });
     await session.untilBlocked(1);
     await session.query('COMMIT');
@@ -101,28 +158,27 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal(await store.countUsers({}), 0);
   });
 
-  it('wait for a first request that is under way, and take its place when it fails', async (t) => {
-    const { store, url } = await open(t);
-    const session = await openSession(t, url);
-    await session.query(`BEGIN; ${keep}`);
-    const second = store.createUser({ name: 'first' }, { idempotency });
-    await session.untilBlocked(1);
-    await session.query('ROLLBACK');
-    assert.equal((await second).replayed, false);
-    assert.equal(await store.countUsers({}), 1);
-  });
-
   it('are free again when they have expired, for one of many', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
-    for (const round of [1, 2, 3]) {
-      const created = await Promise.all(
-        Array.from({ length: 10 }, () => store.createUser({ name: 'again' }, { idempotency })),
+    for (const [round, requests] of [1, 1, 10, 10, 1].entries()) {
+      const results = await Promise.allSettled(
+        Array.from({ length: requests }, () => store.createUser({ name: 'again' }, { idempotency })),
       );
+      const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
       assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
-      assert.equal(await store.countUsers({}), round);
+      assert.equal(new Set(created.map(({ value }) => value.id)).size, 1, 'what is replayed is the new one');
+      assert.equal(await store.countUsers({}), round + 1);
       await session.query(`UPDATE idempotency_keys SET expires_at = now() - interval '1 second'`);
     }
+  });
+
+  it('are not taken by a post that has no user', async (t) => {
+    const { store } = await open(t);
+    const draft = { title: 'title', body: '' };
+    assert.equal(await store.createPost(1, draft, { idempotency }), undefined);
+    await store.createUser({ name: 'Ada' });
+    assert.equal((await store.createPost(1, draft, { idempotency }))?.replayed, false);
   });
 
   it('go a few at a time once expired, and past those another transaction holds', async (t) => {

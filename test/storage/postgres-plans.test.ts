@@ -45,6 +45,8 @@ before(async () => {
 const secret = new Uint8Array(32);
 const sealer = new CursorSealer(secret);
 const plans: PlanNode[] = [];
+/** Statements of several ranges that are planned for each call, which takes longer than to run them. */
+const replanned: string[] = [];
 let statements = 0;
 
 /** Runs what the store would, explained. Prepared, and run often: then the server may keep one plan for all values. */
@@ -61,6 +63,9 @@ const reads = new PostgresReads(
       for (let i = 0; i < 6; i += 1) await client.query(execute);
       const explained = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${execute}`);
       plans.push(explained.rows[0]['QUERY PLAN'][0].Plan);
+      const kept = 'SELECT FROM pg_prepared_statements WHERE name = $1 AND generic_plans > 0';
+      const isPlannedAnew = (await client.query(kept, [name])).rowCount !== 1;
+      if (isPlannedAnew && sql.text.includes('UNION ALL')) replanned.push(sql.text);
       return (await client.query(execute)).rows;
     },
     probe: async () => undefined,
@@ -75,6 +80,7 @@ interface Cost {
 
 async function cost(call: () => Promise<unknown>): Promise<Cost> {
   plans.length = 0;
+  replanned.length = 0;
   await call();
   const typesOf = (node: PlanNode): string[] => [node['Node Type'], ...(node.Plans ?? []).flatMap(typesOf)];
   const blocks = plans.map((plan) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks']);
@@ -83,6 +89,7 @@ async function cost(call: () => Promise<unknown>): Promise<Cost> {
 
 function assertFew({ blocks, nodes }: Cost, limit = maxBlocks): void {
   assert.ok(blocks <= limit, `${blocks} blocks by ${nodes.join(', ')}`);
+  assert.deepEqual(replanned, [], 'it is planned once for all values');
 }
 
 const lists: readonly [parameters: string, position: Position][] = [

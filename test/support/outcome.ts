@@ -1,0 +1,15 @@
+import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
+
+/** The kind a call fails with, or `none`. */
+export async function kindOf(call: Promise<unknown>): Promise<ErrorKind | 'none'> {
+  return call.then(
+    () => 'none',
+    (error) => DomainError.from(error).kind,
+  );
+}
+
+/** What a call resolves to, and after how long. */
+export async function timed<T>(call: Promise<T>): Promise<{ result: T; ms: number }> {
+  const start = performance.now();
+  return { result: await call, ms: performance.now() - start };
+}
