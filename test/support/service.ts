@@ -27,6 +27,8 @@ export async function startService(t: TestContext, options: StartOptions = {}): 
   const service = createService({
     port: 0,
     grpcPort: false,
+    // No test's clients come back: waiting for them would be most of the time of all tests.
+    drainIdleMs: 0,
     ...(options.repository === undefined && { database: 'memory:' }),
     ...serviceOptions,
     observe: (event) => {
