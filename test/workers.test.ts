@@ -109,7 +109,7 @@ describe('several workers', () => {
   });
 
   it('stop in order on SIGTERM: what is under way is answered, and none is left', async (t) => {
-    const running = await start(t);
+    const running = await start(t, '--drain-idle-ms', '8000');
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
     for (const wire of wires) wire.write(head('GET /health'));

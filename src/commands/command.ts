@@ -11,7 +11,7 @@ export interface CommandContext {
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   /** Calls back each time the signal comes. */
-  readonly onSignal: (signal: Signal, handle: () => void) => void;
+  readonly onSignal: (signal: Signal, handle: () => unknown) => void;
   /** Calls back when an error that nobody caught is about to end the process. */
   readonly onCrash: (handle: (cause: unknown) => void) => void;
   /** Ends the process at once, whatever is under way. */

@@ -71,7 +71,7 @@ export async function serve(context: CommandContext): Promise<number> {
   }
   const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
   context.onCrash((cause) => {
-    log.observe({ type: 'failure', where: 'process', cause });
+    observeFailure(log.observe, cause);
     log.flush();
   });
   try {
@@ -104,13 +104,12 @@ async function run(context: CommandContext, config: Config, log: Log): Promise<v
     observe: log.observe,
     stopTimeoutMs: config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs,
   });
+  const restart = () => pool.restart().catch((cause) => observeFailure(log.observe, cause));
+  context.onSignal('SIGHUP', () => signals.isServing() && restart());
   const addresses = await pool.start();
   signals.serving();
   log.observe({ type: 'listening', ...addresses });
   announce(context, config, addresses);
-  context.onSignal('SIGHUP', () => {
-    pool.restart().catch((cause) => log.observe({ type: 'failure', where: 'process', cause }));
-  });
   await signals.stopped;
   log.observe({ type: 'draining' });
   await pool.stop();
@@ -127,15 +126,16 @@ async function runService(
   const signals = onStopSignals(context);
   worker?.onStop(signals.stop);
   const observe: Observe = (event) => {
+    // Whoever reads that it listens may signal at once.
+    if (event.type === 'listening') signals.serving();
     const told = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
     if (worker === undefined || !told) log.observe(event);
   };
   const ports = worker && { port: worker.port, grpcPort: worker.grpcPort };
   const service = createService({ ...(await serviceOptions(config)), ...ports, observe });
   try {
+    context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
     const addresses = await service.listen();
-    signals.serving();
-    context.onSignal('SIGHUP', () => void reloadTls(service, config, observe));
     if (worker === undefined) announce(context, config, addresses);
     else worker.ready(addresses);
     await signals.stopped;
@@ -146,8 +146,9 @@ async function runService(
 }
 
 interface StopSignals {
-  /** From now on there is something to stop in order. */
+  /** From now on there is something to stop in order, or to reload. */
   serving(): void;
+  isServing(): boolean;
   readonly stopped: Promise<void>;
   readonly stop: () => void;
 }
@@ -170,7 +171,7 @@ function onStopSignals({ onSignal, exit }: CommandContext): StopSignals {
   const serving = (): void => {
     isServing = true;
   };
-  return { serving, stopped, stop };
+  return { serving, isServing: () => isServing, stopped, stop };
 }
 
 function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Addresses): void {
@@ -185,8 +186,12 @@ async function reloadTls(service: Service, config: Config, observe: Observe): Pr
     service.setTls(tls);
     observe({ type: 'reloaded' });
   } catch (cause) {
-    observe({ type: 'failure', where: 'process', cause });
+    observeFailure(observe, cause);
   }
+}
+
+function observeFailure(observe: Observe, cause: unknown): void {
+  observe({ type: 'failure', where: 'process', cause });
 }
 
 function logFormat({ config, origins }: ParsedConfig, isTerminal: boolean): Config['log'] {
