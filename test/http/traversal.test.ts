@@ -130,11 +130,11 @@ const keyless = [
   '/%2fprivate',
 ];
 
-for (const target of keyless) {
-  test(`without a key ${target} is never let in`, async (t) => {
-    const { port } = await startService(t, { apiKeys: ['key'] });
+test('without a key, no spelling of /private is let in', async (t) => {
+  const { port } = await startService(t, { apiKeys: ['key'] });
+  for (const target of keyless) {
     const response = await (await Wire.open(t, port)).write(head(`GET ${target}`)).next();
-    assert.ok([400, 401, 404].includes(response.status), `${response.status}`);
+    assert.ok([400, 401, 404].includes(response.status), `${response.status} ${target}`);
     assert.doesNotMatch(response.body, /secretData/);
-  });
-}
+  }
+});
