@@ -102,7 +102,7 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     router.add(file.pattern, {
       template: 'static',
       handle: isRoot ? withHeaders(handle, description) : handle,
-      vital: false,
+      vital: true,
     });
   }
   return new HttpListener({

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../observer.ts';
 import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
+import { HeldSockets } from './held-sockets.ts';
 import { HttpError } from './http-error.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
@@ -13,7 +14,7 @@ export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** Answered even when the service has all the requests it can take: probes must not fail of load. */
+  /** Answered however much is under way, and not counted: probes must not fail of load. */
   readonly vital: boolean;
 }
 
@@ -34,7 +35,7 @@ export interface ListenerLimits {
   readonly maxBodyBytes: number;
   /** Header lines in a request. */
   readonly maxHeaders: number;
-  /** Requests under way at once. */
+  /** Requests under way at once, vital ones apart; more are refused with 503. */
   readonly maxInFlight: number;
   /** A reply of which the client takes nothing for so long is cut, in ms; within twice the time at the latest. */
   readonly writeTimeoutMs: number;
@@ -46,11 +47,16 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 const basePathPattern = /^(?:\/[^/?#]+)*$/;
 // nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
 const clientLeft = 499;
+// What a refused client is asked to wait, and then not heard sooner.
+const retryAfterSeconds = 1;
 
 /** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
+  readonly #held = new HeldSockets(retryAfterSeconds * 1000);
+  /** All requests under way, and those of them that count against the limit. */
   #inFlight = 0;
+  #admitted = 0;
   #draining = false;
 
   constructor(options: ListenerOptions) {
@@ -68,6 +74,7 @@ export class HttpListener {
   /** From now on each reply asks its client to open another connection elsewhere. */
   drain(): void {
     this.#draining = true;
+    this.#held.close();
   }
 
   readonly listener: RequestListener = (message, response, next) => {
@@ -96,6 +103,7 @@ export class HttpListener {
     this.#inFlight += 1;
     response.once('close', () => {
       this.#inFlight -= 1;
+      if (request.admitted) this.#admitted -= 1;
       const traceparent = request.header('traceparent');
       this.#options.observe({
         type: 'request',
@@ -113,7 +121,7 @@ export class HttpListener {
 
   async #answer(request: HttpRequest, response: ServerResponse): Promise<void> {
     try {
-      await this.#send(request, response, await this.#reply(request));
+      await this.#send(request, response, await this.#reply(request, response));
     } catch (caught) {
       const error = this.#options.toHttpError(caught, request);
       // Part of another reply is out: what comes after it would be read as the rest.
@@ -122,7 +130,7 @@ export class HttpListener {
     }
   }
 
-  #reply(request: HttpRequest): Reply | Promise<Reply> {
+  #reply(request: HttpRequest, response: ServerResponse): Reply | Promise<Reply> {
     const { router, limits } = this.#options;
     checkFraming(request.raw, limits.maxHeaders);
     const { method } = request;
@@ -135,10 +143,20 @@ export class HttpListener {
     const { value: route, params } = router.match(method, path);
     request.params = params;
     request.template = route.template;
-    if (this.#inFlight > limits.maxInFlight && !route.vital) {
-      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
-    }
+    if (!route.vital) this.#admit(request, response);
     return route.handle(request);
+  }
+
+  // Refused ones do not count: those that are slow to go would keep the others out.
+  #admit(request: HttpRequest, response: ServerResponse): void {
+    if (this.#admitted >= this.#options.limits.maxInFlight) {
+      response.once('close', () => this.#held.hold(request.raw.socket));
+      throw new HttpError(503, 'too many requests are under way', {
+        'retry-after': String(retryAfterSeconds),
+      });
+    }
+    this.#admitted += 1;
+    request.admitted = true;
   }
 
   #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> {

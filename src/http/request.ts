@@ -21,6 +21,8 @@ export class HttpRequest {
   params: Readonly<Record<string, string>> = {};
   /** The pattern of the path it matched. */
   template: string | undefined;
+  /** Counts against the limit of requests under way. */
+  admitted = false;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;
   readonly #strippedPath: string;
