@@ -21,6 +21,7 @@ const migrations: readonly string[] = [
   CREATE INDEX users_by_role ON users (role);            -- sort=role; role=x by id
   CREATE INDEX users_by_role_desc ON users (role DESC);  -- sort=-role
   CREATE INDEX users_by_role_name ON users (role, name); -- sort=role,name; role=x with sort=name, -name
+  CREATE INDEX users_by_role_desc_name ON users (role DESC, name); -- sort=-role,name and, backwards, role,-name
 
   CREATE TABLE posts (
     id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 2147483647),
