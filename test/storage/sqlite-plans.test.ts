@@ -92,9 +92,9 @@ describe('query plans of SQLite', () => {
   }
 
   it('the check itself refuses a sort that no index serves', () => {
-    const { sort } = userQuery('sort=role,-name');
+    const { sort } = userQuery('sort=name,role');
     const plan = { table: 'users', columns: 'id', filter: {}, sort, limit: 21, start: { offset: 0 } };
-    assert.throws(() => check(plan, byRoleAndName, true), assert.AssertionError);
+    assert.throws(() => check(plan, ['users_by_name'], false), assert.AssertionError);
   });
 
   for (const [what, sql, index] of [
