@@ -1,49 +1,55 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { createService } from '../src/service.ts';
 import { closeBrowser, launchBrowser, noBrowser } from '../test/support/browser.ts';
 import { fillWithSamples } from './sample-data.ts';
 
-/** Takes pictures of the console and of the API's page, wide and narrow, in light and dark. */
-async function takePictures(folder: string): Promise<void> {
+const sizes = [
+  { width: 1600, height: 1000 },
+  { width: 360, height: 740 },
+];
+
+/**
+ * Takes pictures of the console and of the API's page, wide and narrow, in light and dark, after so
+ * many seconds of traffic for the charts to show.
+ */
+async function takePictures(folder: string, seconds: number): Promise<void> {
   if (noBrowser !== false) throw new Error(noBrowser);
   await mkdir(folder, { recursive: true });
   await using service = createService({ port: 0, grpcPort: false, database: 'memory:' });
   const { http } = await service.listen();
   await fillWithSamples(http);
-  const traffic = startTraffic(http);
   const browser = await launchBrowser();
-  for (const colorScheme of ['light', 'dark'] as const) {
-    for (const [width, height] of [
-      [1600, 1000],
-      [360, 740],
-    ] as const) {
-      const context = await browser.newContext({ colorScheme, viewport: { width, height } });
-      const page = await context.newPage();
-      const shoot = (name: string) =>
-        page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`) });
-      await page.goto(`${http}/#/`);
-      await page.locator('#user-rows tr').first().waitFor();
-      await page.waitForTimeout(4_000);
-      await shoot('list');
-      await page.goto(`${http}/#/users/3`);
-      await page.locator('.post').first().waitFor();
-      await page.waitForTimeout(300);
-      await shoot('user');
-      await page.goto(`${http}/api.html`);
-      await page.waitForTimeout(500);
-      await shoot('api');
-      await context.close();
-    }
-  }
+  const traffic = startTraffic(http);
+  const windows = sizes.flatMap((viewport) =>
+    (['light', 'dark'] as const).map((colorScheme) => ({ viewport, colorScheme })),
+  );
+  const taken = windows.map(async ({ viewport, colorScheme }) => {
+    const context = await browser.newContext({ viewport, colorScheme });
+    const page = await context.newPage();
+    const shoot = (name: string) =>
+      page.screenshot({ path: join(folder, `${name}-${viewport.width}-${colorScheme}.png`) });
+    await page.goto(`${http}/`);
+    await wait(seconds * 1_000);
+    await shoot('list');
+    await page.locator('#user-rows a').nth(2).click();
+    await page.locator('.post').first().waitFor();
+    await shoot('user');
+    await page.goto(`${http}/api.html`);
+    await page.locator('article').first().waitFor();
+    await shoot('api');
+    await context.close();
+  });
+  await Promise.all(taken);
   traffic.stop();
   await closeBrowser();
 }
 
-/** Something for the charts to show: a trickle of reads, with a wrong one now and then. */
+/** Something for the charts to show: waves of reads, with a wrong one now and then. */
 function startTraffic(http: string): { stop(): void } {
   const timer = setInterval(() => {
-    const wave = 6 + 5 * Math.sin(Date.now() / 3_000);
+    const wave = 3 + 2 * Math.sin(Date.now() / 9_000) + 2 * Math.random();
     for (let i = 0; i < wave; i += 1) {
       const id = Math.random() < 0.02 ? 9_999 : 1 + Math.floor(Math.random() * 40);
       void fetch(`${http}/users/${id}`).then((response) => response.arrayBuffer());
@@ -52,6 +58,6 @@ function startTraffic(http: string): { stop(): void } {
   return { stop: () => clearInterval(timer) };
 }
 
-const [folder] = process.argv.slice(2);
-if (folder === undefined) throw new Error('usage: node scripts/screenshots.ts FOLDER');
-await takePictures(folder);
+const [folder, seconds = '140'] = process.argv.slice(2);
+if (folder === undefined) throw new Error('usage: node scripts/screenshots.ts FOLDER [SECONDS]');
+await takePictures(folder, Number(seconds));

@@ -38,7 +38,10 @@ const users = createUsersApi(send);
 // The parts of the page.
 const navigation = new Navigation();
 const heading = byId('users-heading', HTMLElement);
-const table = createUserTable((userId) => formatView({ ...navigation.view, userId }));
+const table = createUserTable(
+  (userId) => formatView({ ...navigation.view, userId }),
+  () => heading.focus(),
+);
 const newUser = createNewUserDialog(users, (user) => {
   say('Created ', nameText(user.name), ` as user ${user.id}`);
   controls.forgetTotal();
@@ -62,8 +65,9 @@ const panel = createUserPanel({
   posts: createPostsPanel(createPostsApi(send)),
   close: () => navigation.go({ userId: undefined }),
   async remove(tagged) {
-    if (!(await deletion.ask(tagged))) return;
-    say('Deleted ', nameText(tagged.user.name));
+    const deleted = await deletion.ask(tagged);
+    if (deleted === undefined) return;
+    say('Deleted ', nameText(deleted.user.name));
     controls.forgetTotal();
     navigation.go({ userId: undefined });
     void list.reload();

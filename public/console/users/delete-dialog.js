@@ -18,16 +18,18 @@ export function createDeleteDialog(users) {
   const name = byId('delete-name', HTMLElement);
   /** @type {TaggedUser | undefined} */
   let target;
-  let deleted = false;
+  /** @type {TaggedUser | undefined} */
+  let deleted;
 
   /** @param {TaggedUser} tagged */
-  async function remove({ user, etag }) {
+  async function remove(tagged) {
+    const { user, etag } = tagged;
     try {
       await users.remove(user.id, etag);
-      deleted = true;
+      deleted = tagged;
     } catch (error) {
       // Gone is what was asked for, whoever did it: this request at its first try, or somebody else.
-      if (hasStatus(error, 404)) deleted = true;
+      if (hasStatus(error, 404)) deleted = tagged;
       else if (hasStatus(error, 412)) await showChanged(user.id);
       else showFormError(problem, error);
     }
@@ -51,17 +53,17 @@ export function createDeleteDialog(users) {
       showFormError(problem, error);
     }
     setBusy(form, false);
-    if (deleted) dialog.close();
+    if (deleted !== undefined) dialog.close();
   });
 
   return {
     /**
      * @param {TaggedUser} tagged
-     * @returns {Promise<boolean>} whether the user is gone
+     * @returns {Promise<TaggedUser | undefined>} the user that is gone, as it was last seen
      */
     async ask(tagged) {
       target = tagged;
-      deleted = false;
+      deleted = undefined;
       name.textContent = tagged.user.name;
       showFormError(problem, undefined);
       await showDialog(dialog);

@@ -6,8 +6,9 @@ import { byId, clone, el, part } from '../ui/dom.js';
 /**
  * The rows of the users' table.
  * @param {(id: number) => string} addressOf where a user's name leads
+ * @param {() => void} focusLost takes the focus from a row that is not there any more
  */
-export function createUserTable(addressOf) {
+export function createUserTable(addressOf, focusLost) {
   const body = byId('user-rows', HTMLTableSectionElement);
   /** @type {number | undefined} */
   let openId;
@@ -36,7 +37,7 @@ export function createUserTable(addressOf) {
     show(users) {
       const focused = document.activeElement?.closest('tr[data-id]')?.getAttribute('data-id');
       body.replaceChildren(...users.map(row));
-      if (focused !== undefined && focused !== null) this.focus(Number(focused));
+      if (focused && !this.focus(Number(focused))) focusLost();
     },
 
     /**

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { suite, type TestContext, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, changeUser, firstNameIs, openUser } from './people.ts';
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary: string }[];
+}
+
+/** What axe finds serious or critical on the page as it is, in both schemes. */
+async function check(page: Page, state: string): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate<{ violations: Violation[] }>(
+      "axe.run(document, { resultTypes: ['violations'] })",
+    );
+    const found = violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .flatMap(({ id, nodes }) => nodes.map((node) => `${id} ${node.target}: ${node.failureSummary}`));
+    assert.deepEqual(found, [], `${state}, ${colorScheme}`);
+  }
+}
+
+suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+  // Without motion, axe sees no colour half way.
+  const openAt = (t: TestContext, url: string, width: number) =>
+    open(t, url, { width, initScript: axe, reducedMotion: 'reduce' });
+
+  for (const width of [360, 1600]) {
+    test(`axe finds nothing serious in the list and its user at ${width} px`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(http, [{ name: 'Ada', role: 'admin' }, { name: 'Bob' }]);
+      await send(http, 'POST /users/1/posts', { json: { title: 'A title', body: 'some text' } });
+      const page = await openAt(t, `${http}/`, width);
+      await firstNameIs(page, 'Ada');
+      await page.getByText('Healthy').waitFor();
+      await check(page, 'list');
+      await openUser(page, 'Ada');
+      await page.locator('.post').waitFor();
+      await page.getByText('Write a post').click();
+      await page.getByRole('form', { name: 'Edit user' }).getByLabel('Role').fill('NO');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.locator('.form-error').waitFor();
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      await check(page, 'user, error, requests');
+    });
+
+    test(`axe finds nothing serious in the dialogs at ${width} px`, async (t) => {
+      const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
+      const key = { 'x-api-key': 'key' };
+      await send(http, 'POST /users', { json: { name: 'Ada' }, headers: key });
+      const page = await openAt(t, `${http}/#/users/1`, width);
+      await page.getByText('version "1"').waitFor();
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      await check(page, 'delete');
+      await page.getByRole('button', { name: 'Delete user' }).click();
+      await page.getByText('x-api-key is required').waitFor();
+      await check(page, 'key');
+      await page.getByRole('textbox', { name: 'Key' }).fill('key');
+      await send(http, 'PATCH /users/1', { json: { name: 'Theirs' }, headers: key });
+      await page.keyboard.press('Enter');
+      await page.getByText('This user was changed after you opened it').waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('form', { name: 'Edit user' }).getByLabel('Name').fill('Mine');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('dialog', { name: 'Somebody else' }).waitFor();
+      await check(page, 'conflict');
+    });
+
+    test(`axe finds nothing serious on the page of the API at ${width} px`, async (t) => {
+      const { http } = await startService(t);
+      const page = await openAt(t, `${http}/api.html`, width);
+      await page.locator('article').first().waitFor();
+      await check(page, 'api');
+    });
+  }
+
+  test('axe finds nothing serious without users and without a server', async (t) => {
+    const { http, service } = await startService(t);
+    const page = await openAt(t, `${http}/`, 1280);
+    await page.getByText('No users yet').waitFor();
+    await page.getByRole('button', { name: 'New user' }).click();
+    await check(page, 'new user');
+    await page.keyboard.press('Escape');
+    await service.close();
+    await page.getByText('The server does not answer').waitFor();
+    await check(page, 'away');
+  });
+
+  test('what changes is said: the range, the error, what was done', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('status').filter({ hasText: 'Rows 1–1' }).waitFor();
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('alert').filter({ hasText: 'name must not be blank' }).waitFor();
+    await form.getByLabel('Name').fill('Ada L');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('status').filter({ hasText: 'User 1 is saved' }).waitFor();
+    await changeUser(http, 1, { name: 'Ada' });
+  });
+});

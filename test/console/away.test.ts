@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { suite, type TestContext, test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, changeUser, firstNameIs, namesIn, readUser, recordRequests, said } from './people.ts';
+
+/** A service that can go and come back at its own address, with what it had stored. */
+async function startRestartable(t: TestContext) {
+  const repository = createMemoryStore();
+  const first = await startService(t, { repository });
+  return {
+    http: first.http,
+    stop: () => first.service.close({ timeoutMs: 500 }),
+    startAgain: () => startService(t, { repository, port: first.port }),
+  };
+}
+
+const awayText = 'The server does not answer';
+
+suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('a banner says so until it is back, and the list is read anew', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'Ada');
+    await stop();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    const banner = page.getByRole('alert').filter({ hasText: awayText });
+    await banner.waitFor();
+    await page.getByRole('status').filter({ hasText: 'No answer' }).waitFor();
+    await startAgain();
+    await changeUser(http, 1, { name: 'Ada Lovelace' });
+    await banner.getByRole('button', { name: 'Try now' }).click();
+    await said(page, 'The server is back');
+    await banner.waitFor({ state: 'detached' });
+    await firstNameIs(page, 'Ada Lovelace');
+  });
+
+  test('a user sent meanwhile is created once, by itself, when it is back', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t);
+    const page = await open(t, `${http}/`);
+    await page.getByRole('button', { name: 'New user' }).click();
+    const dialog = page.getByRole('dialog', { name: 'New user' });
+    await dialog.getByLabel('Name').fill('Ada');
+    await stop();
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await page.getByText(awayText).waitFor({ state: 'attached' });
+    assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
+    await startAgain();
+    await said(page, 'Created Ada as user 1');
+    assert.deepEqual(await namesIn(page), ['Ada']);
+  });
+
+  test('an edit and a post survive an outage and a reload after it', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada Lovelace');
+    await page.getByText('Write a post').click();
+    await page.getByLabel('Title').fill('Half a thought');
+    await stop();
+    await page.getByText(awayText).waitFor();
+    await startAgain();
+    await page.getByText(awayText).waitFor({ state: 'detached' });
+    await page.reload();
+    await form.waitFor();
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada Lovelace');
+    assert.equal(await page.getByLabel('Title').inputValue(), 'Half a thought');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'User 1 is saved');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
+  });
+
+  test('a creation whose answer was lost is sent again with its key, and happens once', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    const requests = recordRequests(page);
+    let lost = 0;
+    await page.route('**/users', async (route) => {
+      if (route.request().method() !== 'POST' || lost === 1) return await route.continue();
+      lost += 1;
+      await route.fetch();
+      await route.abort('connectionreset');
+    });
+    await page.getByRole('button', { name: 'New user' }).click();
+    const dialog = page.getByRole('dialog', { name: 'New user' });
+    await dialog.getByLabel('Name').fill('Ada');
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await said(page, 'Created Ada as user 1');
+    const keys = requests
+      .filter((request) => request.method() === 'POST')
+      .map((request) => request.headers()['idempotency-key']);
+    assert.equal(keys.length, 2);
+    assert.equal(keys[0], keys[1]);
+    assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name: 'Ada' }]);
+  });
+
+  test('the same text after an error and a closed dialog keeps its key, other text gets another', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    const requests = recordRequests(page);
+    await page.route('**/users', (route) =>
+      route.request().method() === 'POST'
+        ? route.fulfill({ status: 500, json: { error: 'internal error' } })
+        : route.continue(),
+    );
+    const dialog = page.getByRole('dialog', { name: 'New user' });
+    for (const name of ['Ada', 'Ada', 'Bob']) {
+      await page.getByRole('button', { name: 'New user' }).click();
+      await dialog.getByLabel('Name').fill(name);
+      await dialog.getByRole('button', { name: 'Create user' }).click();
+      await dialog.getByText('internal error (500)').waitFor();
+      await page.keyboard.press('Escape');
+    }
+    const [first, second, third] = requests
+      .filter((request) => request.method() === 'POST')
+      .map((request) => request.headers()['idempotency-key']);
+    assert.equal(first, second);
+    assert.notEqual(second, third);
+  });
+
+  test('a save whose answer was lost is no conflict with itself', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    let lost = 0;
+    await page.route('**/users/1', async (route) => {
+      if (route.request().method() !== 'PATCH' || lost === 1) return await route.continue();
+      lost += 1;
+      await route.fetch();
+      await route.abort('connectionreset');
+    });
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada Lovelace');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'User 1 is saved');
+    await page.getByText('version "2"').waitFor();
+  });
+
+  test('a busy server is asked again when it said to', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, 'about:blank');
+    let busy = 0;
+    await page.route('**/users?*', async (route) => {
+      if (busy === 2) return await route.continue();
+      busy += 1;
+      const headers = { 'retry-after': '0' };
+      await route.fulfill({ status: 503, headers, json: { error: 'too many requests are under way' } });
+    });
+    await page.goto(`${http}/`);
+    await firstNameIs(page, 'Ada');
+    assert.equal(busy, 2);
+  });
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { startService } from '../support/service.ts';
+import { runTool } from '../support/tool.ts';
+import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
+import { addUsers, openUser, readUser, said } from './people.ts';
+
+const { curlLine, grpcurlLine, shellQuote } = await loadModule<CurlModule>('console/requests/curl.js');
+const windows = process.platform === 'win32' && 'the lines are for a POSIX shell';
+
+const request: SentRequest = {
+  method: 'GET',
+  url: 'http://127.0.0.1:3000/users',
+  headers: {},
+  body: undefined,
+  keyed: false,
+};
+
+/** The words a shell makes of a line. */
+async function shellWords(line: string): Promise<string[]> {
+  const show = `show() { for word; do printf '%s\\036' "$word"; done; }; show`;
+  const { code, stdout } = await runTool('sh', ['-c', `API_KEY='the key'; ${show} ${line}`]);
+  assert.equal(code, 0);
+  return stdout.split('\u001e').slice(0, -1);
+}
+
+suite('curl lines: the shell', { skip: windows }, () => {
+  for (const [name, text] of [
+    ['quotes of both kinds', `it's "so"`],
+    ['only apostrophes', "''''"],
+    ['a command substitution', '$(touch /tmp/x) `id` $HOME'],
+    ['an end of the command', '; rm -rf x & | > y #'],
+    ['a backslash at the end', 'back\\'],
+    ['line breaks and tabs', 'one\ntwo\tthree\n'],
+    ['globs, a history mark, a tilde', '~ * ? [a] !! {a,b}'],
+    ['scripts of the world', 'فاطمة 👩🏽‍💻 林'],
+    ['a leading hyphen', '-rf'],
+    ['nothing', ''],
+    ['a bare carriage return', 'a\rb'],
+  ] as const) {
+    test(`leaves ${name} as they are`, async () => {
+      assert.deepEqual(await shellWords(shellQuote(text)), [text]);
+      const body = JSON.stringify({ name: text });
+      const line = curlLine({ ...request, method: 'PUT', headers: { 'if-match': '"1"' }, body });
+      assert.deepEqual(await shellWords(line), [
+        ...['curl', '-i', '-X', 'PUT', '-H', 'if-match: "1"', '-d', body],
+        'http://127.0.0.1:3000/users',
+      ]);
+    });
+  }
+
+  test('takes the key from the environment', async () => {
+    const words = await shellWords(curlLine({ ...request, keyed: true }));
+    assert.deepEqual(words.slice(2, 4), ['-H', 'x-api-key: the key']);
+  });
+});
+
+suite('curl lines: the words', () => {
+  for (const [name, changes, expected] of [
+    ['GET', {}, 'curl -i http://127.0.0.1:3000/users'],
+    ['a query', { url: 'http://h/users?a=1&b=2' }, "curl -i 'http://h/users?a=1&b=2'"],
+    ['HEAD', { method: 'HEAD' }, 'curl -I http://127.0.0.1:3000/users'],
+    ['POST with a body', { method: 'POST', body: '{}' }, "curl -i -d '{}' http://127.0.0.1:3000/users"],
+    ['DELETE', { method: 'DELETE' }, 'curl -i -X DELETE http://127.0.0.1:3000/users'],
+  ] as const) {
+    test(`of ${name}`, () => assert.equal(curlLine({ ...request, ...changes }), expected));
+  }
+
+  for (const [name, changes, expected] of [
+    ['one user', { url: 'http://h:3000/users/7' }, `grpcurl -plaintext -d '{"id":7}' h:50051 Users/GetUser`],
+    ['one user over TLS', { url: 'https://h/users/7' }, `grpcurl -d '{"id":7}' h:50051 Users/GetUser`],
+    [
+      'one user below a prefix',
+      { url: 'https://h/api/users/7' },
+      `grpcurl -d '{"id":7}' h:50051 Users/GetUser`,
+    ],
+    ['the list', {}, undefined],
+    ['a change', { method: 'PUT', url: 'http://h/users/7' }, undefined],
+    ['posts', { url: 'http://h/users/7/posts' }, undefined],
+  ] as const) {
+    test(`for gRPC: ${name}`, () => assert.equal(grpcurlLine({ ...request, ...changes }, 50051), expected));
+  }
+});
+
+// One after the other: all windows share the clipboard.
+suite('console: requests', { skip: noBrowser }, () => {
+  const open = useBrowser();
+
+  test('each action shows its line, and the line does the same again', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'Ada');
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill(`Ada's "$HOME" \\ 👩🏽‍💻`);
+    await form.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'User 1 is saved');
+    await page.locator('#dock-status', { hasText: '200' }).waitFor();
+    const line = (await page.locator('#dock-line').textContent()) ?? '';
+    assert.match(
+      line,
+      /^curl -i -X PATCH -H 'content-type: application\/merge-patch\+json' -H 'if-match: "1"' -d /,
+    );
+    if ((await runTool('curl', ['--version'])).code !== 0)
+      return t.diagnostic('no curl here to run the line');
+    const again = await runTool('sh', ['-c', line]);
+    assert.match(again.stdout, /^HTTP\/1.1 412 /);
+    const anew = await runTool('sh', ['-c', line.replace('if-match: "1"', 'if-match: "2"')]);
+    assert.match(anew.stdout, /^HTTP\/1.1 200 /);
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: `Ada's "$HOME" \\ 👩🏽‍💻` });
+  });
+
+  test('reading one user shows the line for gRPC, too, with the port that was set', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    await page.getByText(`grpcurl -plaintext -d '{"id":1}' 127.0.0.1:50051 Users/GetUser`).waitFor();
+    await page.getByLabel('gRPC port').fill('6000');
+    await page.keyboard.press('Enter');
+    await page.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
+    await page.getByLabel('gRPC port').fill('none');
+    await page.keyboard.press('Enter');
+    await page.getByText('127.0.0.1:50051 Users/GetUser').waitFor();
+  });
+
+  test('copies the line', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByText('No users yet').waitFor();
+    await page.getByRole('button', { name: 'Copy the last request as a curl line' }).click();
+    await said(page, 'Copied');
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), `curl -i '${http}/users?limit=20'`);
+  });
+
+  test('copies without the clipboard object, which plain HTTP on a network lacks', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`, {
+      initScript: "Object.defineProperty(navigator, 'clipboard', { value: undefined })",
+    });
+    await page.getByText('No users yet').waitFor();
+    await page.getByRole('button', { name: 'Copy the last request as a curl line' }).click();
+    await said(page, 'Copied');
+    await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
+  });
+});

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs, numbered, readUser, said } from './people.ts';
+
+/** Presses Tab until the focus is on what matches; fails when it goes round without it. */
+async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let presses = 0; presses < 80; presses += 1) {
+    await page.keyboard.press('Tab');
+    if (await page.locator(`${selector}:focus`).count()) return;
+  }
+  assert.fail(`Tab never came to ${selector}`);
+}
+
+function focused(page: Page, selector: string): Promise<void> {
+  return page.locator(`${selector}:focus`).waitFor();
+}
+
+suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('everything from opening a user to deleting it, and the focus is never lost', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(3));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    await page.keyboard.press('Tab');
+    await focused(page, '#skip-link');
+    await page.keyboard.press('Enter');
+    await focused(page, '#users-heading');
+    await tabTo(page, 'tr[data-id="2"] a');
+    await page.keyboard.press('Enter');
+    await focused(page, '#detail-heading');
+    await tabTo(page, '#edit-name');
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('Typed by hand');
+    await page.keyboard.press('Enter');
+    await said(page, 'User 2 is saved');
+    await focused(page, '#edit-name');
+    assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Typed by hand' });
+    await page.keyboard.press('Escape');
+    await focused(page, 'tr[data-id="2"] a');
+    await page.keyboard.press('Enter');
+    await focused(page, '#detail-heading');
+    await tabTo(page, '#edit-delete');
+    await page.keyboard.press('Enter');
+    await focused(page, '#delete-dialog [data-close]');
+    await page.keyboard.press('Escape');
+    await focused(page, '#edit-delete');
+    await page.keyboard.press('Enter');
+    await tabTo(page, '#delete-dialog [type="submit"]');
+    await page.keyboard.press('Enter');
+    await said(page, 'Deleted Typed by hand');
+    // The user is gone, and with it its place in the list.
+    await focused(page, '#users-heading');
+  });
+
+  test('a user is created, and its dialog gives the focus back when it is left', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await tabTo(page, '#new-user-button');
+    await page.keyboard.press('Enter');
+    await focused(page, '#new-name');
+    await page.keyboard.press('Escape');
+    await focused(page, '#new-user-button');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('Ada');
+    await page.keyboard.press('Tab');
+    await page.keyboard.type('admin');
+    await page.keyboard.press('Enter');
+    await said(page, 'Created Ada as user 1');
+    await focused(page, '#detail-heading');
+  });
+
+  test('sorting, paging and counting keep the focus where it is', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(25));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    await tabTo(page, 'th[data-sort="name"] button');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Space');
+    await firstNameIs(page, 'user 025');
+    await focused(page, 'th[data-sort="name"] button');
+    await tabTo(page, '#page-next');
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'user 005');
+    await focused(page, '#page-next');
+    await page.keyboard.press('Enter');
+    await focused(page, '#page-next');
+    assert.equal(await page.locator('#page-next').getAttribute('aria-disabled'), 'true');
+  });
+
+  test('a dialog keeps the focus in it', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.getByRole('button', { name: 'New user' }).click();
+    for (let presses = 0; presses < 8; presses += 1) {
+      await page.keyboard.press('Tab');
+      const outside = await page.locator(':focus:not(#new-user-dialog *):not(body)').count();
+      assert.equal(outside, 0);
+    }
+  });
+
+  test('each stop on the way shows where it is', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('heading', { name: 'user 001' }).waitFor();
+    let stops = 0;
+    for (; stops < 60; stops += 1) {
+      await page.keyboard.press('Tab');
+      const focus = page.locator(':focus');
+      if ((await focus.count()) === 0) break;
+      const outline: string = await page.evaluate(`(() => {
+        const focus = document.activeElement;
+        const row = focus.matches('tbody a') ? focus.closest('tr') : focus;
+        return getComputedStyle(row).outlineStyle + ' ' + getComputedStyle(row).outlineWidth;
+      })()`);
+      assert.equal(outline, 'solid 2px');
+    }
+    assert.ok(stops > 15, `only ${stops} stops`);
+  });
+});

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './people.ts';
+
+suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('walks forth by cursors and back the way it came, a page a request', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(65));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    const requests = recordRequests(page);
+    const step = (name: string) =>
+      page.getByRole('navigation', { name: 'Pages of users' }).getByRole('button', { name }).click();
+    for (const [button, first, range] of [
+      ['Next', 'user 021', 'Rows 21–40'],
+      ['Next', 'user 041', 'Rows 41–60'],
+      ['Next', 'user 061', 'Rows 61–65'],
+      ['Previous', 'user 041', 'Rows 41–60'],
+      ['First', 'user 001', 'Rows 1–20'],
+    ] as const) {
+      await step(button);
+      await firstNameIs(page, first);
+      await page.getByText(range).waitFor();
+    }
+    assert.equal(requests.length, 5);
+    assert.ok(requests.slice(0, 3).every((request) => request.url().includes('cursor=')));
+  });
+
+  test('the last page has no next and the first none before', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(21));
+    const page = await open(t, `${http}/`);
+    const disabled = async () => page.locator('.pager button[aria-disabled="true"]').allTextContents();
+    await firstNameIs(page, 'user 001');
+    assert.deepEqual(await disabled(), ['First', 'Previous']);
+    await page.getByRole('button', { name: 'Next' }).click();
+    await firstNameIs(page, 'user 021');
+    assert.deepEqual(await disabled(), ['Next']);
+  });
+
+  test('a numbered page leads back by the prev link', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(35));
+    const page = await open(t, `${http}/#/?page=3&limit=10`);
+    await firstNameIs(page, 'user 021');
+    await page.getByRole('button', { name: 'Previous' }).click();
+    await firstNameIs(page, 'user 011');
+    await page.getByText('Rows 11–20').waitFor();
+  });
+
+  test('a heading sorts up, then down, and says so', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Bob' }, { name: 'Ada' }, { name: 'Cid' }]);
+    const page = await open(t, `${http}/`);
+    const heading = page.getByRole('columnheader', { name: 'Name' });
+    for (const [order, names] of [
+      ['ascending', ['Ada', 'Bob', 'Cid']],
+      ['descending', ['Cid', 'Bob', 'Ada']],
+      ['ascending', ['Ada', 'Bob', 'Cid']],
+    ] as const) {
+      await heading.getByRole('button').click();
+      await firstNameIs(page, names[0]);
+      assert.equal(await heading.getAttribute('aria-sort'), order);
+      assert.deepEqual(await namesIn(page), names);
+    }
+    assert.equal(await page.locator('th[aria-sort]').count(), 1);
+  });
+
+  test('the filter shows one role, says when nobody has it, and goes away', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(4));
+    const page = await open(t, `${http}/`);
+    const role = page.getByRole('search').getByLabel('Role');
+    await role.fill('admin');
+    await role.press('Enter');
+    await page.locator('#user-rows tr').nth(2).waitFor({ state: 'detached' });
+    assert.deepEqual(await namesIn(page), ['user 001', 'user 004']);
+    await role.fill('nobody');
+    await role.press('Enter');
+    await page.getByText('Nobody has the role nobody').waitFor();
+    await page.getByRole('button', { name: 'Show all users' }).click();
+    await page.locator('#user-rows tr').nth(3).waitFor();
+    assert.equal(await role.inputValue(), '');
+  });
+
+  test('a role no user can have is not asked for', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(1));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    const requests = recordRequests(page);
+    const role = page.getByRole('search').getByLabel('Role');
+    await role.fill('Not A Role');
+    await role.press('Enter');
+    await page.locator('#role-filter:invalid').waitFor();
+    assert.equal(requests.length, 0);
+  });
+
+  test('counts on request only, and what the filter shows', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(31));
+    const page = await open(t, `${http}/`);
+    const requests = recordRequests(page);
+    await page.reload();
+    await firstNameIs(page, 'user 001');
+    assert.ok(requests.every((request) => request.headers()['prefer'] === undefined));
+    await page.getByRole('button', { name: 'Count all' }).click();
+    await page.getByText('31 in all').waitFor();
+    assert.equal(requests.at(-1)?.method(), 'HEAD');
+    await page.getByRole('search').getByLabel('Role').fill('admin');
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.getByText('Rows 1–11').waitFor();
+    assert.equal(await page.locator('#total').textContent(), '');
+    await page.getByRole('button', { name: 'Count all' }).click();
+    await page.getByText('11 with the role admin').waitFor();
+  });
+
+  test('the page size is chosen, and the address keeps the view', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(30));
+    const page = await open(t, `${http}/`);
+    await page.getByLabel('Rows').selectOption('10');
+    await page.getByText('Rows 1–10').waitFor();
+    await page.getByRole('columnheader', { name: 'Id' }).getByRole('button').click();
+    await firstNameIs(page, 'user 030');
+    await page.reload();
+    await firstNameIs(page, 'user 030');
+    assert.equal(new URL(page.url()).hash, '#/?sort=-id&limit=10');
+  });
+
+  test('an address that makes no sense shows the list as it starts', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(1));
+    const page = await open(t, `${http}/#/users/0x1?sort=password&limit=1000000&role=%00&page=-1`);
+    await firstNameIs(page, 'user 001');
+    assert.equal(await page.locator('#detail-body').isVisible(), false);
+  });
+
+  test('without users it offers to create the first', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.getByRole('button', { name: 'Create a user' }).click();
+    await page.getByRole('dialog', { name: 'New user' }).waitFor();
+  });
+
+  test('a list that fails shows the words of the server and its request id, and tries again', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(1));
+    const page = await open(t, 'about:blank');
+    await page.route('**/users?*', (route) =>
+      route.fulfill({
+        status: 500,
+        headers: { 'x-request-id': 'abc-123' },
+        json: { error: 'internal error' },
+      }),
+    );
+    await page.goto(`${http}/`);
+    const alert = page.getByRole('alert').filter({ hasText: 'internal error (500)' });
+    await alert.getByText('request abc-123').waitFor();
+    await page.unroute('**/users?*');
+    await alert.getByRole('button', { name: 'Try again' }).click();
+    await firstNameIs(page, 'user 001');
+  });
+});

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs } from './people.ts';
+
+/** Lets the page's clock run to its next poll, and waits for what that brings. */
+async function poll(page: Page): Promise<void> {
+  const answered = page.waitForResponse('**/metrics');
+  await page.clock.runFor(2_000);
+  await answered;
+}
+
+suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('show health, readiness and what happens, without what the page itself polls', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, 'about:blank');
+    await page.clock.install();
+    await page.goto(`${http}/`);
+    await firstNameIs(page, 'Ada');
+    await page
+      .getByRole('status')
+      .filter({ hasText: /Health\s*Healthy\s*Readiness\s*Ready/ })
+      .waitFor();
+    const figures = page.getByRole('region', { name: 'Live figures' });
+    for (let i = 0; i < 40; i += 1) await send(http, 'GET /users/1');
+    for (let i = 0; i < 4; i += 1) await send(http, 'GET /users/2');
+    await poll(page);
+    await page.locator('#rate-value', { hasText: /^\d*\.?\d*[1-9]/ }).waitFor();
+    await page.locator('#client-error-value', { hasText: /^\d*\.?\d*[1-9]/ }).waitFor();
+    await page.locator('#p99-value', { hasText: /^[\d.]+ m?s$/ }).waitFor();
+    assert.ok((await figures.locator('#rate-chart path').count()) > 0);
+    const label = await figures.locator('#rate-chart').getAttribute('aria-label');
+    assert.match(label ?? '', /^Requests per second over the last two minutes, at most \d/);
+    for (let i = 0; i < 6; i += 1) await poll(page);
+    await page.locator('#rate-value', { hasText: /^0$/ }).waitFor();
+    await page.locator('#p50-value', { hasText: '–' }).waitFor();
+  });
+
+  test('are not asked for while nobody can see them', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank');
+    await page.clock.install();
+    await page.goto(`${http}/`);
+    await page.getByText('Healthy').waitFor();
+    await poll(page);
+    const setHidden = (hidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'))`);
+    await setHidden(true);
+    let polls = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/metrics')) polls += 1;
+    });
+    await page.clock.runFor(20_000);
+    assert.equal(polls, 0);
+    const answered = page.waitForResponse('**/metrics');
+    await setHidden(false);
+    await answered;
+    assert.equal(polls, 1);
+  });
+
+  test('tell readiness and health apart', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank');
+    await page.route('**/health/ready', (route) =>
+      route.fulfill({ status: 503, json: { error: 'the store does not answer' } }),
+    );
+    await page.goto(`${http}/`);
+    await page
+      .getByRole('status')
+      .filter({ hasText: /Health\s*Healthy\s*Readiness\s*Not ready/ })
+      .waitFor();
+  });
+
+  test('say why there are none', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank');
+    await page.route('**/metrics', (route) =>
+      route.fulfill({ status: 404, json: { error: 'no such resource' } }),
+    );
+    await page.goto(`${http}/`);
+    await page.getByText('No figures: /metrics answered 404').waitFor();
+  });
+});

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { type LinkModule, loadModule, type MetricsModules, type Snapshot } from './modules.ts';
+
+const { parseMetrics } = await loadModule<MetricsModules>('console/live/prometheus.js');
+const { takeSnapshot } = await loadModule<MetricsModules>('console/live/snapshot.js');
+const { ratesBetween } = await loadModule<MetricsModules>('console/live/rates.js');
+const { parseLinks } = await loadModule<LinkModule>('console/api/link-header.js');
+
+suite('console: the text format of metrics', () => {
+  for (const [name, line, expected] of [
+    ['a bare number', 'up 1', [{ name: 'up', labels: {}, value: 1 }]],
+    ['labels', 'a{b="c",d="e"} 2.5', [{ name: 'a', labels: { b: 'c', d: 'e' }, value: 2.5 }]],
+    ['escapes', 'a{b="\\"\\\\\\n}"} 1', [{ name: 'a', labels: { b: '"\\\n}' }, value: 1 }]],
+    ['a timestamp', 'a 1 1395066363000', [{ name: 'a', labels: {}, value: 1 }]],
+    ['a trailing comma', 'a{b="c",} 1', [{ name: 'a', labels: { b: 'c' }, value: 1 }]],
+    [
+      'infinity',
+      'a{le="+Inf"} +Inf',
+      [{ name: 'a', labels: { le: '+Inf' }, value: Number.POSITIVE_INFINITY }],
+    ],
+    ['an exponent', 'a 1e-3', [{ name: 'a', labels: {}, value: 0.001 }]],
+    ['comments', '# HELP a b\n# TYPE a counter', []],
+    ['what is not of the format', '<html>\n}{ 1\na', []],
+    ['nothing', '', []],
+  ] as const) {
+    test(name, () => assert.deepEqual(parseMetrics(line), expected));
+  }
+});
+
+/** A snapshot of one route whose requests all fell below the bound of 0.01 s. */
+function snapshot(atMs: number, requests: number, ...buckets: [number, number][]): Snapshot {
+  return { atMs, requests, clientErrors: 0, serverErrors: 0, buckets: new Map(buckets) };
+}
+
+suite('console: rates', () => {
+  test('counts all but the probes', () => {
+    const text = [
+      'users_service_requests_total{route="/users",status="200"} 10',
+      'users_service_requests_total{route="/users",status="404"} 3',
+      'users_service_requests_total{route="/users",status="503"} 2',
+      'users_service_requests_total{route="/metrics",status="200"} 100',
+      'users_service_requests_total{route="/health",status="200"} 100',
+      'users_service_request_duration_seconds_bucket{route="/users",le="0.1"} 14',
+      'users_service_request_duration_seconds_bucket{route="/users/{id}",le="0.1"} 1',
+      'users_service_request_duration_seconds_bucket{route="/metrics",le="0.1"} 100',
+    ].join('\n');
+    const { buckets, ...counts } = takeSnapshot(parseMetrics(text), 5);
+    assert.deepEqual(counts, { atMs: 5, requests: 15, clientErrors: 3, serverErrors: 2 });
+    assert.deepEqual([...buckets], [[0.1, 15]]);
+  });
+
+  test('are per second', () => {
+    assert.equal(ratesBetween(snapshot(0, 10), snapshot(2_000, 30)).requests, 10);
+  });
+
+  test('start anew with a process that did', () => {
+    const after = snapshot(1_000, 4, [0.1, 4], [Number.POSITIVE_INFINITY, 4]);
+    const before = snapshot(0, 1_000, [0.1, 1_000], [Number.POSITIVE_INFINITY, 1_000]);
+    const rates = ratesBetween(before, after);
+    assert.equal(rates.requests, 4);
+    assert.equal(rates.p50, 50);
+  });
+
+  const empty = snapshot(0, 0, [0.1, 0], [0.2, 0], [Number.POSITIVE_INFINITY, 0]);
+  for (const [name, counts, p50, p99] of [
+    ['spread evenly within a bucket', [100, 100, 100], 50, 99],
+    ['in the second bucket', [0, 100, 100], 150, 199],
+    ['over two buckets', [50, 100, 100], 100, 198],
+    ['beyond the last bound', [0, 0, 10], 200, 200],
+    ['without requests', [0, 0, 0], undefined, undefined],
+  ] as const) {
+    test(`quantiles ${name}`, () => {
+      const [first, second, all] = counts;
+      const after = snapshot(1_000, all, [0.1, first], [0.2, second], [Number.POSITIVE_INFINITY, all]);
+      const rates = ratesBetween(empty, after);
+      assert.deepEqual(
+        [rates.p50, rates.p99].map((ms) => ms && Math.round(ms)),
+        [p50, p99],
+      );
+    });
+  }
+});
+
+suite('console: Link headers', () => {
+  for (const [name, header, expected] of [
+    ['several', '</a>; rel="first", </b?x=1,2;3>; rel="next"', { first: '/a', next: '/b?x=1,2;3' }],
+    ['a bare relation', '</a>; rel=next', { next: '/a' }],
+    ['two relations', '</a>; rel="first prev"', { first: '/a', prev: '/a' }],
+    ['other parameters', '</a>; title="x"; REL="Next"', { next: '/a' }],
+    ['the first of two alike', '</a>; rel="next", </b>; rel="next"', { next: '/a' }],
+    ['no relation', '</a>', {}],
+    ['no header', null, {}],
+    ['nonsense', 'next; rel=</a', {}],
+  ] as const) {
+    test(name, () => assert.deepEqual(parseLinks(header), expected));
+  }
+});

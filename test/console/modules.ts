@@ -1,0 +1,53 @@
+// What of the console's modules is tested without a page. They are JavaScript: their types are told
+// here, where they come in, and checked where they are used.
+
+export interface CurlModule {
+  curlLine(request: SentRequest): string;
+  grpcurlLine(request: SentRequest, port: number): string | undefined;
+  shellQuote(text: string): string;
+}
+
+export interface SentRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  readonly keyed: boolean;
+}
+
+export interface Snapshot {
+  readonly atMs: number;
+  readonly requests: number;
+  readonly clientErrors: number;
+  readonly serverErrors: number;
+  readonly buckets: ReadonlyMap<number, number>;
+}
+
+export interface Rates {
+  readonly requests: number;
+  readonly clientErrors: number;
+  readonly serverErrors: number;
+  readonly p50: number | undefined;
+  readonly p99: number | undefined;
+}
+
+export interface Sample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export interface MetricsModules {
+  parseMetrics(text: string): Sample[];
+  takeSnapshot(samples: readonly Sample[], atMs: number): Snapshot;
+  ratesBetween(before: Snapshot, after: Snapshot): Rates;
+}
+
+export interface LinkModule {
+  parseLinks(header: string | null): Readonly<Partial<Record<string, string>>>;
+}
+
+/** Loads a module of the console by its path below `public/`. */
+export async function loadModule<T>(path: string): Promise<T> {
+  return await import(new URL(`../../public/${path}`, import.meta.url).href);
+}

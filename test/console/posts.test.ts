@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, openUser, recordRequests, said } from './people.ts';
+
+suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('adds a post, its line breaks kept, and shows it first', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'An older one' } });
+    const page = await open(t, `${http}/#/users/1`);
+    const requests = recordRequests(page);
+    await page.getByText('Write a post').click();
+    const form = page.getByRole('form', { name: 'New post' });
+    await form.getByLabel('Title').fill('On engines');
+    await form.getByLabel('Text').fill('one\ntwo');
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await said(page, 'The post is added');
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
+    assert.equal(await page.locator('.post-body').first().textContent(), 'one\ntwo');
+    assert.equal(await form.getByLabel('Title').inputValue(), '');
+    const post = requests.find((request) => request.method() === 'POST');
+    assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
+    assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ntwo' });
+  });
+
+  test('shows some at a time, and goes on reading where the next ones start', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (let i = 1; i <= 13; i += 1)
+      await send(http, 'POST /users/1/posts', { json: { title: `post ${i}` } });
+    const page = await open(t, 'about:blank');
+    const requests = recordRequests(page);
+    await page.goto(`${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.getByRole('heading', { name: 'post 1', exact: true }).waitFor();
+    await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
+    assert.equal(await page.locator('.post').count(), 13);
+    await page.getByRole('button', { name: 'Show more' }).waitFor({ state: 'hidden' });
+    const lists = requests.filter((request) => request.url().includes('/posts'));
+    assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
+  });
+
+  test('a refused post shows why and stays in its form, also while another user is open', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByText('No posts yet').waitFor();
+    await page.getByText('Write a post').click();
+    const form = page.getByRole('form', { name: 'New post' });
+    await form.getByLabel('Title').fill('   ');
+    await form.getByLabel('Text').fill('long thoughts');
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await form.getByText('title must not be blank (400)').waitFor();
+    await openUser(page, 'Bob');
+    await form.waitFor({ state: 'hidden' });
+    await openUser(page, 'Ada');
+    await form.waitFor();
+    assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
+  });
+
+  test('posts of a user that is gone cannot be added', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByText('Write a post').click();
+    await send(http, 'DELETE /users/1');
+    const form = page.getByRole('form', { name: 'New post' });
+    await form.getByLabel('Title').fill('Too late');
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await form.getByText('user 1 not found (404)').waitFor();
+  });
+});

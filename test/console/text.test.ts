@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, namesIn, openUser } from './people.ts';
+
+const long = 'W'.repeat(200);
+const names = [
+  '<img src=x onerror="document.title=`pwned`"><script>document.title="pwned"</script>',
+  '"><b>bold</b>&amp;&lt;',
+  'فاطمة الفهرية',
+  'Frances Allen 👩🏽‍💻🏳️‍🌈',
+  long,
+  'שלום (Ada) 123',
+  '‮evil‬ right to left override',
+  '{{constructor}} \\u0041 %00',
+];
+
+suite('console: what people write', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  for (const width of [360, 1600]) {
+    test(`is text and nothing else, and widens nothing at ${width} px`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(
+        http,
+        names.map((name) => ({ name, role: `r${'o'.repeat(49)}` })),
+      );
+      for (const title of names.slice(0, 5)) {
+        await send(http, 'POST /users/5/posts', { json: { title, body: `${title}\n${title}` } });
+      }
+      const page = await open(t, `${http}/`, { width });
+      assert.deepEqual(await namesIn(page), names);
+      const overflow = () =>
+        page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+      assert.equal(await overflow(), 0);
+      await openUser(page, long);
+      await page.locator('.post').nth(4).waitFor();
+      assert.equal(await overflow(), 0);
+      assert.equal(
+        await page.locator('#detail').evaluate((element) => element.scrollWidth - element.clientWidth),
+        0,
+      );
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      await page.getByRole('dialog').waitFor();
+      assert.equal(
+        await page.getByRole('dialog').evaluate((element) => element.scrollWidth - element.clientWidth),
+        0,
+      );
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Requests', exact: true }).click();
+      assert.equal(await overflow(), 0);
+      assert.equal(await page.locator('main b, main script, main img, #request-list b').count(), 0);
+      assert.equal(await page.title(), 'Users · users-service');
+    });
+  }
+
+  test('runs in its own direction', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'فاطمة الفهرية' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const direction = 'getComputedStyle(document.querySelector("#SELECTOR")).direction';
+    await page.getByRole('heading', { name: 'فاطمة الفهرية' }).waitFor();
+    assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#edit-name')), 'rtl');
+    assert.equal(await page.evaluate(direction.replace('#SELECTOR', '#user-rows a')), 'rtl');
+    assert.equal(await page.evaluate(direction.replace('#SELECTOR', 'body')), 'ltr');
+  });
+
+  test('survives a change untouched', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(
+      http,
+      names.map((name) => ({ name })),
+    );
+    const page = await open(t, `${http}/`);
+    for (const [index, name] of names.entries()) {
+      await page.goto(`${http}/#/users/${index + 1}`);
+      await page.locator('#detail-heading', { hasText: name }).waitFor();
+      const form = page.getByRole('form', { name: 'Edit user' });
+      assert.equal(await form.getByLabel('Name').inputValue(), name);
+      await form.getByLabel('Role').fill('admin');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('version "2"').waitFor();
+    }
+    const { json } = await send(http, 'GET /users');
+    assert.deepEqual(
+      json,
+      names.map((name, index) => ({ id: index + 1, name, role: 'admin' })),
+    );
+  });
+});

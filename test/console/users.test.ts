@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { noBrowser, useBrowser } from '../support/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
+
+suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('creates a user with an Idempotency-Key and opens it', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    const requests = recordRequests(page);
+    await page.getByRole('button', { name: 'New user' }).click();
+    const dialog = page.getByRole('dialog', { name: 'New user' });
+    await dialog.getByLabel('Name').fill('Ada Lovelace');
+    await dialog.getByLabel('Role').fill('admin');
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await said(page, 'Created Ada Lovelace as user 1');
+    await page.getByRole('heading', { name: 'Ada Lovelace' }).waitFor();
+    await firstNameIs(page, 'Ada Lovelace');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace', role: 'admin' });
+    const post = requests.find((request) => request.method() === 'POST');
+    assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
+  });
+
+  test('a refused user shows why, with the request id, and keeps what was typed', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.getByRole('button', { name: 'New user' }).click();
+    const dialog = page.getByRole('dialog', { name: 'New user' });
+    await dialog.getByLabel('Name').fill('   ');
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await dialog.getByText('name must not be blank (400)').waitFor();
+    assert.match((await dialog.locator('.request-id').textContent()) ?? '', /^request [\w.-]+$/);
+    await dialog.getByLabel('Name').fill('Ada');
+    await dialog.getByLabel('Role').fill('Queen');
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await dialog.getByText('role must be a lower-case letter').waitFor();
+    assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
+    await dialog.getByLabel('Role').fill('queen');
+    await dialog.getByRole('button', { name: 'Create user' }).click();
+    await said(page, 'Created Ada');
+  });
+
+  test('saves only what changed, over the version it shows', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'Ada');
+    const requests = recordRequests(page);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada Lovelace');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'User 1 is saved');
+    await firstNameIs(page, 'Ada Lovelace');
+    await page.getByText('version "2"').waitFor();
+    const [patch] = requests;
+    assert.equal(patch?.method(), 'PATCH');
+    assert.equal(patch?.headers()['if-match'], '"1"');
+    assert.deepEqual(patch?.postDataJSON(), { name: 'Ada Lovelace' });
+  });
+
+  test('an emptied role is removed', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Role').fill('');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'User 1 is saved');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
+  });
+
+  test('a refused change shows why and can be mended or discarded', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('name must not be blank (400)').waitFor();
+    await form.getByRole('button', { name: 'Discard' }).click();
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
+    assert.equal(await form.locator('.form-error').count(), 0);
+  });
+
+  test('what was typed is there again after another user, and after a reload', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'Ada');
+    const name = page.getByRole('form', { name: 'Edit user' }).getByLabel('Name');
+    await name.fill('Ada L');
+    await openUser(page, 'Bob');
+    await page.getByRole('heading', { name: 'Bob' }).waitFor();
+    assert.equal(await name.inputValue(), 'Bob');
+    await openUser(page, 'Ada');
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    assert.equal(await name.inputValue(), 'Ada L');
+    await page.reload();
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    assert.equal(await name.inputValue(), 'Ada L');
+  });
+
+  test('deletes after a question, and Escape is a no', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const question = page.getByRole('dialog', { name: 'Delete this user?' });
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await question.getByText('Ada').waitFor();
+    await page.keyboard.press('Escape');
+    await question.waitFor({ state: 'hidden' });
+    assert.equal((await send(http, 'GET /users/1')).status, 200);
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await question.getByRole('button', { name: 'Delete user' }).click();
+    await said(page, 'Deleted Ada');
+    await firstNameIs(page, 'Bob');
+    await page.getByText('Choose a user').waitFor();
+    assert.equal((await send(http, 'GET /users/1')).status, 404);
+  });
+
+  test('a user that somebody else deleted meanwhile is gone as well', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await send(http, 'DELETE /users/1');
+    await page.getByRole('button', { name: 'Delete user' }).click();
+    await said(page, 'Deleted Ada');
+    await page.getByText('No users yet').waitFor();
+  });
+
+  test('an address of no user says so and leads back', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/#/users/77`);
+    await page.getByText('There is no user 77').waitFor();
+    await page.getByRole('button', { name: 'Back to the users' }).click();
+    await page.getByText('Choose a user').waitFor();
+  });
+
+  test('the back button closes a user', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'Ada');
+    await page.goBack();
+    await page.getByText('Choose a user').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Ada' }).getAttribute('aria-current'), null);
+  });
+});
