@@ -40,7 +40,7 @@ export const maxOffset = 100_000;
 
 const userFields: readonly UserField[] = ['id', 'name', 'role'];
 const postFields: readonly PostField[] = ['id', 'title'];
-const countingNumber = /^[1-9][0-9]{0,8}$/;
+const countingNumber = /^[1-9][0-9]*$/;
 
 /** Query parameters as they stood in the address, decoded, repetitions included. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;

@@ -9,7 +9,7 @@ const quotedPattern = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 const barePattern = /^[\x21\x23-\x2b\x2d-\x7e]+$/;
 const maxKeyLength = 255;
 
-/** Reads Idempotency-Key; the fingerprint is of the path and of the parsed body. */
+/** Reads Idempotency-Key; the fingerprint is of the decoded path and of the parsed body, however they were written. */
 export function idempotencyKey(request: HttpRequest, draft: object): IdempotencyKey | undefined {
   const header = request.header('idempotency-key');
   if (header === undefined) return undefined;
@@ -18,7 +18,7 @@ export function idempotencyKey(request: HttpRequest, draft: object): Idempotency
   if (key === '' || key.length > maxKeyLength) {
     throw invalid('Idempotency-Key', `must be one string of 1 to ${maxKeyLength} ASCII characters`);
   }
-  const content = `${request.method} ${request.target.path}\n${JSON.stringify(draft)}`;
+  const content = JSON.stringify([request.method, request.template, request.params, draft]);
   return { key, fingerprint: createHash('sha256').update(content).digest('base64url') };
 }
 

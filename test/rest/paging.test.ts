@@ -82,7 +82,7 @@ const refusals: readonly [query: string, message: string][] = [
   ['page', `page ${number}`],
   ['page=%D9%A1', `page ${number}`],
   ['page=1%00', `page ${number}`],
-  ['page=99999999999999999999', `page ${number}`],
+  ['page=99999999999999999999', beyond],
   ['page=999999999', beyond],
   ['page=5002', beyond],
   ['limit=100&page=1002', beyond],
