@@ -1,0 +1,189 @@
+// Sends requests as they would come from outside: at a fixed rate, whether or not those before them
+// have been answered. Runs in a process of its own, on a core of its own; reads its job from the
+// first argument and prints its `LoadReport`.
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface LoadJob {
+  readonly port: number;
+  /** The process that answers. */
+  readonly pid: number;
+  /** Requests a second; none: as many as are answered, the capacity. */
+  readonly rate?: number;
+  /** Connections that may be open at once. A request that finds them all busy is not sent. */
+  readonly connections: number;
+  readonly warmUpMs: number;
+  readonly measureMs: number;
+  /** Of 10 requests so many create a user; the others read one. */
+  readonly writesInTen: number;
+  /** Those that are read have the ids from 1 to this. */
+  readonly users: number;
+}
+
+export interface LoadReport {
+  /** Per second, as the others. */
+  readonly offered: number;
+  readonly accepted: number;
+  readonly refused: number;
+  /** Found all connections busy. */
+  readonly unsent: number;
+  /** Broken connections and unexpected statuses; there should be none. */
+  readonly failed: number;
+  /** From the moment the request was due to its answer, in milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  readonly refusedP99: number;
+  /** How late requests were sent at worst: above a few ms the generator itself was overloaded. */
+  readonly lateMs: number;
+  /** Processor time the service had, as a share of a core. Others on the machine take some of it. */
+  readonly cpuShare: number;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  dueAt: number;
+  received: string;
+}
+
+const host = 'host: localhost\r\n';
+
+class OpenLoop {
+  readonly #job: LoadJob;
+  readonly #idle: Connection[] = [];
+  readonly #counts = { offered: 0, unsent: 0, failed: 0 };
+  readonly #accepted: number[] = [];
+  readonly #refused: number[] = [];
+  #open = 0;
+  #sent = 0;
+  #measuring = false;
+  #done = false;
+  #lateMs = 0;
+
+  constructor(job: LoadJob) {
+    this.#job = job;
+  }
+
+  async run(): Promise<LoadReport> {
+    const { rate, connections, warmUpMs, measureMs } = this.#job;
+    if (rate === undefined) for (let i = 0; i < connections; i += 1) this.#arrive(performance.now());
+    else this.#pace(rate);
+    await sleep(warmUpMs);
+    this.#measuring = true;
+    const startedAt = performance.now();
+    const cpuBefore = cpuSeconds(this.#job.pid);
+    await sleep(measureMs);
+    const cpu = cpuSeconds(this.#job.pid) - cpuBefore;
+    this.#measuring = false;
+    this.#done = true;
+    const seconds = (performance.now() - startedAt) / 1000;
+    const perSecond = (count: number) => Math.round(count / seconds);
+    const { offered, unsent, failed } = this.#counts;
+    return {
+      offered: perSecond(offered),
+      accepted: perSecond(this.#accepted.length),
+      refused: perSecond(this.#refused.length),
+      unsent: perSecond(unsent),
+      failed: perSecond(failed),
+      p50: percentile(this.#accepted, 0.5),
+      p99: percentile(this.#accepted, 0.99),
+      refusedP99: percentile(this.#refused, 0.99),
+      lateMs: Math.round(this.#lateMs),
+      cpuShare: cpu / seconds,
+    };
+  }
+
+  #pace(rate: number): void {
+    const startedAt = performance.now();
+    let arrivals = 0;
+    const tick = (): void => {
+      if (this.#done) return;
+      const now = performance.now();
+      for (; arrivals < ((now - startedAt) / 1000) * rate; arrivals += 1) {
+        const dueAt = startedAt + (arrivals / rate) * 1000;
+        if (this.#measuring) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
+        this.#arrive(dueAt);
+      }
+      setTimeout(tick, 1);
+    };
+    tick();
+  }
+
+  #arrive(dueAt: number): void {
+    if (this.#measuring) this.#counts.offered += 1;
+    // The last one used is the first to be used again, as in the pools of most clients.
+    const idle = this.#idle.pop();
+    if (idle !== undefined) this.#send(idle, dueAt);
+    else if (this.#open < this.#job.connections) this.#connect(dueAt);
+    else if (this.#measuring) this.#counts.unsent += 1;
+  }
+
+  #connect(dueAt: number): void {
+    this.#open += 1;
+    const socket = connect({ port: this.#job.port, host: '127.0.0.1', noDelay: true });
+    const connection: Connection = { socket, dueAt, received: '' };
+    socket.on('data', (chunk) => this.#receive(connection, chunk.toString('latin1')));
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      this.#open -= 1;
+      const at = this.#idle.indexOf(connection);
+      if (at !== -1) this.#idle.splice(at, 1);
+      else if (this.#measuring) this.#counts.failed += 1;
+    });
+    // Written when it is open.
+    this.#send(connection, dueAt);
+  }
+
+  #send(connection: Connection, dueAt: number): void {
+    const { writesInTen, users } = this.#job;
+    connection.dueAt = dueAt;
+    this.#sent += 1;
+    if (this.#sent % 10 < writesInTen) {
+      const body = `{"name":"Ada ${this.#sent}"}`;
+      const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+      connection.socket.write(`POST /users HTTP/1.1\r\n${host}${type}\r\n${body}`);
+    } else {
+      const id = ((this.#sent * 7_368_787) % users) + 1;
+      connection.socket.write(`GET /users/${id} HTTP/1.1\r\n${host}\r\n`);
+    }
+  }
+
+  #receive(connection: Connection, text: string): void {
+    connection.received += text;
+    const { received } = connection;
+    const head = received.indexOf('\r\n\r\n');
+    if (head === -1) return;
+    const length = Number(/content-length: (\d+)/i.exec(received)?.[1] ?? 0);
+    if (received.length < head + 4 + length) return;
+    connection.received = '';
+    if (this.#measuring) this.#count(received.slice(9, 12), performance.now() - connection.dueAt);
+    if (this.#job.rate === undefined) {
+      if (this.#measuring) this.#counts.offered += 1;
+      this.#send(connection, performance.now());
+    } else {
+      this.#idle.push(connection);
+    }
+  }
+
+  #count(status: string, ms: number): void {
+    if (status === '200' || status === '201') this.#accepted.push(ms);
+    else if (status === '503') this.#refused.push(ms);
+    else this.#counts.failed += 1;
+  }
+}
+
+/** What a process has had of the processors so far; Linux counts it in hundredths. */
+function cpuSeconds(pid: number): number {
+  const [user = 0, system = 0] =
+    readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13).map(Number) ?? [];
+  return (user + system) / 100;
+}
+
+function percentile(values: readonly number[], share: number): number {
+  const sorted = Float64Array.from(values).sort();
+  return Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) * 10) / 10;
+}
+
+const job: LoadJob = JSON.parse(process.argv[2] ?? '');
+console.log(JSON.stringify(await new OpenLoop(job).run()));
+process.exit();

@@ -1,0 +1,158 @@
+// Offers the service more than it can carry, at a fixed rate that does not wait for answers, and draws
+// what comes of it:
+//
+//   node scripts/overload.ts [--connections 2000] [--seconds 4] [--only read,write,mix] [--svg FILE]
+//     [--factors 0.5,1,2,3,5] [--max-in-flight 1000] [--folder DIR]
+//
+// The folder is for the database; on a memory disk the processor is the limit rather than the disk.
+// The service and the load each have a core. Capacity is what 64 connections reach that wait for their
+// answers; the load is then 0.5 to 5 times that.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+import { openMigrated } from '../src/storage/sqlite-schema.ts';
+import { pin } from './bench/cores.ts';
+import { freePort } from './bench/free-port.ts';
+import { type Curve, drawCurves, type Point } from './harness/curves.ts';
+import type { LoadJob, LoadReport } from './harness/open-loop.ts';
+
+const { values } = parseArgs({
+  options: {
+    connections: { type: 'string', default: '2000' },
+    seconds: { type: 'string', default: '4' },
+    only: { type: 'string', default: 'read,write,mix' },
+    factors: { type: 'string', default: '0.5,1,2,3,5' },
+    folder: { type: 'string', default: tmpdir() },
+    svg: { type: 'string' },
+    // Passed on to the service.
+    'max-in-flight': { type: 'string', default: '1000' },
+  },
+});
+const factors = values.factors.split(',').map(Number);
+const capacityConnections = 64;
+const users = 10_000;
+const workloads = { read: 0, write: 10, mix: 2 };
+const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+async function makeDatabase(file: string): Promise<void> {
+  (await openMigrated(file, 1_000)).close();
+  const db = new DatabaseSync(file);
+  db.exec(`
+    INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
+    SELECT printf('Ada %d', i) FROM n`);
+  db.close();
+}
+
+async function startServer(database: string) {
+  const port = await freePort();
+  const args = [
+    '--database',
+    `sqlite:${database}`,
+    '--port',
+    String(port),
+    '--grpc-port',
+    'off',
+    '--log',
+    'json',
+  ];
+  const limits = ['--max-in-flight', values['max-in-flight']];
+  const { command, args: pinned } = pin('server', process.execPath, [
+    path('../src/main.ts'),
+    ...args,
+    ...limits,
+  ]);
+  // The log is written, and read by nobody.
+  const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const health = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  while (!(await health())) await sleep(50);
+  return {
+    port,
+    pid: child.pid ?? 0,
+    async end(): Promise<void> {
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+async function offer(job: Omit<LoadJob, 'warmUpMs' | 'measureMs' | 'users'>): Promise<LoadReport> {
+  const measureMs = Number(values.seconds) * 1000;
+  const whole: LoadJob = { ...job, users, warmUpMs: 1_500, measureMs };
+  const { command, args } = pin('load', process.execPath, [
+    path('harness/open-loop.ts'),
+    JSON.stringify(whole),
+  ]);
+  const { stdout } = await promisify(execFile)(command, args);
+  return JSON.parse(stdout);
+}
+
+async function measure(name: string, writesInTen: number, folder: string): Promise<Curve> {
+  const database = join(folder, `${name}.db`);
+  await makeDatabase(database);
+  const server = await startServer(database);
+  try {
+    const { port, pid } = server;
+    const closed = { port, pid, writesInTen, connections: capacityConnections };
+    // Once to warm up.
+    await offer(closed);
+    const capacity = (await offer(closed)).accepted;
+    console.log(`\n${name}: capacity ${capacity.toLocaleString('en')} requests/s`);
+    console.log(
+      'offered       | accepted |  % | refused | unsent | failed |   p50 ms |   p99 ms | refused p99 | late ms | CPU % | per CPU s',
+    );
+    const points: Point[] = [];
+    for (const factor of factors) {
+      const rate = Math.round(capacity * factor);
+      const report = await offer({ port, pid, writesInTen, rate, connections: Number(values.connections) });
+      points.push({ factor, accepted: report.accepted, p99: report.p99 });
+      printRow(factor, report, Math.max(...points.map((point) => point.accepted)));
+      // What is left of the last load is not this one's.
+      await sleep(500);
+    }
+    return { name, points };
+  } finally {
+    await server.end();
+  }
+}
+
+function printRow(factor: number, report: LoadReport, peak: number): void {
+  const { offered, accepted, refused, unsent, failed, p50, p99, refusedP99, lateMs, cpuShare } = report;
+  const share = Math.round((100 * accepted) / peak);
+  const columns: readonly [number | string, number][] = [
+    [`${factor} x ${offered}`.padEnd(13), 13],
+    [accepted, 8],
+    [share, 2],
+    [refused, 7],
+    [unsent, 6],
+    [failed, 6],
+    [p50, 8],
+    [p99, 8],
+    [refusedP99, 11],
+    [lateMs, 7],
+    [Math.round(100 * cpuShare), 5],
+    [Math.round(accepted / cpuShare), 9],
+  ];
+  console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
+}
+
+const folder = await mkdtemp(join(values.folder, 'overload-'));
+try {
+  const curves: Curve[] = [];
+  for (const [name, writesInTen] of Object.entries(workloads)) {
+    if (values.only.split(',').includes(name)) curves.push(await measure(name, writesInTen, folder));
+  }
+  if (values.svg !== undefined) await writeFile(values.svg, drawCurves(curves));
+} finally {
+  await rm(folder, { recursive: true });
+}
