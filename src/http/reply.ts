@@ -8,7 +8,7 @@ export interface Reply {
   readonly body?: string | Uint8Array | ByteStream;
 }
 
-/** A body that is produced while it is sent. */
+/** A body that is produced while it is sent: the next chunk is asked for when the last one has left. */
 export interface ByteStream {
   readonly chunks: AsyncIterable<string | Uint8Array>;
   /** In bytes, when known beforehand. */

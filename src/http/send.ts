@@ -67,7 +67,7 @@ async function writeStream(
   if (linger) request.raw.resume();
   // Looked at after each wait: to a reply that is destroyed no more events come.
   while (next.done !== true && !response.destroyed) {
-    if (!response.write(next.value)) await drained(response);
+    if (!(await written(response, next.value))) return;
     next = await chunks.next();
   }
   if (response.destroyed) return;
@@ -99,12 +99,14 @@ function limitStall({ raw }: HttpRequest, { writeTimeoutMs }: SendOptions): void
   raw.socket.setTimeout(writeTimeoutMs);
 }
 
-function drained(response: ServerResponse): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const settle = (): void => {
-    response.off('drain', settle).off('close', settle);
-    resolve();
-  };
-  response.on('drain', settle).on('close', settle);
+/** Resolves when a chunk has left, to whether it has: not when the client is gone. */
+function written(response: ServerResponse, chunk: string | Uint8Array): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const onClose = (): void => resolve(false);
+  response.once('close', onClose);
+  response.write(chunk, (error) => {
+    response.off('close', onClose);
+    resolve(error === null || error === undefined);
+  });
   return promise;
 }

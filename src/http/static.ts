@@ -98,7 +98,7 @@ export async function serveFile(file: StaticFile, request: HttpRequest): Promise
       },
       body: streaming
         ? { chunks: new FileStream(handle, bytes), length }
-        : await readFully(handle, bytes.start, length),
+        : await readFully(handle, bytes.start, Buffer.allocUnsafe(length)),
     };
   } finally {
     if (!streaming) await handle.close();
