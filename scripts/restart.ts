@@ -131,10 +131,20 @@ interface Balancer {
   readonly command: string;
   readonly args: (file: string) => string[];
   readonly config: (ports: Ports) => string;
+  /** Whether it sends requests to every copy. */
+  readonly seesAll: (http: string) => Promise<boolean>;
 }
 
 const haproxy: Balancer = {
   command: 'haproxy',
+  async seesAll(http) {
+    const rows = (await (await fetch(`${http}/balancer;csv`)).text())
+      .split('\n')
+      .map((row) => row.split(','));
+    const status = rows[0]?.indexOf('status') ?? -1;
+    const copies = rows.filter(([, name]) => name?.startsWith('copy'));
+    return copies.length > 0 && copies.every((row) => row[status] === 'UP');
+  },
   args: (file) => ['-db', '-q', '-f', file],
   config: ({ http, grpc, copies }) => `
 global
@@ -144,11 +154,15 @@ defaults
   timeout connect 1s
   timeout client 30s
   timeout server 30s
+  # Without it a check has no longer than the pause between two.
+  timeout check 2s
   option redispatch
   option httpchk GET /health/ready
   default-server inter 100ms fall 1 rise 1
 listen http
   bind 127.0.0.1:${http}
+  stats enable
+  stats uri /balancer
 ${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.http} check`).join('\n')}
 listen grpc
   bind 127.0.0.1:${grpc} proto h2
@@ -158,6 +172,7 @@ ${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.grpc} proto h2 che
 
 const nginx: Balancer = {
   command: 'nginx',
+  seesAll: async () => true,
   args: (file) => ['-e', 'stderr', '-p', folder, '-c', file],
   // It asks nobody how they are: what one copy refuses goes to the other, at once and every time.
   config: ({ http, copies }) => `
@@ -185,14 +200,17 @@ http {
 `,
 };
 
-async function handOvers({ command, args, config }: Balancer, clients: readonly Client[]): Promise<number> {
+async function handOvers(
+  { command, args, config, seesAll }: Balancer,
+  clients: readonly Client[],
+): Promise<number> {
   const [a = 0, b = 0, c = 0, d = 0, http = 0, grpc = 0] = await freePorts(6);
   const copies = [
     { http: a, grpc: b },
     { http: c, grpc: d },
   ];
   const launch = (copy: { http: number; grpc: number }) =>
-    start(['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '500']);
+    start(['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '1000']);
   const running = await Promise.all(copies.map(launch));
   await createUser(`http://127.0.0.1:${a}`);
   const file = join(folder, `${command}.conf`);
@@ -214,7 +232,7 @@ async function handOvers({ command, args, config }: Balancer, clients: readonly 
       await end(old);
       running[index] = await launch(copy);
       // What a deployment waits for before it goes on: the balancer has seen the new one.
-      await sleep(500);
+      while (!(await seesAll(target.http))) await sleep(50);
     }
   });
   balancer.kill('SIGTERM');

@@ -6,8 +6,9 @@ export type LogFormat = 'json' | 'pretty' | 'off';
 
 /** Where lines go; `process.stdout` is one. */
 export interface LineSink {
-  write(text: string): unknown;
-  /** Characters that nobody has taken yet. */
+  /** `done` may be called when the text has been taken. */
+  write(text: string, done: () => void): unknown;
+  /** How much of it nobody has taken yet. */
   readonly writableLength?: number;
 }
 
@@ -22,7 +23,7 @@ const flushAfterMs = 20;
 // A pipe takes so much whole or not at all, so that lines of several processes never mix (PIPE_BUF).
 const maxWriteBytes = 4_096;
 // A reader that has stopped reading costs lines, not memory.
-const maxUnreadLength = 4 * 1024 * 1024;
+const maxUnreadBytes = 4 * 1024 * 1024;
 /** Lines a second; what comes beyond is counted. Malformed connections and lost databases come in floods. */
 const linesPerSecond = { refused: 1, failure: 20 };
 
@@ -37,21 +38,27 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   let waitingLines = 0;
   let timer: NodeJS.Timeout | undefined;
   let dropped = 0;
+  const unread: string[] = [];
   const floods = new Map<Limited, Flood>();
 
+  // Only when the one before has been taken: a stream joins what it has to keep into one long write.
+  const pump = (): void => {
+    while (unread.length > 0 && (sink.writableLength ?? 0) === 0) sink.write(unread.shift() ?? '', pump);
+  };
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    if ((sink.writableLength ?? 0) > maxUnreadLength) {
+    if (unread.length * maxWriteBytes >= maxUnreadBytes) {
       dropped += waitingLines;
     } else {
-      if (dropped > 0) sink.write(`${droppedLine(format, dropped)}\n`);
+      if (dropped > 0) unread.push(`${droppedLine(format, dropped)}\n`);
       dropped = 0;
-      if (waiting !== '') sink.write(waiting);
+      if (waiting !== '') unread.push(waiting);
     }
     waiting = '';
     waitingBytes = 0;
     waitingLines = 0;
+    pump();
   };
   const print = (event: ServiceEvent, count = 1): void => {
     const line = `${toLine(event, count)}\n`;
@@ -80,6 +87,8 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   const flush = (): void => {
     for (const flood of floods.values()) flood.end();
     write();
+    // There is no later any more.
+    for (const text of unread.splice(0)) sink.write(text, () => undefined);
   };
   return { observe, flush };
 }

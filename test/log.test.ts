@@ -156,22 +156,46 @@ describe('writing', () => {
     assert.equal(log.lines().length, 200);
   });
 
-  it('stops while nobody reads, and then tells how much is missing', (t) => {
+  it('waits until the text before has been taken, and then goes on in order', (t) => {
     const log = start(t);
-    log.sink.writableLength = 5_000_000;
-    for (let n = 0; n < 7; n += 1) log.observe(request);
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe({ ...request, id: `${n}` });
     t.mock.timers.tick(20);
     assert.deepEqual(log.writes, []);
     log.sink.writableLength = 0;
     log.observe(request);
-    log.flush();
+    t.mock.timers.tick(20);
     assert.deepEqual(
-      log.events().map(({ event, count }) => [event, count]),
-      [
-        ['dropped', 7],
-        ['request', undefined],
-      ],
+      log.events().map(({ id }) => id),
+      [...Array.from({ length: 100 }, (_, n) => `${n}`), 'r1'],
     );
+    for (const text of log.writes) assert.ok(Buffer.byteLength(text) <= 4_096);
+  });
+
+  it('keeps only so much while nobody reads, and then tells how much is missing', (t) => {
+    const log = start(t);
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 40_000; n += 1) log.observe(request);
+    t.mock.timers.tick(20);
+    log.sink.writableLength = 0;
+    log.observe(request);
+    log.flush();
+    log.observe(request);
+    log.flush();
+    assert.ok(log.writes.join('').length < 5_000_000);
+    const missing = log
+      .events()
+      .reduce((sum, { event, count }) => sum + (event === 'dropped' ? Number(count) : 0), 0);
+    assert.equal(log.events().filter(({ event }) => event === 'request').length + missing, 40_002);
+    assert.ok(missing > 1_000, `${missing}`);
+  });
+
+  it('at the end is of all that is left, read or not', (t) => {
+    const log = start(t);
+    log.sink.writableLength = 1;
+    log.observe(request);
+    log.flush();
+    assert.equal(log.lines().length, 1);
   });
 });
 
