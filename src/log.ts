@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Flood } from './flood.ts';
 import { droppedLine, jsonLine, prettyLine } from './log-line.ts';
 import type { Observe, ServiceEvent } from './observer.ts';
@@ -14,14 +15,18 @@ export interface LineSink {
 
 export interface Log {
   readonly observe: Observe;
-  /** Writes what is still waiting; for the end of the process. */
+  /** Writes what is still waiting, at once and all of it; for a process that is about to be gone. */
   flush(): void;
+  /** Writes what is still waiting as it is taken; what nobody takes in time is counted. */
+  end(): Promise<void>;
 }
 
 // Lines wait this long for company: a write for each request costs more than the request.
 const flushAfterMs = 20;
 // A pipe takes so much whole or not at all, so that lines of several processes never mix (PIPE_BUF).
 const maxWriteBytes = 4_096;
+// A slow reader gets the last lines too, one that is gone holds up nobody.
+const endTimeoutMs = 2_000;
 // A reader that has stopped reading costs lines, not memory.
 const maxUnreadBytes = 4 * 1024 * 1024;
 /** Lines a second; what comes beyond is counted. Malformed connections and lost databases come in floods. */
@@ -31,7 +36,8 @@ type Limited = keyof typeof linesPerSecond;
 
 /** An observer that prints one line an event. */
 export function createLog(format: LogFormat, sink: LineSink): Log {
-  if (format === 'off') return { observe: () => undefined, flush: () => undefined };
+  if (format === 'off')
+    return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
   const toLine = format === 'pretty' ? prettyLine : jsonLine;
   let waiting = '';
   let waitingBytes = 0;
@@ -90,5 +96,18 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     // There is no later any more.
     for (const text of unread.splice(0)) sink.write(text, () => undefined);
   };
-  return { observe, flush };
+  const end = async (): Promise<void> => {
+    for (const flood of floods.values()) flood.end();
+    write();
+    const giveUpAt = performance.now() + endTimeoutMs;
+    while (unread.length > 0 && performance.now() < giveUpAt) {
+      await sleep(flushAfterMs);
+      pump();
+    }
+    // All at once they would be torn between those of other processes.
+    for (const text of unread.splice(0)) dropped += text.split('\n').length - 1;
+    if (dropped > 0) sink.write(`${droppedLine(format, dropped)}\n`, () => undefined);
+    dropped = 0;
+  };
+  return { observe, flush, end };
 }

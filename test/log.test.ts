@@ -190,7 +190,34 @@ describe('writing', () => {
     assert.ok(missing > 1_000, `${missing}`);
   });
 
-  it('at the end is of all that is left, read or not', (t) => {
+  it('at the end gives a slow reader the rest, in order', async (t) => {
+    const log = start(t);
+    t.mock.timers.reset();
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe({ ...request, id: `${n}` });
+    const ended = log.end();
+    assert.deepEqual(log.writes, []);
+    log.sink.writableLength = 0;
+    await ended;
+    assert.deepEqual(
+      log.events().map(({ id }) => id),
+      Array.from({ length: 100 }, (_, n) => `${n}`),
+    );
+  });
+
+  it('at the end waits for no reader that is gone, and says what is missing', async (t) => {
+    const log = start(t);
+    t.mock.timers.reset();
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe(request);
+    await log.end();
+    assert.deepEqual(
+      log.events().map(({ event, count }) => [event, count]),
+      [['dropped', 100]],
+    );
+  });
+
+  it('before a crash is of all that is left, read or not', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     log.observe(request);

@@ -84,7 +84,7 @@ export async function serve(context: CommandContext): Promise<number> {
     }
     return 1;
   } finally {
-    log.flush();
+    await log.end();
   }
 }
 
