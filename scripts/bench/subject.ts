@@ -37,9 +37,21 @@ const startTimeoutMs = 20_000;
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** The service as it is run: every feature on, its log going to a file. */
-export function service(args: readonly string[], nodeArgs: readonly string[] = []): Program {
+export function service(args: readonly string[]): Program {
   const own = ['--port', '0', '--grpc-port', '0', '--log', 'json', ...args];
-  return { command: process.execPath, args: [...nodeArgs, main, ...own] };
+  return { command: process.execPath, args: [main, ...own] };
+}
+
+/** The service as the package has it, compiled into a folder. */
+export function builtService(folder: string, args: readonly string[]): Program {
+  const { command, args: all } = service(args);
+  return { command, args: [join(folder, 'dist', 'main.js'), ...all.slice(1)] };
+}
+
+/** The simplest server there is, which answers everything with this text. */
+export function bareServer(body: string): Program {
+  const file = fileURLToPath(new URL('./peers/bare.js', import.meta.url));
+  return { command: process.execPath, args: [file, body] };
 }
 
 /** A server of `peers/`. */

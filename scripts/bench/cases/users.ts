@@ -6,7 +6,7 @@ import { answersJson } from '../check.ts';
 import { dataFile, listedRole, spreadIds } from '../data.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
-import { peer, service } from '../subject.ts';
+import { bareServer, peer, service } from '../subject.ts';
 
 const users = 100_000;
 const ours = 'users-service';
@@ -41,7 +41,7 @@ export const getUser: Case = {
         },
         contestants: [
           { name: ours, program: service(['--database', `sqlite:${file}`]), check },
-          { name: bare, program: peer('bare', JSON.stringify(expected)), check },
+          { name: bare, program: bareServer(JSON.stringify(expected)), check },
           ...others,
         ],
         bars: [
