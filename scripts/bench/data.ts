@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -31,13 +32,19 @@ const insertPosts = `
 /** The file with so many users, and posts of user 1, made when it is not there yet. */
 export async function dataFile(folder: string, users: number, posts = 0): Promise<string> {
   mkdirSync(folder, { recursive: true });
-  const path = join(folder, `users-${users}-posts-${posts}.db`);
-  if (existsSync(path)) return path;
-  const unfinished = `${path}.new`;
-  rmSync(unfinished, { force: true });
+  const unfinished = join(folder, `unfinished-${process.pid}.db`);
   // The service's own schema; its connection only reads.
   (await openMigrated(unfinished, 1_000)).close();
   const db = new DatabaseSync(unfinished);
+  // A file of another schema is another file.
+  const schema = db.prepare('SELECT group_concat(sql) AS sql FROM sqlite_schema').get()?.['sql'];
+  const version = hash('sha256', String(schema)).slice(0, 8);
+  const path = join(folder, `users-${users}-posts-${posts}-${version}.db`);
+  if (existsSync(path)) {
+    db.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(unfinished + suffix, { force: true });
+    return path;
+  }
   db.exec('PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000');
   const indexes = db
     .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")

@@ -1,4 +1,63 @@
 import type { CaseResult } from './case.ts';
-export function drawPlot(_results: readonly CaseResult[]): string {
-  return '';
+import { median } from './statistics.ts';
+
+const width = 420;
+const rowHeight = 22;
+const titleHeight = 34;
+const labelWidth = 130;
+const barWidth = 200;
+const columns = 2;
+const gap = 24;
+
+const style = `
+  text { font: 12px system-ui, sans-serif; fill: #24292f }
+  .title { font-weight: 600; font-size: 13px }
+  .ours { fill: #1a7f37 }
+  .theirs { fill: #afb8c1 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 }
+    .ours { fill: #3fb950 }
+    .theirs { fill: #57606a }
+  }`;
+
+/** The medians of all cases that have rivals, as bars: one panel a case, the service first. */
+export function drawPlot(results: readonly CaseResult[]): string {
+  const shown = results.filter(({ series, better }) => better === 'more' && series.length > 1);
+  let y = 0;
+  const panels: string[] = [];
+  for (let first = 0; first < shown.length; first += columns) {
+    const row = shown.slice(first, first + columns);
+    for (const [i, result] of row.entries()) {
+      panels.push(`<g transform="translate(${i * (width + gap)} ${y})">${panel(result)}</g>`);
+    }
+    y += Math.max(...row.map(({ series }) => titleHeight + series.length * rowHeight)) + gap;
+  }
+  const fullWidth = columns * width + (columns - 1) * gap;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${fullWidth}" height="${y}" viewBox="0 0 ${fullWidth} ${y}" role="img">
+<title>Requests per second of users-service and its peers</title>
+<style>${style}
+</style>
+${panels.join('\n')}
+</svg>
+`;
+}
+
+function panel({ title, unit, series }: CaseResult): string {
+  const values = series.map((one) => median(one.values));
+  const most = Math.max(...values);
+  const rows = series.map(({ name }, i) => {
+    const value = values[i] ?? 0;
+    const y = titleHeight + i * rowHeight;
+    const length = Math.max(1, (value / most) * barWidth);
+    return [
+      `<text x="${labelWidth - 8}" y="${y + 4}" text-anchor="end">${escapeText(name)}</text>`,
+      `<rect class="${i === 0 ? 'ours' : 'theirs'}" x="${labelWidth}" y="${y - 8}" width="${length.toFixed(1)}" height="16" rx="2"/>`,
+      `<text x="${(labelWidth + length + 6).toFixed(1)}" y="${y + 4}">${Math.round(value).toLocaleString('en')}</text>`,
+    ].join('');
+  });
+  return `<text class="title" x="0" y="14">${escapeText(title)} (${unit})</text>${rows.join('')}`;
+}
+
+function escapeText(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }

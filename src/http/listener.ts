@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Observe } from '../observer.ts';
 import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
@@ -7,7 +8,7 @@ import { HttpError } from './http-error.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
-import { send } from './send.ts';
+import { isClosing, send } from './send.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
@@ -37,7 +38,7 @@ export interface ListenerLimits {
   readonly maxHeaders: number;
   /** Requests under way at once, vital ones apart; more are refused with 503. */
   readonly maxInFlight: number;
-  /** A reply of which the client takes nothing for so long is cut, in ms; within twice the time at the latest. */
+  /** A reply of which the client takes nothing for so long is cut, in ms. */
   readonly writeTimeoutMs: number;
 }
 
@@ -58,6 +59,8 @@ export class HttpListener {
   #inFlight = 0;
   #admitted = 0;
   #draining = false;
+  /** By connection. What is pipelined before it is answered before it, and must not end the connection. */
+  readonly #newest = new WeakMap<Socket, IncomingMessage>();
 
   constructor(options: ListenerOptions) {
     if (!basePathPattern.test(options.basePath)) {
@@ -78,9 +81,11 @@ export class HttpListener {
   }
 
   readonly listener: RequestListener = (message, response, next) => {
+    if (isClosing(message.socket)) return;
     const { basePath, limits } = this.#options;
     const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes);
     if (next !== undefined && !this.#knows(request)) return next();
+    this.#newest.set(message.socket, message);
     this.#track(request, response);
     this.#answer(request, response).catch((caught: unknown) => {
       // Not even the error could be written: a cut connection is the only honest end left.
@@ -161,7 +166,9 @@ export class HttpListener {
 
   #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> {
     const { limits, commonHeaders } = this.#options;
-    const options = { close: this.#draining, writeTimeoutMs: limits.writeTimeoutMs };
+    const { raw } = request;
+    const close = this.#draining && this.#newest.get(raw.socket) === raw;
+    const options = { close, writeTimeoutMs: limits.writeTimeoutMs };
     return send(request, response, withHeaders(reply, commonHeaders(request)), options);
   }
 }

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { endLingering, hasLongUnreadBody } from './linger.ts';
 import { isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
@@ -6,8 +7,17 @@ import type { HttpRequest } from './request.ts';
 export interface SendOptions {
   /** Whether the connection ends with this reply. */
   readonly close: boolean;
-  /** A reply of which the client takes nothing for so long is cut, in ms; within twice the time at the latest. */
+  /** A reply of which the client takes nothing for so long is cut, in ms. */
   readonly writeTimeoutMs: number;
+}
+
+// A longer body goes out in slices of this, so that a client that takes it slowly is seen to take it.
+const sliceBytes = 64 * 1024;
+const closing = new WeakSet<Socket>();
+
+/** Whether a connection has been given its last reply: what follows on it is not to be processed (RFC 9112, 9.6). */
+export function isClosing(socket: Socket): boolean {
+  return closing.has(socket);
 }
 
 /** Writes a reply; the only place that does. Fails when a stream does, before or after the head. */
@@ -17,12 +27,13 @@ export async function send(
   reply: Reply,
   options: SendOptions,
 ): Promise<void> {
-  const { body } = reply;
+  const body = sliced(reply.body);
   if (!isStream(body)) return writeWhole(request, response, reply, body, options);
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
-    if (request.method === 'HEAD') writeWhole(request, response, reply, undefined, options);
-    else await writeStream(request, response, reply, chunks, options);
+    const streamed = { ...reply, body };
+    if (request.method === 'HEAD') writeWhole(request, response, streamed, undefined, options);
+    else await writeStream(request, response, streamed, chunks, options);
   } finally {
     // Also when nothing was taken of it: a stream may hold a file open from the start.
     await chunks.return?.();
@@ -47,7 +58,7 @@ function writeWhole(
   } else {
     response.end(content);
   }
-  if (response.writableLength > 0) limitStall(request, options);
+  if (response.writableLength > 0) response.once('close', limitStall(response, options));
 }
 
 async function writeStream(
@@ -62,12 +73,11 @@ async function writeStream(
   if (isOver(response)) return;
   const linger = hasLongUnreadBody(request.raw);
   writeHead(request, response, reply, options.close || linger);
-  limitStall(request, options);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
   // Looked at after each wait: to a reply that is destroyed no more events come.
   while (next.done !== true && !response.destroyed) {
-    if (!(await written(response, next.value))) return;
+    if (!(await written(response, next.value, options))) return;
     next = await chunks.next();
   }
   if (response.destroyed) return;
@@ -90,23 +100,53 @@ function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply,
     headers['content-length'] = 0;
   }
   if (close) headers['connection'] = 'close';
+  if (headers['connection'] === 'close') closing.add(request.raw.socket);
   response.writeHead(status, headers);
 }
 
-// Of the connection, which a pipelined reply does not have yet for its own. Node lifts the limit when
-// the next request comes, and ends the connection when it is reached.
-function limitStall({ raw }: HttpRequest, { writeTimeoutMs }: SendOptions): void {
-  raw.socket.setTimeout(writeTimeoutMs);
+/**
+ * Cuts a reply that makes no progress; returns what calls that off. The timer is our own, because a
+ * socket's is set back by what the client sends. A pipelined reply waits for its turn first.
+ */
+function limitStall(response: ServerResponse, { writeTimeoutMs }: SendOptions): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const start = (): void => {
+    timer = setTimeout(() => response.destroy(), writeTimeoutMs);
+  };
+  if (response.socket === null) response.once('socket', start);
+  else start();
+  return () => {
+    response.off('socket', start);
+    clearTimeout(timer);
+  };
+}
+
+function sliced(body: Reply['body']): Reply['body'] {
+  if (body === undefined || isStream(body) || body.length <= sliceBytes) return body;
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+  return { chunks: slices(bytes), length: bytes.length };
+}
+
+async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let start = 0; start < bytes.length; start += sliceBytes)
+    yield bytes.subarray(start, start + sliceBytes);
 }
 
 /** Resolves when a chunk has left, to whether it has: not when the client is gone. */
-function written(response: ServerResponse, chunk: string | Uint8Array): Promise<boolean> {
+function written(
+  response: ServerResponse,
+  chunk: string | Uint8Array,
+  options: SendOptions,
+): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const onClose = (): void => resolve(false);
-  response.once('close', onClose);
-  response.write(chunk, (error) => {
+  const callOff = limitStall(response, options);
+  const settle = (left: boolean): void => {
+    callOff();
     response.off('close', onClose);
-    resolve(error === null || error === undefined);
-  });
+    resolve(left);
+  };
+  const onClose = (): void => settle(false);
+  response.once('close', onClose);
+  response.write(chunk, (error) => settle(error === null || error === undefined));
   return promise;
 }

@@ -1,5 +1,5 @@
-import { constants, readdirSync, type Stats } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants, readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chooseEncoding } from './accept-encoding.ts';
 import { evaluateConditions, isSameVersion, type Validators } from './conditional.ts';
@@ -14,10 +14,24 @@ import type { HttpRequest } from './request.ts';
 /** A file that may be asked for, found when the service started. */
 export interface StaticFile {
   readonly pattern: Pattern;
-  readonly path: string;
+  readonly plain: KnownFile;
   readonly type: string;
   /** Compressed siblings, best first: `app.js.br` beside `app.js`. */
   readonly encodings: readonly Coding[];
+  readonly compressed: Readonly<Partial<Record<Coding, KnownFile>>>;
+}
+
+/** A file as the walk found it: its path without links, and which file on the disk that was. */
+interface KnownFile {
+  readonly path: string;
+  readonly dev: number;
+  readonly ino: number;
+}
+
+interface OpenedFile {
+  readonly handle: FileHandle;
+  /** Size and times of the opened file, whatever its name stands for by now. */
+  readonly stat: Stats;
 }
 
 type Coding = keyof typeof suffixes;
@@ -28,7 +42,16 @@ const codings = ['br', 'gzip'] as const;
 // writer, on which a plain open would wait for ever.
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 // How an open fails when what it names is no longer a file to be read. Any other failure is ours.
-const goneCodes = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM']);
+const goneCodes: ReadonlySet<string> = new Set([
+  'ENOENT',
+  'ENOTDIR',
+  'EISDIR',
+  'ELOOP',
+  'ENXIO',
+  'EACCES',
+  'EPERM',
+]);
+const busyCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
 // A file no longer than this is read at once: one read instead of a stream's four hops.
 const wholeFileBytes = 64 * 1024;
 
@@ -36,16 +59,24 @@ const wholeFileBytes = 64 * 1024;
  * Walks a folder once into the list of files it serves: regular files, no links, no dot-files.
  * A request can only ever name one of these, so no spelling of a path leads out of the folder.
  */
-export function listFiles(folder: string): StaticFile[] {
+export function listFiles(publicFolder: string): StaticFile[] {
+  const folder = realpathSync(publicFolder);
   const paths = walk(folder, []);
   const known = new Set(paths.map((path) => path.join('/')));
   return paths.flatMap((path): StaticFile[] => {
     const name = path.join('/');
     const encodings = codings.filter((coding) => known.has(name + suffixes[coding]));
-    const file = { path: join(folder, ...path), type: contentType(name), encodings };
+    const plain = identify(join(folder, ...path));
+    const siblings = encodings.map((coding) => [coding, identify(plain.path + suffixes[coding])]);
+    const file = { plain, type: contentType(name), encodings, compressed: Object.fromEntries(siblings) };
     const index = path.at(-1) === 'index.html' ? [[...path.slice(0, -1), '']] : [];
     return [path, ...index].map((segments) => ({ ...file, pattern: pattern(segments) }));
   });
+}
+
+function identify(path: string): KnownFile {
+  const { dev, ino } = statSync(path);
+  return { path, dev, ino };
 }
 
 // Step by step, since Node's own recursive walk follows links to folders.
@@ -65,12 +96,9 @@ function pattern(path: readonly string[]): Pattern {
 
 /** Answers a request for a file: conditional, whole or one range, compressed where accepted. */
 export async function serveFile(file: StaticFile, request: HttpRequest): Promise<Reply> {
-  const { handle, coding } = await openAccepted(file, request.header('accept-encoding'));
+  const { handle, stat, coding } = await openAccepted(file, request.header('accept-encoding'));
   let streaming = false;
   try {
-    // Size and times are those of the opened file, whatever the name stands for by now.
-    const stat = await handle.stat();
-    if (!stat.isFile()) throw noSuchResource();
     const validators = { tag: entityTag(stat, coding), modified: stat.mtime };
     const headers: Headers = {
       etag: `"${validators.tag}"`,
@@ -108,22 +136,37 @@ export async function serveFile(file: StaticFile, request: HttpRequest): Promise
 async function openAccepted(
   file: StaticFile,
   acceptEncoding: string | undefined,
-): Promise<{ readonly handle: FileHandle; readonly coding: Coding | undefined }> {
+): Promise<OpenedFile & { readonly coding: Coding | undefined }> {
   const coding = chooseEncoding(acceptEncoding, file.encodings);
-  const compressed = coding && (await openFile(file.path + suffixes[coding]));
-  if (compressed !== undefined) return { handle: compressed, coding };
-  const handle = await openFile(file.path);
-  if (handle === undefined) throw noSuchResource();
-  return { handle, coding: undefined };
+  const sibling = coding && file.compressed[coding];
+  const compressed = sibling && (await openFile(sibling));
+  if (compressed !== undefined) return { ...compressed, coding };
+  const plain = await openFile(file.plain);
+  if (plain === undefined) throw noSuchResource();
+  return { ...plain, coding: undefined };
 }
 
-async function openFile(path: string): Promise<FileHandle | undefined> {
+/** `undefined` when what stands at the path now is no file of the folder. */
+async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
+  let handle: FileHandle | undefined;
   try {
-    return await open(path, openFlags);
+    handle = await open(known.path, openFlags);
+    const stat = await handle.stat();
+    const same = stat.ino === known.ino && stat.dev === known.dev;
+    // The flags look at the last name alone: a folder before it may have become a link.
+    if (stat.isFile() && (same || (await realpath(known.path)) === known.path)) return { handle, stat };
   } catch (error) {
-    if (error instanceof Error && 'code' in error && goneCodes.has(String(error.code))) return undefined;
-    throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (busyCodes.has(code)) {
+      throw new HttpError(503, 'too many files are open', { 'retry-after': '1' }, { cause: error });
+    }
+    if (!goneCodes.has(code)) {
+      await handle?.close();
+      throw error;
+    }
   }
+  await handle?.close();
+  return undefined;
 }
 
 // To the microsecond, as far as a number holds it: a file replaced within its second is another one.

@@ -110,6 +110,38 @@ test('what follows a malformed request is neither run nor counted', async (t) =>
   );
 });
 
+test('a flood behind a reply that is still to come waits with one refusal, not with one for each packet', async (t) => {
+  const slow = held();
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+  process.on('warning', onWarning);
+  t.after(() => process.off('warning', onWarning));
+  const { port } = await startKit(t, { 'GET /slow': slow.handle });
+  const wire = (await Wire.open(t, port)).write(head('GET /slow'));
+  await slow.called;
+  for (let i = 0; i < 50; i += 1) {
+    wire.write('FOO\r\n');
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  slow.release();
+  assert.deepEqual([(await wire.next()).status, (await wire.next()).status], [200, 501]);
+  assert.deepEqual(await wire.end(), []);
+  assert.deepEqual(warnings, []);
+});
+
+test('more headers than Node keeps are refused, not dropped, whatever the limit', async (t) => {
+  const { port } = await startKit(t, { 'GET /hello': hello }, { limits: { maxHeaders: 1_500 } });
+  const many = (count: number) => Array.from({ length: count }, () => 'a:b');
+  for (const [count, status] of [
+    [1_499, 200],
+    [1_500, 431],
+    [3_000, 431],
+  ] as const) {
+    const wire = (await Wire.open(t, port)).write(head('GET /hello', ...many(count)));
+    assert.equal((await wire.next()).status, status, `${count} beside Host`);
+  }
+});
+
 test('a connection reset at any point is nobody’s failure', async (t) => {
   const kit = await startKit(t, { 'GET /hello': hello, 'POST /echo': echo });
   const openings = [
