@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { exchange } from '../support/raw.ts';
+import { startService } from '../support/service.ts';
+
+const body = '{"name":"Eve"}';
+const post = `POST /users HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const flood = Array.from({ length: 101 }, (_, i) => `x-${i}: y\r\n`).join('');
+
+const refused: readonly (readonly [what: string, request: string, status: number])[] = [
+  ['a doubled Host', 'GET /users HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 400],
+  ['no Host', 'GET /users HTTP/1.1\r\n\r\n', 400],
+  [
+    'a Transfer-Encoding besides chunked',
+    'POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    501,
+  ],
+  ['too many headers', `GET /users HTTP/1.1\r\nHost: h\r\n${flood}\r\n`, 431],
+];
+
+for (const [what, request, status] of refused) {
+  test(`what is pipelined behind ${what} is never carried out`, async (t) => {
+    const repository = createMemoryStore();
+    const { port } = await startService(t, { repository });
+    const { responses, closed } = await exchange(port, request + post);
+    assert.deepEqual(
+      responses.map((response) => response.status),
+      [status],
+    );
+    assert.ok(closed);
+    assert.equal(await repository.countUsers({}), 0);
+  });
+}
+
+test('what was pipelined before the service drains is answered, all of it', async (t) => {
+  const repository = createMemoryStore();
+  const gate = Promise.withResolvers<void>();
+  const called = Promise.withResolvers<void>();
+  const slow = {
+    ...repository,
+    createUser: async (draft: { name: string }) => {
+      called.resolve();
+      await gate.promise;
+      return await repository.createUser(draft);
+    },
+  };
+  const { port, service } = await startService(t, {
+    repository: Object.assign(Object.create(repository), slow),
+  });
+  const answered = exchange(port, post + post + post, { until: 3 });
+  await called.promise;
+  const closing = service.close({ timeoutMs: 2_000 });
+  gate.resolve();
+  const { responses } = await answered;
+  assert.deepEqual(
+    responses.map((response) => response.status),
+    [201, 201, 201],
+  );
+  assert.equal(responses.at(-1)?.headers['connection'], 'close');
+  await closing;
+  assert.equal(await repository.countUsers({}), 3);
+});
+
+test('a client that sends a byte now and then, and takes nothing, is cut all the same', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'public-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'big.bin'), Buffer.alloc(30_000_000));
+  const { port } = await startService(t, { publicDir: folder, limits: { writeTimeoutMs: 400 } });
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.on('error', () => undefined).pause();
+  socket.write('GET /big.bin HTTP/1.1\r\nHost: h\r\n\r\n');
+  const trickle = setInterval(() => socket.write('\r\n'), 50);
+  t.after(() => {
+    clearInterval(trickle);
+    socket.destroy();
+  });
+  // The server's end of it: a write to a connection that is gone fails.
+  await once(socket, 'error');
+});
+
+test('a folder that has become a link leads to no file outside', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'public-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await mkdir(join(folder, 'public', 'sub'), { recursive: true });
+  await mkdir(join(folder, 'outside'));
+  await writeFile(join(folder, 'public', 'sub', 'a.txt'), 'inside');
+  await writeFile(join(folder, 'outside', 'a.txt'), 'outside');
+  const { http } = await startService(t, { publicDir: join(folder, 'public') });
+  assert.equal(await (await fetch(`${http}/sub/a.txt`)).text(), 'inside');
+  await rename(join(folder, 'public', 'sub'), join(folder, 'moved'));
+  await symlink(join(folder, 'outside'), join(folder, 'public', 'sub'));
+  const answer = await fetch(`${http}/sub/a.txt`);
+  assert.deepEqual([answer.status, await answer.json()], [404, { error: 'no such resource' }]);
+});
