@@ -43,7 +43,7 @@ async function abortOf(signal: AbortSignal): Promise<AbortSignal> {
 
 test('a deadline reaches the store, and is the status of the call and of its event', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
-  const call = getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 300 });
+  const call = getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 2_000 });
   const signal = await abortOf(await asked);
   assert.equal(kindOf(signal), 'deadline-exceeded');
   answer.reject(aborted(signal));
@@ -54,7 +54,7 @@ test('a deadline reaches the store, and is the status of the call and of its eve
 test('a deadline the client itself does not keep is kept for it', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   const session = await connectWire(t, grpc);
-  const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '200m' });
+  const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '1000m' });
   const outcome = await call;
   assert.deepEqual([outcome.code, outcome.details], [status.DEADLINE_EXCEEDED, 'Deadline exceeded']);
   const signal = await abortOf(await asked);
