@@ -96,7 +96,7 @@ for (const [what, find, code, failed] of misbehaviours) {
       deadline: Date.now() + 5_000,
       metadata: { 'x-request-id': 'r' },
     });
-    assert.ok(performance.now() - startedAt < 1_000, 'soon');
+    assert.ok(performance.now() - startedAt < 3_000, 'soon');
     assert.equal(outcome.code, code);
     assert.doesNotMatch(`${outcome.details}${JSON.stringify(outcome.trailer)}`, /secret/);
     assert.equal(failures().length - before, failed);

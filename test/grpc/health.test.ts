@@ -129,5 +129,5 @@ test('100 watches that come and go leave no one behind to be told', async (t) =>
   }
   const startedAt = performance.now();
   await service.close({ timeoutMs: 5_000 });
-  assert.ok(performance.now() - startedAt < 2_000);
+  assert.ok(performance.now() - startedAt < 4_000);
 });
