@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { it } from 'node:test';
+import { testRepository } from '../../src/conformance/test-repository.ts';
+import type { Repository } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { startService } from '../support/service.ts';
+
+/** A repository of the host's own: it keeps a trail of what was changed. */
+function createAudited(inner: Repository, trail: string[]): Repository {
+  const audited = <T>(what: string, change: Promise<T>): Promise<T> => {
+    trail.push(what);
+    return change;
+  };
+  return {
+    getUser: (id, options) => inner.getUser(id, options),
+    listUsers: (query, options) => inner.listUsers(query, options),
+    countUsers: (filter, options) => inner.countUsers(filter, options),
+    createUser: (draft, options) => audited('create user', inner.createUser(draft, options)),
+    replaceUser: (id, draft, options) => audited(`replace user ${id}`, inner.replaceUser(id, draft, options)),
+    updateUser: (id, patch, options) => audited(`update user ${id}`, inner.updateUser(id, patch, options)),
+    deleteUser: (id, options) => audited(`delete user ${id}`, inner.deleteUser(id, options)),
+    listPosts: (userId, query, options) => inner.listPosts(userId, query, options),
+    countPosts: (userId, options) => inner.countPosts(userId, options),
+    createPost: (userId, draft, options) =>
+      audited(`create post of ${userId}`, inner.createPost(userId, draft, options)),
+    ping: (options) => inner.ping(options),
+    close: () => inner.close(),
+  };
+}
+
+testRepository('a host’s own repository', async (options) => createAudited(createMemoryStore(options), []));
+
+it('a service over it leaves the trail, and its events reach the host’s tracing', async (t) => {
+  const trail: string[] = [];
+  const traced: unknown[] = [];
+  const onRequest = (event: unknown): void => {
+    traced.push(event);
+  };
+  subscribe('users-service:request', onRequest);
+  t.after(() => unsubscribe('users-service:request', onRequest));
+  const { http } = await startService(t, { repository: createAudited(createMemoryStore(), trail) });
+  const headers = { 'content-type': 'application/json', traceparent: '00-1-2-01' };
+  const answer = await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  assert.equal(answer.status, 201, await answer.text());
+  assert.deepEqual(trail, ['create user']);
+  assert.partialDeepStrictEqual(traced, [{ route: '/users', status: 201, traceparent: '00-1-2-01' }]);
+});
