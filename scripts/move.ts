@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { createProgress } from '../src/progress.ts';
+import { createProgress } from '../src/commands/progress.ts';
 import { openMigrated } from '../src/storage/sqlite-schema.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 

@@ -17,8 +17,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { openMigrated } from '../src/storage/sqlite-schema.ts';
+import { freePorts } from '../test/support/free-ports.ts';
 import { pin } from './bench/cores.ts';
-import { freePort } from './bench/free-port.ts';
 import { type Curve, drawCurves, type Point } from './harness/curves.ts';
 import type { LoadJob, LoadReport } from './harness/open-loop.ts';
 
@@ -50,7 +50,7 @@ async function makeDatabase(file: string): Promise<void> {
 }
 
 async function startServer(database: string) {
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const args = [
     '--database',
     `sqlite:${database}`,

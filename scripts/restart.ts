@@ -4,12 +4,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { freePorts } from '../test/support/free-ports.ts';
 import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
@@ -57,18 +57,6 @@ async function end({ child }: Running): Promise<void> {
 async function createUser(http: string): Promise<void> {
   const headers = { 'content-type': 'application/json' };
   await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, 'listening');
-    const address = server.address();
-    if (typeof address === 'object' && address !== null) ports.push(address.port);
-  }
-  for (const server of servers) server.close();
-  return ports;
 }
 
 /** Lets the clients ask while `work` is done; prints what they say and counts what failed. */

@@ -2,9 +2,10 @@ import type { Server } from '@grpc/grpc-js';
 import { Access, type AuthMode } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import { addUsersService as addToServer } from './grpc/engine.ts';
-import { Metrics } from './metrics.ts';
+import { defaultLimits } from './http/limits.ts';
 import type { Observe } from './observer.ts';
-import { defaultLimits, meteredObserve } from './request-listener.ts';
+import { meteredObserve } from './observers/metered.ts';
+import { Metrics } from './observers/metrics.ts';
 
 export interface UsersServiceOptions {
   readonly repository: Repository;

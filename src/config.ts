@@ -1,4 +1,4 @@
-import { readFlags } from './flags.ts';
+import { readFlags } from './config/flags.ts';
 import {
   choice,
   databaseUrl,
@@ -13,7 +13,7 @@ import {
   port,
   text,
   toggle,
-} from './option.ts';
+} from './config/option.ts';
 
 const options = {
   host: host('127.0.0.1', 'address both faces listen on'),

@@ -24,7 +24,8 @@ export type {
 export type { Store, StoreSummary } from './domain/transfer.ts';
 export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
 export type { GrpcLimits } from './grpc/limits.ts';
-export type { ListenerLimits, RequestListener } from './http/listener.ts';
+export type { ListenerLimits } from './http/limits.ts';
+export type { RequestListener } from './http/listener.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
 export type {
   FailureEvent,

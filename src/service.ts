@@ -3,16 +3,13 @@ import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import { defaultGrpcLimits, type GrpcLimits } from './grpc/limits.ts';
 import { GrpcServer } from './grpc/server.ts';
+import { defaultLimits } from './http/limits.ts';
 import type { HttpListener } from './http/listener.ts';
 import { HttpPort } from './http/port.ts';
 import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { Metrics } from './metrics.ts';
-import {
-  createHttpFace,
-  defaultLimits,
-  meteredObserve,
-  type RequestListenerOptions,
-} from './request-listener.ts';
+import { createHttpFace, type RequestListenerOptions } from './http-face.ts';
+import { meteredObserve } from './observers/metered.ts';
+import { Metrics } from './observers/metrics.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 

@@ -20,17 +20,16 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     'domain',
     'observer',
   ],
-  commands: ['service', 'workers', 'storage', 'domain', 'config', 'log', 'progress', 'start-error'],
+  commands: ['service', 'workers', 'observers', 'storage', 'domain', 'config', 'start-error'],
   workers: ['service', 'start-error'],
-  service: ['request-listener', 'grpc', 'http', 'storage', 'domain', 'metrics', 'deadline', 'start-error'],
-  'request-listener': ['rest', 'http', 'domain', 'metrics', 'diagnostics'],
-  'add-users-service': ['grpc', 'domain', 'metrics', 'request-listener'],
+  service: ['http-face', 'grpc', 'http', 'storage', 'domain', 'observers', 'deadline', 'start-error'],
+  'request-listener': ['http-face', 'http', 'observers'],
+  'add-users-service': ['grpc', 'http', 'domain', 'observers'],
+  'http-face': ['rest', 'http', 'domain'],
   rest: ['http', 'domain'],
   grpc: ['domain', 'generated'],
   storage: ['domain'],
   conformance: ['domain'],
-  config: ['option', 'flags'],
-  log: ['log-line', 'flood'],
 };
 const leaves = ['observer', 'config'];
 // Which rooms may import which packages.

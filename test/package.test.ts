@@ -69,7 +69,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createRequestListener,createService,errorKinds,openStore',
-      'createHttpFace,createRequestListener,defaultLimits,meteredObserve',
+      'createRequestListener',
       'addUsersService',
       'createMemoryStore',
       'openSqliteStore',

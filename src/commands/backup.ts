@@ -1,8 +1,8 @@
-import { createProgress, type Progress } from '../progress.ts';
 import { sqlitePath } from '../storage/open.ts';
 import { backupSqlite } from '../storage/sqlite-backup.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, parseOptions, reportFailure, UsageError } from './options.ts';
+import { createProgress, type Progress } from './progress.ts';
 
 /**
  * Copies a live SQLite store into a new file, as it is at one moment: `backup FILE [--database URL]`.

@@ -1,8 +1,8 @@
 import type { Store } from '../domain/transfer.ts';
-import { createProgress } from '../progress.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
 import { openSource, parseOptions, reportFailure, UsageError } from './options.ts';
+import { createProgress } from './progress.ts';
 import { digestStore, postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
 
 /**

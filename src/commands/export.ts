@@ -2,9 +2,9 @@ import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Store } from '../domain/transfer.ts';
-import { createProgress, type Progress } from '../progress.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, openSource, parseOptions, reportFailure, UsageError } from './options.ts';
+import { createProgress, type Progress } from './progress.ts';
 import { postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
 
 /**

@@ -5,10 +5,10 @@ import { type Post, parsePostDraft } from '../domain/post.ts';
 import { parseRecord } from '../domain/record.ts';
 import type { Store } from '../domain/transfer.ts';
 import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
-import { createProgress } from '../progress.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, parseOptions, reportFailure, UsageError } from './options.ts';
+import { createProgress } from './progress.ts';
 import { postLine, RecordDigest, userLine } from './records.ts';
 
 interface EndRecord {

@@ -7,8 +7,8 @@ import {
   parseConfig,
   printConfig,
 } from '../config.ts';
-import { createLog, type Log } from '../log.ts';
 import type { Observe } from '../observer.ts';
+import { createLog, type Log } from '../observers/log.ts';
 import { type Addresses, createService, type Service } from '../service.ts';
 import { StartError, type StartOption } from '../start-error.ts';
 import type { WorkerLink } from '../workers.ts';

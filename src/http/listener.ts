@@ -5,6 +5,7 @@ import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
 import { HeldSockets } from './held-sockets.ts';
 import { HttpError } from './http-error.ts';
+import type { ListenerLimits } from './limits.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
@@ -29,17 +30,6 @@ export interface ListenerOptions {
   readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
-}
-
-export interface ListenerLimits {
-  /** Longest request body, in bytes. */
-  readonly maxBodyBytes: number;
-  /** Header lines in a request. */
-  readonly maxHeaders: number;
-  /** Requests under way at once, vital ones apart; more are refused with 503. */
-  readonly maxInFlight: number;
-  /** A reply of which the client takes nothing for so long is cut, in ms. */
-  readonly writeTimeoutMs: number;
 }
 
 /** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { freePorts } from './free-ports.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
 
 const run = promisify(execFile);
@@ -82,7 +82,7 @@ export class PostgresServer {
 
   async start(): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
-      this.#port ??= await freePort();
+      this.#port ??= (await freePorts(1))[0];
       const log = await this.#launch();
       if (log === undefined) return;
       if (attempt === 5 || !portTaken.test(log)) throw new Error(`PostgreSQL did not start:\n${log}`);
@@ -175,14 +175,4 @@ export class PostgresServer {
     const { user } = this.#place.binaries;
     if (user !== undefined) await chown(path, user.uid, user.gid);
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no free port');
-  return address.port;
 }

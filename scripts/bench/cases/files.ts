@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { freePorts } from '../../../test/support/free-ports.ts';
 import type { Case, Contestant } from '../case.ts';
 import { answersBytes } from '../check.ts';
 import { commandExists } from '../cores.ts';
-import { freePort } from '../free-port.ts';
 import { measureThroughput } from '../measure.ts';
 import { type Program, peer, service } from '../subject.ts';
 
@@ -48,7 +48,7 @@ function fileCase(name: string, title: string, file: keyof typeof sizes, connect
 }
 
 async function nginx(root: string): Promise<Program> {
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const place = `${root}-nginx`;
   mkdirSync(place);
   const config = join(place, 'nginx.conf');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { createProgress } from '../src/progress.ts';
+import { createProgress } from '../../src/commands/progress.ts';
 
 function sink(isTTY: boolean, columns = 100) {
   const written: string[] = [];

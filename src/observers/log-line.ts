@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import type { RequestEvent, ServiceEvent } from './observer.ts';
+import type { RequestEvent, ServiceEvent } from '../observer.ts';
 
 // A path may be as long as a head, a cause as deep as it likes.
 const maxFieldLength = 2_048;

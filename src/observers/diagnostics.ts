@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
-import type { ServiceEvent } from './observer.ts';
+import type { ServiceEvent } from '../observer.ts';
 
 /** `node:diagnostics_channel` names, by the type of event: for tools that were not handed an observer. */
 const channels = {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Metrics } from '../src/metrics.ts';
-import type { RequestEvent } from '../src/observer.ts';
-import { createMemoryStore } from '../src/storage/memory.ts';
-import { send } from './support/client.ts';
-import { getUser, usersClient } from './support/grpc.ts';
-import { exchange } from './support/raw.ts';
-import { startService } from './support/service.ts';
+import type { RequestEvent } from '../../src/observer.ts';
+import { Metrics } from '../../src/observers/metrics.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { send } from '../support/client.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { exchange } from '../support/raw.ts';
+import { startService } from '../support/service.ts';
 
 interface Sample {
   readonly name: string;

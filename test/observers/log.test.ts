@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
-import { createLog, type LogFormat } from '../src/log.ts';
-import type { RefusedEvent, RequestEvent, ServiceEvent } from '../src/observer.ts';
-import { startService } from './support/service.ts';
+import type { RefusedEvent, RequestEvent, ServiceEvent } from '../../src/observer.ts';
+import { createLog, type LogFormat } from '../../src/observers/log.ts';
+import { startService } from '../support/service.ts';
 
 const request: RequestEvent = {
   type: 'request',

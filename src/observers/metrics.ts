@@ -1,4 +1,4 @@
-import type { RequestEvent, ServiceEvent } from './observer.ts';
+import type { RequestEvent, ServiceEvent } from '../observer.ts';
 
 // Upper bounds in seconds, from a cached read to a request that times out.
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

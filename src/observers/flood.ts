@@ -1,4 +1,4 @@
-import type { ServiceEvent } from './observer.ts';
+import type { ServiceEvent } from '../observer.ts';
 
 /** Lets the first events of a second through and sums up the others when it is over. */
 export class Flood {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Observe, ServiceEvent } from '../observer.ts';
 import { Flood } from './flood.ts';
 import { droppedLine, jsonLine, prettyLine } from './log-line.ts';
-import type { Observe, ServiceEvent } from './observer.ts';
 
 export type LogFormat = 'json' | 'pretty' | 'off';
 
