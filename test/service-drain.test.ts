@@ -8,6 +8,7 @@ import type { Repository } from '../src/domain/repository.ts';
 import type { ServiceEvent } from '../src/observer.ts';
 import type { ServiceOptions } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory.ts';
+import { fetch } from './support/fetch.ts';
 import { gatedRepository } from './support/gated.ts';
 import { getUser, usersClient } from './support/grpc.ts';
 import { startService } from './support/service.ts';

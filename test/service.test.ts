@@ -7,6 +7,7 @@ import type { ServiceEvent } from '../src/observer.ts';
 import { createService, type Service, type ServiceOptions } from '../src/service.ts';
 import { StartError } from '../src/start-error.ts';
 import { createMemoryStore } from '../src/storage/memory.ts';
+import { fetch } from './support/fetch.ts';
 import { getUser, usersClient } from './support/grpc.ts';
 
 /** A service on free ports over a memory store, not yet started. */

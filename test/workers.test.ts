@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { fetch } from './support/fetch.ts';
 import { getUser, usersClient } from './support/grpc.ts';
 import { type ServiceProcess, startProcess } from './support/process.ts';
 import { runTool } from './support/tool.ts';

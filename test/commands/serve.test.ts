@@ -10,6 +10,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { describeOptions } from '../../src/config.ts';
 import { createCertificate } from '../support/certificate.ts';
+import { fetch } from '../support/fetch.ts';
 import { runMain, type ServiceProcess, startProcess } from '../support/process.ts';
 import { runTool } from '../support/tool.ts';
 import { head, post, Wire } from '../support/wire.ts';

@@ -7,6 +7,7 @@ import fastify from 'fastify';
 import Koa from 'koa';
 import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory.ts';
+import { fetch as fetchDocumented } from '../support/fetch.ts';
 
 /** Mounts the service at `/api` beside the host's own `GET /own`; resolves to the host's address. */
 type Host = (
@@ -42,7 +43,7 @@ const hosts: Readonly<Record<string, Host>> = {
   },
 
   Express: (t, repository, observe) => {
-    const app = express();
+    const app = express().disable('x-powered-by');
     app.use(createRequestListener({ repository, basePath, observe, publicDir: false }));
     app.use(express.json());
     app.get('/own', (_request, response) => {
@@ -52,7 +53,7 @@ const hosts: Readonly<Record<string, Host>> = {
   },
 
   'Express, mounted by the host': (t, repository, observe) => {
-    const app = express();
+    const app = express().disable('x-powered-by');
     app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));
     app.get('/own', (_request, response) => {
       response.send('own');
@@ -98,10 +99,11 @@ for (const [name, start] of Object.entries(hosts)) {
       const events: ServiceEvent[] = [];
       const url = await start(t, createMemoryStore(), (event) => events.push(event));
       const headers = { 'content-type': 'application/json' };
-      const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+      const init = { method: 'POST', headers, body: '{"name":"Ada"}' };
+      const created = await fetchDocumented(`${url}/api/users`, init, basePath);
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
-      const listed = await fetch(`${url}/api/users?limit=1`);
+      const listed = await fetchDocumented(`${url}/api/users?limit=1`, {}, basePath);
       assert.equal(listed.headers.get('link'), '</api/users?limit=1>; rel="first"');
       assert.deepEqual(await listed.json(), [{ id: 1, name: 'Ada' }]);
       assert.ok(events.some((event) => event.type === 'request' && event.route === '/users'));
@@ -114,7 +116,7 @@ for (const [name, start] of Object.entries(hosts)) {
 
     it('keeps its own errors', async (t) => {
       const url = await start(t, createMemoryStore(), () => undefined);
-      const refused = await fetch(`${url}/api/users/0`);
+      const refused = await fetchDocumented(`${url}/api/users/0`, {}, basePath);
       assert.equal(refused.status, 400);
       assert.deepEqual(await refused.json(), { error: 'id must be a positive integer' });
     });

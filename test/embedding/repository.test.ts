@@ -4,6 +4,7 @@ import { it } from 'node:test';
 import { testRepository } from '../../src/conformance/test-repository.ts';
 import type { Repository } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory.ts';
+import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 
 /** A repository of the host's own: it keeps a trail of what was changed. */

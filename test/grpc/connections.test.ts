@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { GrpcLimits } from '../../src/grpc/limits.ts';
 import { createMemoryStore } from '../../src/storage/memory.ts';
+import { fetch } from '../support/fetch.ts';
 import { getUser, usersClient } from '../support/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';

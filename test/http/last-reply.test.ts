@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory.ts';
+import { fetch } from '../support/fetch.ts';
 import { exchange } from '../support/raw.ts';
 import { startService } from '../support/service.ts';
 

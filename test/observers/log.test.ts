@@ -3,6 +3,7 @@ import { channel } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
 import type { RefusedEvent, RequestEvent, ServiceEvent } from '../../src/observer.ts';
 import { createLog, type LogFormat } from '../../src/observers/log.ts';
+import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 
 const request: RequestEvent = {

@@ -35,7 +35,9 @@ for (const kind of errorKinds) {
     const reported = kind === 'internal' || kind === 'unavailable';
     const message = kind === 'internal' ? 'internal error' : `told to ${kind} clients`;
 
-    const answer = await send(service.http, 'GET /users/1', { headers: { 'x-request-id': 'over-http' } });
+    const headers = { 'x-request-id': 'over-http' };
+    const undocumented = [409, 422, 428, 499].includes(http);
+    const answer = await send(service.http, 'GET /users/1', { headers, undocumented });
     assert.deepEqual([answer.status, errorOf(answer)], [http, message]);
     assert.equal(answer.headers['retry-after'], retryAfter);
     assert.equal(answer.headers['cache-control'], 'no-store');

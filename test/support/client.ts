@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { validateExchange } from './openapi.ts';
 
 export interface Answer {
   readonly status: number;
@@ -15,15 +17,32 @@ export interface RequestOptions {
   /** The body as it is. */
   readonly body?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** Where the service is mounted in its host. */
+  readonly basePath?: string;
+  /** That the document promises no such answer, because no real store makes the service give it. */
+  readonly undocumented?: boolean;
 }
 
-/** Sends `METHOD /target`, the target byte for byte as it is written, and reads the whole answer. */
+/**
+ * Sends `METHOD /target`, the target byte for byte as it is written, and reads the whole answer, which
+ * has to be as the OpenAPI document says.
+ */
 export async function send(base: string, line: string, options: RequestOptions = {}): Promise<Answer> {
   const response = await open(base, line, options);
   const text = Buffer.concat(await response.toArray()).toString();
   const isJson = response.headers['content-type']?.includes('json') === true && text !== '';
   const json: unknown = isJson ? JSON.parse(text) : undefined;
-  return { status: response.statusCode ?? 0, headers: response.headers, text, json };
+  const answer = { status: response.statusCode ?? 0, headers: response.headers, text, json };
+  if (options.undocumented !== true) validate(line, options.basePath ?? '', answer);
+  return answer;
+}
+
+function validate(line: string, basePath: string, { status, headers, text }: Answer): void {
+  const [method = '', target = ''] = line.split(' ', 2);
+  assert.ok(target.startsWith(basePath), `${target} is below ${basePath}`);
+  const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+  const answer = { status, headers: Object.fromEntries(flat), body: text };
+  validateExchange(method, target.slice(basePath.length), answer);
 }
 
 /** Sends a request and resolves at the head of the answer; the body is the caller's to read. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
 /** An answer as it came over the wire; header names in lower case, the body as text. */
@@ -51,20 +51,30 @@ const methods = ['get', 'put', 'post', 'delete', 'patch'] as const;
 const unlisted =
   /^(connection|keep-alive|date|content-length|content-type|transfer-encoding|access-control-.*)$/;
 
+// For whoever wants to know what a whole run of the tests has seen: a line an answer.
+const seenFile = process.env['OPENAPI_SEEN'];
+
 const base = 'https://users-service/openapi.json';
 const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
 ajv.addSchema(closed(openApi) as object, base);
 
+const allOperations: ReadonlyMap<string, Operation> = new Map(
+  Object.entries(openApi.paths).flatMap(([path, item]) =>
+    methods.flatMap((method) => {
+      const operation = item[method];
+      return operation === undefined ? [] : [[`${method.toUpperCase()} ${path}`, operation] as const];
+    }),
+  ),
+);
+
+// Literal segments go before parameters.
+const templates = Object.keys(openApi.paths)
+  .map((path) => ({ path, segments: path.split('/') }))
+  .sort((a, b) => a.path.split('{').length - b.path.split('{').length);
+
 /** Every operation of the document, as `METHOD /path/{parameter}`. */
 export function operations(): ReadonlyMap<string, Operation> {
-  return new Map(
-    Object.entries(openApi.paths).flatMap(([path, item]) =>
-      methods.flatMap((method) => {
-        const operation = item[method];
-        return operation === undefined ? [] : [[`${method.toUpperCase()} ${path}`, operation] as const];
-      }),
-    ),
-  );
+  return allOperations;
 }
 
 /** What a `$ref` stands for, or the thing itself. */
@@ -86,7 +96,13 @@ export function validateExchange(method: string, path: string, answer: Answer): 
   const problems =
     name === undefined ? checkUnrouted(method, path, answer) : checkRouted(method, name, answer);
   assert.deepEqual(problems, [], `${method} ${path} was answered as the document says`);
+  if (seenFile !== undefined) appendFileSync(seenFile, `${name ?? `${method} (none)`} ${answer.status}\n`);
   return name;
+}
+
+/** Holds an error against the document where the request is not known, or was not one at all. */
+export function validateError(answer: Answer): void {
+  assert.deepEqual(checkError(answer), [], `${answer.status} was answered as the document says`);
 }
 
 /** The same for an answer to `fetch`; gives the answer, whose body can be read only once. */
@@ -113,15 +129,21 @@ export function checkValue(pointer: readonly string[], value: unknown): string[]
 
 function findOperation(method: string, path: string): string | undefined {
   const known = method === 'HEAD' ? 'get' : method.toLowerCase();
-  const segments = (path.split('?')[0] ?? '').split('/');
-  const found = Object.keys(openApi.paths)
-    .filter((template) => matches(template.split('/'), segments))
-    // Literal segments go before parameters.
-    .sort((a, b) => a.split('{').length - b.split('{').length)[0];
+  const [target = ''] = path.replace(/^https?:\/\/[^/?]*/, '').split('?');
+  const segments = target.split('/').map(decode);
+  const found = templates.find((template) => matches(template.segments, segments))?.path;
   // Files may lie deeper than a template can say.
   const template = found ?? (known === 'get' ? '/{file}' : undefined);
   const operation = template === undefined ? undefined : openApi.paths[template]?.[known];
   return operation === undefined ? undefined : `${known.toUpperCase()} ${template}`;
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 
 function matches(template: readonly string[], segments: readonly string[]): boolean {
@@ -189,10 +211,13 @@ function checkUnrouted(method: string, path: string, { status, headers, body }: 
   const problems: string[] = [];
   if (status < 400) problems.push(`status ${status} of ${path} is not documented`);
   if (status === 405 && !('allow' in headers)) problems.push('Allow is missing');
-  if (method === 'HEAD') return problems;
+  return method === 'HEAD' ? problems : [...problems, ...checkError({ status, headers, body })];
+}
+
+function checkError({ headers, body }: Answer): string[] {
   const type = headers['content-type']?.split(';')[0];
   const schema = type === 'application/problem+json' ? 'Problem' : 'Error';
-  return [...problems, ...checkValue(['components', 'schemas', schema], parse(type, body))];
+  return checkValue(['components', 'schemas', schema], parse(type, body));
 }
 
 function parse(type: string | undefined, body: string): unknown {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { validateError } from './openapi.ts';
 
 export interface RawResponse {
   readonly status: number;
@@ -49,7 +50,16 @@ export async function collect(socket: Socket, options: RawOptions = {}): Promise
   const closed = await promise;
   clearTimeout(timer);
   socket.destroy();
-  return { responses: parse(), closed };
+  const responses = parse();
+  if (options.head !== true) checkErrors(responses);
+  return { responses, closed };
+}
+
+/** Every error, even one of Node's own, is as the OpenAPI document says; those to HEAD have no body. */
+export function checkErrors(responses: readonly RawResponse[]): void {
+  for (const response of responses) {
+    if (response.status >= 400) validateError(response);
+  }
 }
 
 /** The whole responses in what has been received. */

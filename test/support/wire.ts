@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import { parseResponses, type RawResponse } from './raw.ts';
+import { checkErrors, parseResponses, type RawResponse } from './raw.ts';
 
 // Far beyond what any answer takes, so that a missing one fails its test instead of hanging the run.
 const patienceMs = 10_000;
@@ -69,6 +69,7 @@ export class Wire {
       const found = parseResponses(this.received, this.#head)[this.#taken];
       if (found !== undefined) {
         this.#taken += 1;
+        if (!this.#head) checkErrors([found]);
         return found;
       }
       if (this.#ended || this.socket.destroyed) throw new Error(`ended after: ${this.received}`);
