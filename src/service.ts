@@ -28,6 +28,8 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly tls?: TlsOptions;
   readonly timeouts?: Partial<HttpTimeouts>;
   readonly grpcLimits?: Partial<GrpcLimits>;
+  /** Connections at once on each port; more are refused. 0 for no limit. Default: 10,000. */
+  readonly maxConnections?: number;
   /** Normal service between the news that this copy is going and its going, in ms. Default: 0. */
   readonly drainDelayMs?: number;
   /**
@@ -70,6 +72,7 @@ export const defaultTimeouts: HttpTimeouts = Object.freeze({
   keepAliveTimeoutMs: 72_000,
 });
 
+const defaultMaxConnections = 10_000;
 const defaultCloseTimeoutMs = 10_000;
 const defaultDrainIdleMs = 250;
 // Node's timers overflow beyond this.
@@ -135,6 +138,7 @@ class RunningService implements Service {
       createHttpServer({
         listener: face.listener,
         timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
+        maxConnections: this.#options.maxConnections ?? defaultMaxConnections,
         observe: this.#observe,
         ...(tls && { tls }),
       }),
@@ -162,6 +166,7 @@ class RunningService implements Service {
     const grpc = new GrpcServer(
       { repository, access, gate: this.#gate, observe: this.#observe },
       { ...defaultGrpcLimits, ...this.#options.grpcLimits },
+      this.#options.maxConnections ?? defaultMaxConnections,
     );
     this.#grpc = grpc;
     const bound = await openPort('grpcPort', host, port, (...at) => grpc.listen(...at, this.#options.tls));
@@ -222,6 +227,7 @@ function checkOptions({ port, grpcPort, drainDelayMs, drainIdleMs, ...options }:
   const ports = { port, grpcPort: grpcPort === false ? undefined : grpcPort };
   checkRange('', ports, 0, 65_535);
   checkRange('', { drainDelayMs, drainIdleMs }, 0, maxTimeoutMs);
+  checkRange('', { maxConnections: options.maxConnections }, 0, 1_000_000);
   checkRange('timeouts.', options.timeouts, 0, maxTimeoutMs);
   checkRange('grpcLimits.', options.grpcLimits, 1, maxTimeoutMs);
 }

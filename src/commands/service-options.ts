@@ -14,6 +14,7 @@ export async function serviceOptions(config: Config): Promise<ServiceOptions> {
     auth: config.auth,
     cors: config.cors,
     requirePreconditions: config['require-preconditions'],
+    maxConnections: config['max-connections'],
     drainDelayMs: config['drain-delay-ms'],
     drainIdleMs: config['drain-idle-ms'],
     ...(config.public !== '' && { publicDir: config.public }),

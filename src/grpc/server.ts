@@ -12,6 +12,7 @@ import type { GrpcLimits } from './limits.ts';
 export class GrpcServer {
   readonly #options: UsersServiceOptions;
   readonly #limits: GrpcLimits;
+  readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
   #tls: TlsOptions | undefined;
   #server: Server | undefined;
@@ -19,9 +20,11 @@ export class GrpcServer {
   #serving = false;
   #closing = false;
 
-  constructor(options: UsersServiceOptions, limits: GrpcLimits) {
+  /** `maxConnections` is how many may be open at once; 0 for no limit. */
+  constructor(options: UsersServiceOptions, limits: GrpcLimits, maxConnections: number) {
     this.#options = options;
     this.#limits = limits;
+    this.#maxConnections = maxConnections;
   }
 
   /** Opens the port; resolves to the one in use. */
@@ -72,6 +75,13 @@ export class GrpcServer {
   }
 
   async #take(socket: Socket): Promise<void> {
+    if (this.#maxConnections > 0 && this.#sockets.size >= this.#maxConnections) {
+      const reason = 'too many connections are open';
+      // What a client makes of it: UNAVAILABLE.
+      this.#options.observe({ type: 'refused', face: 'grpc', status: 14, reason });
+      socket.destroy();
+      return;
+    }
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
     // Its end is what counts; without a listener a reset connection would end the process.

@@ -2,6 +2,7 @@ import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'no
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../observer.ts';
+import { limitConnections } from './connection-limit.ts';
 import { errorReply } from './error-reply.ts';
 import { HttpError } from './http-error.ts';
 import { endLingering, endSocket } from './linger.ts';
@@ -12,6 +13,8 @@ export interface HttpServerOptions {
   readonly listener: RequestListener;
   readonly tls?: TlsOptions;
   readonly timeouts: HttpTimeouts;
+  /** Connections at once; more are refused with 503. Default: 0, no limit. */
+  readonly maxConnections?: number;
   readonly observe: Observe;
 }
 
@@ -46,6 +49,17 @@ export function createHttpServer(options: HttpServerOptions): Server {
       : createTlsServer({ ...settings, ...tls, handshakeTimeout: settings.headersTimeout });
   // The listener counts them itself: Node drops those beyond its limit in silence.
   server.maxHeadersCount = 0;
+  const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
+  const drop = (socket: Duplex): void => {
+    reportRefusal(full, observe);
+    socket.destroy();
+  };
+  limitConnections(server, {
+    max: options.maxConnections ?? 0,
+    // Without a handshake, which is what costs most, nothing could be said over TLS.
+    tell: tls === undefined ? (socket) => refuse(socket, full, observe) : drop,
+    drop,
+  });
 
   /** The reply to the newest request of each connection; those before it come out before it. */
   const newest = new WeakMap<Duplex, ServerResponse>();
@@ -116,10 +130,14 @@ function refuseRequest(response: ServerResponse, refusal: HttpError): void {
 function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
   if (!socket.writable) return;
   const { status, headers, body } = refusalParts(refusal);
-  observe({ type: 'refused', face: 'http', status, reason: refusal.message });
+  reportRefusal(refusal, observe);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const date = `date: ${new Date().toUTCString()}\r\n`;
   endSocket(socket, `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
+}
+
+function reportRefusal({ status, message }: HttpError, observe: Observe): void {
+  observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
 function refusalParts(refusal: HttpError) {
