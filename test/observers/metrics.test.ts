@@ -5,76 +5,9 @@ import { Metrics } from '../../src/observers/metrics.ts';
 import { createMemoryStore } from '../../src/storage/memory.ts';
 import { send } from '../support/client.ts';
 import { getUser, usersClient } from '../support/grpc.ts';
+import { type Family, parseMetrics } from '../support/prometheus.ts';
 import { exchange } from '../support/raw.ts';
 import { startService } from '../support/service.ts';
-
-interface Sample {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-interface Family {
-  readonly type: string;
-  readonly help: string;
-  readonly samples: Sample[];
-}
-
-const namePattern = '[a-zA-Z_:][a-zA-Z0-9_:]*';
-const sampleLine = new RegExp(
-  `^(${namePattern})(?:\\{(.*)\\})? ([+-]?(?:[0-9.]+(?:e[+-]?[0-9]+)?|Inf)|NaN)$`,
-);
-const labelPart = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y;
-
-/** Reads the text format 0.0.4 strictly: what it does not know, a scraper may refuse. */
-function parse(text: string): Map<string, Family> {
-  assert.ok(text.endsWith('\n'), 'the last line ends too');
-  const families = new Map<string, Family>();
-  const seen = new Set<string>();
-  let current = '';
-  let help: string | undefined;
-  for (const line of text.slice(0, -1).split('\n')) {
-    const [, keyword, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
-    if (keyword === 'HELP') {
-      assert.ok(!families.has(name), `${name} has one block`);
-      [current, help] = [name, rest];
-    } else if (keyword === 'TYPE') {
-      assert.equal(name, current, 'TYPE follows its HELP');
-      assert.match(rest, /^(counter|gauge|histogram)$/);
-      families.set(name, { type: rest, help: help ?? '', samples: [] });
-    } else {
-      const [, sample = '', labelText = '', value = ''] = sampleLine.exec(line) ?? [];
-      assert.notEqual(sample, '', `a line of the format: ${line}`);
-      const family = families.get(current);
-      assert.ok(
-        family !== undefined &&
-          (sample === current || /^_(bucket|sum|count)$/.test(sample.slice(current.length))),
-      );
-      assert.ok(sample.startsWith(current), `${sample} stands with its family`);
-      const key = line.slice(0, line.lastIndexOf(' '));
-      assert.ok(!seen.has(key), `once: ${key}`);
-      seen.add(key);
-      family.samples.push({
-        name: sample,
-        labels: parseLabels(labelText),
-        value: Number(value.replace('Inf', 'Infinity')),
-      });
-    }
-  }
-  return families;
-}
-
-function parseLabels(text: string): Record<string, string> {
-  const labels: Record<string, string> = {};
-  labelPart.lastIndex = 0;
-  while (labelPart.lastIndex < text.length) {
-    const [, name = '', value = ''] = labelPart.exec(text) ?? [];
-    assert.notEqual(name, '', `labels: ${text}`);
-    assert.equal(labels[name], undefined, `${name} once`);
-    labels[name] = value.replace(/\\(.)/g, (_, character: string) => (character === 'n' ? '\n' : character));
-  }
-  return labels;
-}
 
 const prefix = 'users_service_';
 
@@ -128,7 +61,7 @@ test('/metrics counts what both faces answered, by route and status', async (t) 
   const { headers, text } = await send(http, 'GET /metrics');
   assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
   assert.equal(headers['cache-control'], 'no-store');
-  const families = parse(text);
+  const families = parseMetrics(text);
   for (const [labels, value] of [
     [{ face: 'http', method: 'POST', route: '/users', status: '201' }, 1],
     [{ face: 'http', method: 'GET', route: '/users/{id}', status: '200' }, 2],
@@ -158,7 +91,7 @@ test('histograms hold together: buckets rise, the last is the count, the sum is 
   const metrics = new Metrics();
   for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
     metrics.observe(request({ durationMs }));
-  const families = parse(metrics.render({}));
+  const families = parseMetrics(metrics.render({}));
   const samples = families.get(`${prefix}request_duration_seconds`)?.samples ?? [];
   const buckets = samples.filter(({ name }) => name.endsWith('_bucket'));
   const bounds = buckets.map(({ labels }) => Number(labels['le']?.replace('Inf', 'Infinity')));
@@ -183,7 +116,7 @@ test('the faces keep histograms of their own even for a route of one name', () =
   metrics.observe(request({ route: '/same' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
-  const families = parse(metrics.render({}));
+  const families = parseMetrics(metrics.render({}));
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'http' }), 1);
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'grpc' }), 2);
 });
@@ -199,7 +132,7 @@ test('what clients write never becomes a label', async (t) => {
     await send(http, `GET /users/${1000 + i}`);
   }
   const { text } = await send(http, 'GET /metrics');
-  parse(text);
+  parseMetrics(text);
   const added = text.split('\n').length - before;
   assert.ok(added < 60, `${added} lines for 150 requests`);
 });
@@ -207,7 +140,7 @@ test('what clients write never becomes a label', async (t) => {
 test('label values are escaped', () => {
   const metrics = new Metrics();
   metrics.observe(request({ route: 'a"b\\c\nd' }));
-  const families = parse(metrics.render({}));
+  const families = parseMetrics(metrics.render({}));
   assert.equal(find(families, 'requests_total', { route: 'a"b\\c\nd' }), 1);
 });
 
@@ -218,14 +151,14 @@ test('a store that fails and connections that are refused are counted', async (t
   assert.equal((await send(http, 'GET /users')).status, 503);
   assert.equal((await send(http, 'GET /users/1')).status, 503);
   await exchange(port, 'GET / HTTP/1.1\r\nno colon\r\n\r\n');
-  const families = parse((await send(http, 'GET /metrics')).text);
+  const families = parseMetrics((await send(http, 'GET /metrics')).text);
   assert.equal(find(families, 'store_failures_total', {}), 2);
   assert.equal(find(families, 'failures_total', {}), 0);
   assert.equal(find(families, 'refused_total', { face: 'http', status: '400' }), 1);
 });
 
 test('before the first request there is a block of every family', () => {
-  const families = parse(new Metrics().render({ http: 0, grpc: 0 }));
+  const families = parseMetrics(new Metrics().render({ http: 0, grpc: 0 }));
   assert.deepEqual(
     [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),
     [
