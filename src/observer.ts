@@ -24,13 +24,13 @@ export interface RequestEvent {
   /** The HTTP method; `POST` for gRPC. */
   readonly method: string;
   /** The route's pattern or the RPC's name; absent when none matched. */
-  readonly route?: string;
+  readonly route: string | undefined;
   readonly path: string;
   /** The HTTP status, 499 when the client left first; on gRPC the status code. */
   readonly status: number;
   readonly durationMs: number;
   /** The W3C trace context the client sent. */
-  readonly traceparent?: string;
+  readonly traceparent: string | undefined;
 }
 
 /** Something was turned away before it became a request: a malformed head, one connection too many. */

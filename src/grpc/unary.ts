@@ -45,7 +45,6 @@ export function unary<Request, Response>(
 
     const end = (code: status): void => {
       gate.inFlight -= 1;
-      const traceparent = text(call.metadata, 'traceparent');
       observe({
         type: 'request',
         face: 'grpc',
@@ -55,7 +54,7 @@ export function unary<Request, Response>(
         path: method,
         status: code,
         durationMs: performance.now() - startedAt,
-        ...(traceparent !== undefined && { traceparent }),
+        traceparent: text(call.metadata, 'traceparent'),
       });
     };
     answer(handle, call.request, context, gate).then(

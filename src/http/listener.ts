@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Observe } from '../observer.ts';
+import { connectionOf } from './connection.ts';
 import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
 import { HeldSockets } from './held-sockets.ts';
@@ -9,7 +9,7 @@ import type { ListenerLimits } from './limits.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
-import { isClosing, send } from './send.ts';
+import { send } from './send.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
@@ -49,8 +49,6 @@ export class HttpListener {
   #inFlight = 0;
   #admitted = 0;
   #draining = false;
-  /** By connection. What is pipelined before it is answered before it, and must not end the connection. */
-  readonly #newest = new WeakMap<Socket, IncomingMessage>();
 
   constructor(options: ListenerOptions) {
     if (!basePathPattern.test(options.basePath)) {
@@ -71,11 +69,12 @@ export class HttpListener {
   }
 
   readonly listener: RequestListener = (message, response, next) => {
-    if (isClosing(message.socket)) return;
+    const connection = connectionOf(message.socket);
+    if (connection.closing) return;
     const { basePath, limits } = this.#options;
     const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes);
     if (next !== undefined && !this.#knows(request)) return next();
-    this.#newest.set(message.socket, message);
+    connection.newest = response;
     this.#track(request, response);
     this.#answer(request, response).catch((caught: unknown) => {
       // Not even the error could be written: a cut connection is the only honest end left.
@@ -96,10 +95,11 @@ export class HttpListener {
 
   #track(request: HttpRequest, response: ServerResponse): void {
     this.#inFlight += 1;
-    response.once('close', () => {
+    // It comes once anyway: `once` would take off at each request what goes with the response.
+    response.on('close', () => {
       this.#inFlight -= 1;
       if (request.admitted) this.#admitted -= 1;
-      const traceparent = request.header('traceparent');
+      request.closed();
       this.#options.observe({
         type: 'request',
         face: 'http',
@@ -108,8 +108,8 @@ export class HttpListener {
         path: request.raw.url ?? '',
         status: response.writableFinished ? response.statusCode : clientLeft,
         durationMs: performance.now() - request.startedAt,
-        ...(request.template !== undefined && { route: request.template }),
-        ...(traceparent !== undefined && { traceparent }),
+        route: request.template,
+        traceparent: request.header('traceparent'),
       });
     });
   }
@@ -154,10 +154,10 @@ export class HttpListener {
     request.admitted = true;
   }
 
-  #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> {
+  #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> | undefined {
     const { limits, commonHeaders } = this.#options;
     const { raw } = request;
-    const close = this.#draining && this.#newest.get(raw.socket) === raw;
+    const close = this.#draining && connectionOf(raw.socket).newest === response;
     const options = { close, writeTimeoutMs: limits.writeTimeoutMs };
     return send(request, response, withHeaders(reply, commonHeaders(request)), options);
   }

@@ -51,13 +51,15 @@ export class HttpRequest {
   /** Aborts when the client leaves before its answer is complete. */
   get signal(): AbortSignal {
     if (this.#aborter === undefined) {
-      const aborter = new AbortController();
-      this.#aborter = aborter;
-      const response = this.#response;
-      if (response.destroyed) aborter.abort();
-      else response.once('close', () => response.writableFinished || aborter.abort());
+      this.#aborter = new AbortController();
+      if (this.#response.destroyed) this.closed();
     }
     return this.#aborter.signal;
+  }
+
+  /** To be called when the response is over, well or not. */
+  closed(): void {
+    if (!this.#response.writableFinished) this.#aborter?.abort();
   }
 
   /** A header by its lower-case name; repeated ones are joined with a comma. */

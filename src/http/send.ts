@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { connectionOf } from './connection.ts';
 import { endLingering, hasLongUnreadBody } from './linger.ts';
-import { isStream, type Reply } from './reply.ts';
+import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 export interface SendOptions {
@@ -13,27 +13,34 @@ export interface SendOptions {
 
 // A longer body goes out in slices of this, so that a client that takes it slowly is seen to take it.
 const sliceBytes = 64 * 1024;
-const closing = new WeakSet<Socket>();
 
-/** Whether a connection has been given its last reply: what follows on it is not to be processed (RFC 9112, 9.6). */
-export function isClosing(socket: Socket): boolean {
-  return closing.has(socket);
-}
-
-/** Writes a reply; the only place that does. Fails when a stream does, before or after the head. */
-export async function send(
+/**
+ * Writes a reply; the only place that does. A whole one is written at once; a stream can fail, before or
+ * after the head.
+ */
+export function send(
   request: HttpRequest,
   response: ServerResponse,
   reply: Reply,
   options: SendOptions,
-): Promise<void> {
+): Promise<void> | undefined {
   const body = sliced(reply.body);
-  if (!isStream(body)) return writeWhole(request, response, reply, body, options);
+  if (isStream(body)) return sendStream(request, response, { ...reply, body }, body, options);
+  writeWhole(request, response, reply, body, options);
+  return undefined;
+}
+
+async function sendStream(
+  request: HttpRequest,
+  response: ServerResponse,
+  reply: Reply,
+  body: ByteStream,
+  options: SendOptions,
+): Promise<void> {
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
-    const streamed = { ...reply, body };
-    if (request.method === 'HEAD') writeWhole(request, response, streamed, undefined, options);
-    else await writeStream(request, response, streamed, chunks, options);
+    if (request.method === 'HEAD') writeWhole(request, response, reply, undefined, options);
+    else await writeStream(request, response, reply, chunks, options);
   } finally {
     // Also when nothing was taken of it: a stream may hold a file open from the start.
     await chunks.return?.();
@@ -91,17 +98,19 @@ function isOver(response: ServerResponse): boolean {
 }
 
 function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply, close: boolean): void {
-  const { body, status } = reply;
-  const headers: Record<string, string | number> = { ...reply.headers, 'x-request-id': request.id };
+  const { body, status, headers = {} } = reply;
+  // A flat list, since Node goes through an object's names one by one, too.
+  const fields: (string | number)[] = ['x-request-id', request.id];
+  for (const name of Object.keys(headers)) fields.push(name, headers[name] ?? '');
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
-    if (length !== undefined) headers['content-length'] = length;
+    if (length !== undefined) fields.push('content-length', length);
   } else if (status !== 204 && status !== 304) {
-    headers['content-length'] = 0;
+    fields.push('content-length', 0);
   }
-  if (close) headers['connection'] = 'close';
-  if (headers['connection'] === 'close') closing.add(request.raw.socket);
-  response.writeHead(status, headers);
+  if (close && headers['connection'] === undefined) fields.push('connection', 'close');
+  if (close || headers['connection'] === 'close') connectionOf(request.raw.socket).closing = true;
+  response.writeHead(status, fields);
 }
 
 /**

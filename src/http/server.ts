@@ -2,6 +2,7 @@ import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'no
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../observer.ts';
+import { connectionOf } from './connection.ts';
 import { limitConnections } from './connection-limit.ts';
 import { errorReply } from './error-reply.ts';
 import { HttpError } from './http-error.ts';
@@ -61,19 +62,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
     drop,
   });
 
-  /** The reply to the newest request of each connection; those before it come out before it. */
-  const newest = new WeakMap<Duplex, ServerResponse>();
-  const onRequest: RequestListener = (request, response) => {
-    newest.set(request.socket, response);
-    listener(request, response);
-  };
-  server.on('request', onRequest);
+  server.on('request', listener);
   // The go-ahead is sent when a handler reads the body, so that a refusal comes instead of it.
-  server.on('checkContinue', onRequest);
-  server.on('checkExpectation', onRequest);
+  server.on('checkContinue', listener);
+  server.on('checkExpectation', listener);
 
   const refuseInTurn = (socket: Duplex, refusal: HttpError): void => {
-    const last = newest.get(socket);
+    const last = connectionOf(socket).newest;
     if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
     else last.once('finish', () => refuse(socket, refusal, observe));
   };
@@ -89,7 +84,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (failed.has(socket)) return;
     failed.add(socket);
     const refusal = toRefusal(error);
-    const response = newest.get(socket);
+    const response = connectionOf(socket).newest;
     if (refusal === undefined) socket.destroy();
     // What is malformed begins a request of its own.
     else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal);

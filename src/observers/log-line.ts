@@ -4,38 +4,44 @@ import type { RequestEvent, ServiceEvent } from '../observer.ts';
 // A path may be as long as a head, a cause as deep as it likes.
 const maxFieldLength = 2_048;
 
-/** An event as a JSON object; `count` is how many it stands for. */
-export function jsonLine(event: ServiceEvent, count: number): string {
-  return event.type === 'request' ? requestLine(event) : eventLine(event, count);
+/** An event as a JSON object; `count` is how many it stands for, `time` when it was, in ms since 1970. */
+export function jsonLine(event: ServiceEvent, count: number, time: number): string {
+  return event.type === 'request' ? requestLine(event, time) : eventLine(event, count, time);
 }
 
 // Written out, since there is one for each request: JSON.stringify took 0.8 us longer, a twentieth of
 // what a GET costs. Ids and methods have no characters to escape, paths and routes may have.
-function requestLine(event: RequestEvent): string {
+function requestLine(event: RequestEvent, time: number): string {
   const { face, id, method, path, status, durationMs, route, traceparent } = event;
-  const call = `"face":"${face}","id":"${id}","method":"${method}","path":${JSON.stringify(clip(path))}`;
+  const call = `"face":"${face}","id":"${id}","method":"${method}","path":${quoted(path)}`;
   const duration = Math.round(durationMs * 1_000) / 1_000;
-  const routed = route === undefined ? '' : `,"route":${JSON.stringify(route)}`;
-  const traced = traceparent === undefined ? '' : `,"traceparent":${JSON.stringify(clip(traceparent))}`;
-  return `{"time":"${timeNow()}","event":"request",${call},"status":${status},"durationMs":${duration}${routed}${traced}}`;
+  const routed = route === undefined ? '' : `,"route":${quoted(route)}`;
+  const traced = traceparent === undefined ? '' : `,"traceparent":${quoted(traceparent)}`;
+  return `{"time":"${timeText(time)}","event":"request",${call},"status":${status},"durationMs":${duration}${routed}${traced}}`;
 }
 
-let lastTimeMs = 0;
-let lastTime = '';
+// All of ASCII that needs no escape in JSON.
+const plain = /^[ !#-[\]-~]*$/;
+
+function quoted(text: string): string {
+  return plain.test(text) && text.length <= maxFieldLength ? `"${text}"` : JSON.stringify(clip(text));
+}
+
+let lastTime = 0;
+let lastTimeText = '';
 
 // A busy service writes many lines in a millisecond, and a date takes longer to format than a line.
-function timeNow(): string {
-  const now = Date.now();
-  if (now !== lastTimeMs) {
-    lastTimeMs = now;
-    lastTime = new Date(now).toISOString();
+function timeText(time: number): string {
+  if (time !== lastTime) {
+    lastTime = time;
+    lastTimeText = new Date(time).toISOString();
   }
-  return lastTime;
+  return lastTimeText;
 }
 
-function eventLine({ type, ...fields }: ServiceEvent, count: number): string {
+function eventLine({ type, ...fields }: ServiceEvent, count: number, time: number): string {
   return JSON.stringify({
-    time: new Date().toISOString(),
+    time: timeText(time),
     event: type,
     ...fields,
     ...('cause' in fields && { cause: causeText(fields.cause) }),
@@ -44,8 +50,8 @@ function eventLine({ type, ...fields }: ServiceEvent, count: number): string {
 }
 
 /** An event for people. */
-export function prettyLine(event: ServiceEvent, count: number): string {
-  const time = new Date().toISOString().slice(11, 23);
+export function prettyLine(event: ServiceEvent, count: number, at: number): string {
+  const time = timeText(at).slice(11, 23);
   const times = count > 1 ? ` (${count} times)` : '';
   switch (event.type) {
     case 'listening': {
