@@ -27,7 +27,8 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   'add-users-service': ['grpc', 'http', 'domain', 'observers'],
   'http-face': ['rest', 'http', 'domain'],
   rest: ['http', 'domain'],
-  grpc: ['domain', 'generated'],
+  http: ['request-id'],
+  grpc: ['domain', 'request-id', 'generated'],
   storage: ['domain'],
   conformance: ['domain'],
 };

@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import { type handleUnaryCall, Metadata, type ServerUnaryCall, status } from '@grpc/grpc-js';
 import { DomainError } from '../domain/errors.ts';
 import type { Observe } from '../observer.ts';
+import { requestId } from '../request-id.ts';
 import { errorStatuses, toGrpcError } from './error-status.ts';
 
 /** A call as handlers see it. */
@@ -23,7 +23,6 @@ export interface CallGate {
 
 // A client whose deadline passes ends the call itself, at about the time our own timer would.
 const deadlineSlackMs = 25;
-const requestIdPattern = /^[\w.-]{1,64}$/;
 
 /**
  * Makes a grpc-js handler of an async one. It calls back exactly once whatever the handler does: a
@@ -37,7 +36,7 @@ export function unary<Request, Response>(
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const startedAt = performance.now();
-    const id = requestId(call.metadata);
+    const id = requestId(text(call.metadata, 'x-request-id'));
     const context = new CallContext(id, call);
     const trailer = new Metadata();
     trailer.set('x-request-id', id);
@@ -124,11 +123,6 @@ class CallContext implements UnaryContext {
       ? new DomainError('deadline-exceeded', 'the deadline has passed')
       : new DomainError('cancelled', 'the request was cancelled');
   }
-}
-
-function requestId(metadata: Metadata): string {
-  const given = text(metadata, 'x-request-id');
-  return given !== undefined && requestIdPattern.test(given) ? given : randomUUID();
 }
 
 /** A metadata value; repeated ones are joined with a comma, as HTTP headers are. */

@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { requestId } from '../request-id.ts';
 import { checkBodyHead, parseJson, readBody } from './body.ts';
 import { checkContentType } from './media-type.ts';
 import { parseQuery, parseTarget, type Target } from './target.ts';
 
-const requestIdPattern = /^[\w.-]{1,64}$/;
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
 
 /** A request as handlers see it: split, but decoded and read only as far as they ask. */
@@ -32,8 +31,7 @@ export class HttpRequest {
   constructor(raw: IncomingMessage, response: ServerResponse, basePath: string, maxBodyBytes: number) {
     this.raw = raw;
     this.method = raw.method ?? 'GET';
-    const id = raw.headers['x-request-id'];
-    this.id = typeof id === 'string' && requestIdPattern.test(id) ? id : randomUUID();
+    this.id = requestId(raw.headers['x-request-id']);
     // Express takes its own prefix off the URL, and says what it was.
     const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
     this.basePath = hostPath + basePath;

@@ -35,6 +35,7 @@ function request(more: Partial<RequestEvent> = {}): RequestEvent {
     path: '/users',
     status: 200,
     durationMs: 1,
+    traceparent: undefined,
     ...more,
   };
 }
