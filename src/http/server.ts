@@ -5,6 +5,7 @@ import type { Observe } from '../observer.ts';
 import { limitConnections } from './connection-limit.ts';
 import { errorReply } from './error-reply.ts';
 import { HttpError } from './http-error.ts';
+import { limitIdle } from './idle-limit.ts';
 import { endLingering, endSocket } from './linger.ts';
 import type { RequestListener } from './listener.ts';
 import { type ParserError, toRefusal } from './parser-error.ts';
@@ -63,6 +64,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
 
   /** The reply to the newest request of each connection; those before it come out before it. */
   const newest = new WeakMap<Duplex, ServerResponse>();
+  const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
+  if (headersTimeout > 0 && keepAliveTimeout > 0) {
+    const limitMs = keepAliveTimeout + headersTimeout;
+    limitIdle(server, { newest, limitMs, checkingIntervalMs: connectionsCheckingInterval });
+  }
   const onRequest: RequestListener = (request, response) => {
     newest.set(request.socket, response);
     listener(request, response);
