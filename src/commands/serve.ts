@@ -133,13 +133,17 @@ async function runService(
     const told = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
     if (worker === undefined || !told) log.observe(event);
   };
-  const ports = worker && { port: worker.port, grpcPort: worker.grpcPort };
-  const service = createService({ ...(await serviceOptions(config)), ...ports, observe });
+  const shared = worker && {
+    port: worker.port,
+    grpcPort: worker.grpcPort,
+    renderMetrics: worker.gatherMetrics,
+  };
+  const service = createService({ ...(await serviceOptions(config)), ...shared, observe });
   try {
     context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
     const addresses = await service.listen();
     if (worker === undefined) announce(context, config, addresses);
-    else worker.ready(addresses);
+    else worker.ready(addresses, () => service.metrics());
     await signals.stopped;
     await service.close({ timeoutMs: config['drain-timeout-ms'] });
   } finally {
