@@ -5,7 +5,7 @@ import {
   hidden,
   host,
   integer,
-  list,
+  keys,
   milliseconds,
   type Option,
   optionalPort,
@@ -23,7 +23,7 @@ const options = {
     ...databaseUrl('sqlite:./data/users.db', 'memory:, sqlite:PATH or postgres://…'),
     env: 'DATABASE_URL',
   },
-  'api-key': { ...list('KEYS', 'keys that x-api-key may hold, separated by commas'), redact: hidden },
+  'api-key': keys('keys that x-api-key may hold, separated by commas'),
   auth: choice(['none', 'writes', 'all'], 'none', 'which calls on users and posts need a key'),
   public: {
     ...text('DIR', "folder of static files (default: the package's public/)"),
@@ -98,7 +98,7 @@ export function parseConfig(argv: readonly string[], env: Environment): ParsedCo
     try {
       config[name] = option.parse(origin.written);
     } catch (error) {
-      const label = origin.source === 'environment' ? variableOf(name) : `--${name}`;
+      const label = labelOf(name, origin);
       const not = option.redact === hidden ? '' : `, not ${shown(option, origin.written)}`;
       problems.push(`${label} must be ${(error as Error).message}${not}`);
     }
@@ -106,6 +106,11 @@ export function parseConfig(argv: readonly string[], env: Environment): ParsedCo
   if (problems.length === 0) problems.push(...contradictions(config as Config));
   if (problems.length > 0) throw new ConfigError(problems);
   return { config: Object.freeze(config) as Config, origins: origins as ParsedConfig['origins'] };
+}
+
+/** An option as its user wrote it. */
+export function labelOf(name: OptionName, { source }: Origin): string {
+  return source === 'environment' ? variableOf(name) : `--${name}`;
 }
 
 function findOrigin(name: OptionName, flag: string | undefined, env: Environment): Origin {
@@ -121,6 +126,9 @@ function contradictions(config: Config): string[] {
   const problems: string[] = [];
   if ((config['tls-cert'] === '') !== (config['tls-key'] === '')) {
     problems.push('--tls-cert and --tls-key must be given together');
+  }
+  if (config.auth !== 'none' && config['api-key'].length === 0) {
+    problems.push(`--auth must be none, not "${config.auth}", without an --api-key: nobody could call`);
   }
   if (config.port !== 0 && config.port === config['grpc-port']) {
     problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);

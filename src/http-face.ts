@@ -37,7 +37,7 @@ export interface FaceHooks {
   readonly observe: Observe;
   /** Why no new work should come; `undefined` when it should. */
   readonly refusal: () => string | undefined;
-  readonly renderMetrics: () => string;
+  readonly renderMetrics: () => string | Promise<string>;
 }
 
 const packagePublicDir = new URL('../public', import.meta.url);

@@ -37,6 +37,8 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
    * shorter lose none. Default: 250.
    */
   readonly drainIdleMs?: number;
+  /** What `GET /metrics` answers, such as the sum over several services. Default: `metrics()`. */
+  readonly renderMetrics?: () => Promise<string>;
 }
 
 export interface Addresses {
@@ -57,6 +59,8 @@ export interface Service extends AsyncDisposable {
   listen(): Promise<Addresses>;
   /** Another certificate for new connections; those open keep theirs. Fails when it is no good. */
   setTls(tls: TlsOptions): void;
+  /** What this service has counted, in Prometheus' text format. */
+  metrics(): string;
   /**
    * Ends in order: not ready, drained, closed, the store last. More calls wait for the first; one with
    * a `timeoutMs` of its own cuts it short after so long.
@@ -156,7 +160,7 @@ class RunningService implements Service {
       {
         observe: this.#observe,
         refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
-        renderMetrics: () => this.#renderMetrics(),
+        renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
       },
     );
   }
@@ -173,7 +177,7 @@ class RunningService implements Service {
     return authority(host, bound);
   }
 
-  #renderMetrics(): string {
+  metrics(): string {
     return this.#metrics.render({ http: this.#face?.inFlight ?? 0, grpc: this.#gate.inFlight });
   }
 

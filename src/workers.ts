@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Observe } from './observer.ts';
 import type { Addresses } from './service.ts';
 import { openPort } from './start-error.ts';
+import { PoolMetrics } from './workers/pool-metrics.ts';
 
 export interface WorkerPoolOptions {
   readonly count: number;
@@ -17,8 +18,8 @@ export interface WorkerPoolOptions {
 }
 
 /** What a worker and its primary say to each other. */
-type ToPrimary = { readonly ready: Addresses };
-type ToWorker = 'stop';
+type ToPrimary = { readonly ready: Addresses } | { readonly metrics: string } | 'gather';
+type ToWorker = 'stop' | 'report' | { readonly gathered: string };
 
 interface Child {
   readonly worker: Worker;
@@ -33,6 +34,9 @@ const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const soundAfterMs = 10_000;
+// Who scrapes waits for seconds: a worker that is stuck must not cost them all the others' numbers.
+const reportTimeoutMs = 500;
+const gatherTimeoutMs = 2_000;
 
 /**
  * Several processes of this program on the same ports. The ports are the primary's (`node:cluster`,
@@ -42,6 +46,7 @@ const soundAfterMs = 10_000;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
+  readonly #metrics = new PoolMetrics<Worker>((worker) => send(worker, 'report'), reportTimeoutMs);
   #ports = '';
   #stopping = false;
   #pauseMs = firstPauseMs;
@@ -104,7 +109,7 @@ export class WorkerPool {
   }
 
   async #launch(): Promise<Child> {
-    const child = fork(this.#ports);
+    const child = fork(this.#ports, this.#metrics);
     this.#children.add(child);
     const readyAt = child.ready.then(() => performance.now());
     // A failed start is for whoever launched it.
@@ -141,11 +146,22 @@ class WorkerError extends Error {
   override readonly name = 'WorkerError';
 }
 
-function fork(ports: string): Child {
+function fork(ports: string, metrics: PoolMetrics<Worker>): Child {
   const worker = cluster.fork({ [portsVariable]: ports });
   const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
   const { promise: exited, resolve: exit } = Promise.withResolvers<string>();
-  worker.on('message', (message: ToPrimary) => resolve(message.ready));
+  worker.on('message', (message: ToPrimary) => {
+    if (message === 'gather') {
+      metrics.gather().then((gathered) => send(worker, { gathered }));
+    } else if ('metrics' in message) {
+      metrics.take(worker, message.metrics);
+    } else {
+      metrics.join(worker);
+      resolve(message.ready);
+    }
+  });
+  // Behind the last message, which an exit is not.
+  worker.once('disconnect', () => metrics.leave(worker));
   worker.on('error', () => undefined);
   worker.once('exit', (code, signal) => {
     const how = signal ?? `exit code ${code}`;
@@ -187,7 +203,10 @@ async function fixPorts({ host, port, grpcPort }: WorkerPoolOptions): Promise<st
 export interface WorkerLink {
   readonly port: number;
   readonly grpcPort: number | false;
-  ready(addresses: Addresses): void;
+  /** Serves from now on; `metrics` gives its own. */
+  ready(addresses: Addresses, metrics: () => string): void;
+  /** The metrics of all workers together. */
+  gatherMetrics(): Promise<string>;
   onStop(handle: () => void): void;
   /** Lets go of the primary, so that the process can end. */
   leave(): void;
@@ -199,11 +218,54 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>): W
   const ports = env[portsVariable];
   if (worker === undefined || ports === undefined) return undefined;
   const [port, grpcPort] = JSON.parse(ports);
+  const tell = (message: ToPrimary): unknown => worker.send(message, () => undefined);
+  const gathering = new Gathering(() => tell('gather'));
+  let report = (): void => undefined;
+  worker.on('message', (message: ToWorker) => {
+    if (message === 'report') report();
+    else if (message !== 'stop') gathering.end(message.gathered);
+  });
   return {
     port,
     grpcPort,
-    ready: (addresses) => worker.send({ ready: addresses } satisfies ToPrimary),
-    onStop: (handle) => worker.on('message', handle),
-    leave: () => worker.disconnect(),
+    ready(addresses, metrics) {
+      report = () => tell({ metrics: metrics() });
+      tell({ ready: addresses });
+    },
+    gatherMetrics: () => gathering.text(),
+    onStop: (handle) => worker.on('message', (message: ToWorker) => message === 'stop' && handle()),
+    leave() {
+      // What it has counted since it was last asked would go with it.
+      report();
+      worker.disconnect();
+    },
   };
+}
+
+/** The way of a question to the primary and back; those who ask meanwhile share it. */
+class Gathering {
+  readonly #ask: () => void;
+  #waiting: PromiseWithResolvers<string> | undefined;
+
+  constructor(ask: () => void) {
+    this.#ask = ask;
+  }
+
+  async text(): Promise<string> {
+    if (this.#waiting === undefined) {
+      this.#waiting = Promise.withResolvers();
+      this.#ask();
+    }
+    const waiting = this.#waiting;
+    const timer = setTimeout(() => {
+      if (this.#waiting === waiting) this.#waiting = undefined;
+      waiting.reject(new Error('the primary does not answer'));
+    }, gatherTimeoutMs);
+    return await waiting.promise.finally(() => clearTimeout(timer));
+  }
+
+  end(text: string): void {
+    this.#waiting?.resolve(text);
+    this.#waiting = undefined;
+  }
 }

@@ -21,7 +21,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     'observer',
   ],
   commands: ['service', 'workers', 'observers', 'storage', 'domain', 'config', 'start-error'],
-  workers: ['service', 'start-error'],
+  workers: ['service', 'observers', 'start-error'],
   service: ['http-face', 'grpc', 'http', 'storage', 'domain', 'observers', 'deadline', 'start-error'],
   'request-listener': ['http-face', 'http', 'observers'],
   'add-users-service': ['grpc', 'http', 'domain', 'observers'],

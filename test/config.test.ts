@@ -102,16 +102,34 @@ describe('a mistake is named with its option and what it must be', () => {
     [['--host='], {}, ['--host must be an address or a host name, not ""']],
     [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
     [['--require-preconditions=maybe'], {}, ['--require-preconditions must be true or false, not "maybe"']],
-    [
-      ['--cors', 'a.example'],
+    ...[
+      'a.example',
+      'https://a.example/',
+      'https://a.example/path',
+      'https://*.a.example',
+      'ws://a.example',
+      'https://A.example',
+      'https://a.example:443',
+      'null',
+      'https://a.example,file:///x',
+    ].map((written): [string[], Environment, string[]] => [
+      ['--cors', written],
       {},
-      ['--cors must be * or a list of origins such as https://app.example, not "a.example"'],
-    ],
-    [
-      ['--cors', 'https://a.example/'],
-      {},
-      ['--cors must be * or a list of origins such as https://app.example, not "https://a.example/"'],
-    ],
+      [
+        '--cors must be * or a list of origins such as https://app.example, without wildcards and paths, ' +
+          `not "${written}"`,
+      ],
+    ]),
+    ...['ä', 'a,b c', 'a,\u{7f}'].map((written): [string[], Environment, string[]] => [
+      [],
+      { API_KEY: written },
+      ['API_KEY must be a list of keys of visible ASCII characters, separated by commas'],
+    ]),
+    ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
+      [],
+      { AUTH: mode },
+      [`--auth must be none, not "${mode}", without an --api-key: nobody could call`],
+    ]),
     [
       ['--database', 'sqlite:'],
       {},

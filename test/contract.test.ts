@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
 import { describeOptions } from '../src/config.ts';
 import { Access } from '../src/domain/access.ts';
@@ -102,5 +103,24 @@ test('the options of the README are those of the source', () => {
       fallback === '' ? '' : `\`${fallback}\``,
       help.replaceAll('|', '\\|'),
     ]),
+  );
+});
+
+test('the messages of the README are written so in the source', () => {
+  // A value is another each time.
+  const normal = (text: string) =>
+    text.replaceAll(/[0-9]+|application\/json/g, '#').replaceAll(/"[^"\n]*"/g, '"#"');
+  const source = globSync(fileURLToPath(new URL('../src/**/*.ts', import.meta.url)))
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n')
+    // What is wrong with a field begins with its name.
+    .replaceAll(/invalid\('([^']+)',\s*['`]/g, '$1 ')
+    .replaceAll(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, '0');
+  const known = normal(source);
+  const messages = tableOf('messages').rows.map(([first = '']) => /`([^`]+)`/.exec(first)?.[1] ?? '');
+  const nodes = ["Cannot find package 'pg'"];
+  assert.deepEqual(
+    messages.filter((message) => !known.includes(normal(message))),
+    nodes,
   );
 });

@@ -1,19 +1,28 @@
 import { sqlitePath } from '../storage/open.ts';
 import { backupSqlite } from '../storage/sqlite-backup.ts';
 import type { CommandContext } from './command.ts';
-import { databaseUrl, parseOptions, reportFailure, UsageError } from './options.ts';
+import { databaseUrl, misuse, parseOptions, runCommand, UsageError } from './options.ts';
 import { createProgress, type Progress } from './progress.ts';
+
+const help = `usage: users-service backup FILE [--database URL]
+
+Copies a SQLite store into a new file, as it is at one moment, while the service may go on writing.
+
+  FILE            the copy, which must not be there yet
+  --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
 
 /**
  * Copies a live SQLite store into a new file, as it is at one moment: `backup FILE [--database URL]`.
  * The service may go on writing meanwhile.
  */
 export function backup(context: CommandContext): Promise<number> {
-  return reportFailure(context, async () => {
+  return runCommand(context, help, async () => {
     const options = parseOptions(context.args, ['database']);
     const [file, ...others] = options.positionals;
     if (file === undefined || others.length > 0) {
-      throw new UsageError('usage: users-service backup FILE [--database URL]');
+      throw misuse(help);
     }
     const source = sqlitePath(databaseUrl(options, context.env));
     if (source === undefined) {

@@ -1,21 +1,32 @@
 import type { Store } from '../domain/transfer.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
-import { openSource, parseOptions, reportFailure, UsageError } from './options.ts';
+import { misuse, openSource, parseOptions, parseUrl, runCommand, UsageError } from './options.ts';
 import { createProgress } from './progress.ts';
 import { digestStore, postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+
+const help = `usage: users-service copy --from URL --to URL
+
+Copies a whole store into another: ids, versions and posts, compared by checksums at the end. It may be
+interrupted and run again. Stop writing to the source first.
+
+  --from URL  the store to read: sqlite:PATH or postgres://…
+  --to URL    the store to fill; it may hold nothing but an earlier copy
+`;
 
 /**
  * Copies a whole store into another: `copy --from URL --to URL`. Safe to interrupt and to run again,
  * because rows that are there already are left; ends by reading both and comparing.
  */
 export function copy(context: CommandContext): Promise<number> {
-  return reportFailure(context, async () => {
+  return runCommand(context, help, async () => {
     const { values, positionals } = parseOptions(context.args, ['from', 'to']);
     const { from, to } = values;
     if (from === undefined || to === undefined || positionals.length > 0) {
-      throw new UsageError('usage: users-service copy --from URL --to URL');
+      throw misuse(help);
     }
+    parseUrl('--from', from);
+    parseUrl('--to', to);
     if (from === to) throw new UsageError('--from and --to must differ');
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(from), (store) => store.close());

@@ -3,19 +3,28 @@ import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Store } from '../domain/transfer.ts';
 import type { CommandContext } from './command.ts';
-import { databaseUrl, openSource, parseOptions, reportFailure, UsageError } from './options.ts';
+import { databaseUrl, misuse, openSource, parseOptions, runCommand } from './options.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+
+const help = `usage: users-service export [FILE] [--database URL]
+
+Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last.
+
+  FILE            where to, a file that is not there yet [the output]
+  --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
 
 /**
  * Writes a whole store as NDJSON, to a file or to the output: `export [FILE] [--database URL]`. The
  * last line holds counts and a checksum, so that a reader can tell a whole file from a cut one.
  */
 export function exportRecords(context: CommandContext): Promise<number> {
-  return reportFailure(context, async () => {
+  return runCommand(context, help, async () => {
     const options = parseOptions(context.args, ['database']);
     const [file = '-', ...others] = options.positionals;
-    if (others.length > 0) throw new UsageError('usage: users-service export [FILE] [--database URL]');
+    if (others.length > 0) throw misuse(help);
     await using stores = new AsyncDisposableStack();
     const store = stores.adopt(await openSource(databaseUrl(options, context.env)), (opened) =>
       opened.close(),

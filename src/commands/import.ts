@@ -7,9 +7,18 @@ import type { Store } from '../domain/transfer.ts';
 import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
-import { databaseUrl, parseOptions, reportFailure, UsageError } from './options.ts';
+import { databaseUrl, misuse, parseOptions, runCommand } from './options.ts';
 import { createProgress } from './progress.ts';
 import { postLine, RecordDigest, userLine } from './records.ts';
+
+const help = `usage: users-service import [FILE] [--database URL]
+
+Reads NDJSON as export writes it. Rows that are there already are left: it may be interrupted and run again.
+
+  FILE            where from [the input]
+  --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
 
 interface EndRecord {
   readonly records: number;
@@ -28,10 +37,10 @@ const batchRows = 1_000;
  * last line of an export (as in a file written by hand) there is no checksum to compare.
  */
 export function importRecords(context: CommandContext): Promise<number> {
-  return reportFailure(context, async () => {
+  return runCommand(context, help, async () => {
     const options = parseOptions(context.args, ['database']);
     const [file = '-', ...others] = options.positionals;
-    if (others.length > 0) throw new UsageError('usage: users-service import [FILE] [--database URL]');
+    if (others.length > 0) throw misuse(help);
     await using stores = new AsyncDisposableStack();
     const store = stores.adopt(await openStore(databaseUrl(options, context.env)), (opened) =>
       opened.close(),

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { databaseUrl as urlOption } from '../config/option.ts';
 import type { Store } from '../domain/transfer.ts';
 import { openStore, sqlitePath } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
@@ -30,9 +31,24 @@ export function parseOptions(args: readonly string[], names: readonly string[]):
   }
 }
 
+const defaultUrl = 'sqlite:./data/users.db';
+const { parse, redact } = urlOption(defaultUrl, '');
+
 /** The store of `--database`, else of `DATABASE_URL`, else the default one. */
-export function databaseUrl(options: CommandOptions, env: CommandContext['env']): string {
-  return options.values['database'] || env['DATABASE_URL'] || 'sqlite:./data/users.db';
+export function databaseUrl({ values }: CommandOptions, env: CommandContext['env']): string {
+  const { database } = values;
+  if (database !== undefined) return parseUrl('--database', database);
+  return parseUrl('DATABASE_URL', env['DATABASE_URL'] || defaultUrl);
+}
+
+/** The URL of a store; another text is a `UsageError` that names its option. */
+export function parseUrl(label: string, text: string): string {
+  try {
+    return parse(text);
+  } catch (error) {
+    const not = JSON.stringify(redact?.(text));
+    throw new UsageError(`${label} must be ${(error as Error).message}, not ${not}`, { cause: error });
+  }
 }
 
 /** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
@@ -42,8 +58,24 @@ export async function openSource(url: string): Promise<Store> {
   return await openStore(url);
 }
 
-/** Runs `work`; a failure becomes one line and the exit code 1, or 2 when the call was the mistake. */
-export async function reportFailure({ stderr }: CommandContext, work: () => Promise<void>): Promise<number> {
+/** A call that is not as the first line of the help says. */
+export function misuse(help: string): UsageError {
+  return new UsageError(help.split('\n', 1)[0]);
+}
+
+/**
+ * Runs `work`, or tells the help when that is asked for. A failure becomes one line and the exit code 1,
+ * or 2 when the call was the mistake.
+ */
+export async function runCommand(
+  { args, stdout, stderr }: CommandContext,
+  help: string,
+  work: () => Promise<void>,
+): Promise<number> {
+  if (args.includes('--help') || args.includes('-h')) {
+    stdout.write(help);
+    return 0;
+  }
   try {
     await work();
     return 0;

@@ -12,6 +12,7 @@ import { createLog, type Log } from '../observers/log.ts';
 import { type Addresses, createService, type Service } from '../service.ts';
 import { StartError, type StartOption } from '../start-error.ts';
 import type { WorkerLink } from '../workers.ts';
+import { checkFiles } from './check-files.ts';
 import type { CommandContext } from './command.ts';
 import { readTls, serviceOptions } from './service-options.ts';
 
@@ -19,10 +20,10 @@ const usage = `users-service: users and posts over HTTP and gRPC
 
 usage: users-service [serve] [options]
        users-service copy --from URL --to URL
-       users-service export [--database URL] > FILE
-       users-service import [--database URL] < FILE
+       users-service export [FILE] [--database URL]
+       users-service import [FILE] [--database URL]
        users-service backup FILE [--database URL]
-       users-service --help | --version | --print-config [options]
+       users-service [COMMAND] --help | --version | --print-config [options]
 
 Flags win over the environment, the environment over the defaults [in brackets].
 
@@ -60,14 +61,15 @@ export async function serve(context: CommandContext): Promise<number> {
       args.filter((arg) => arg !== '--print-config'),
       env,
     );
+    if (args.includes('--print-config')) {
+      stdout.write(`${printConfig(parsed)}\n`);
+      return 0;
+    }
+    await checkFiles(parsed);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     for (const problem of error.problems) stderr.write(`users-service: ${problem}\n`);
     return 2;
-  }
-  if (args.includes('--print-config')) {
-    stdout.write(`${printConfig(parsed)}\n`);
-    return 0;
   }
   const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
   context.onCrash((cause) => {
@@ -131,13 +133,17 @@ async function runService(
     const told = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
     if (worker === undefined || !told) log.observe(event);
   };
-  const ports = worker && { port: worker.port, grpcPort: worker.grpcPort };
-  const service = createService({ ...(await serviceOptions(config)), ...ports, observe });
+  const shared = worker && {
+    port: worker.port,
+    grpcPort: worker.grpcPort,
+    renderMetrics: worker.gatherMetrics,
+  };
+  const service = createService({ ...(await serviceOptions(config)), ...shared, observe });
   try {
     context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
     const addresses = await service.listen();
     if (worker === undefined) announce(context, config, addresses);
-    else worker.ready(addresses);
+    else worker.ready(addresses, () => service.metrics());
     await signals.stopped;
     await service.close({ timeoutMs: config['drain-timeout-ms'] });
   } finally {

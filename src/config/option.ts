@@ -93,16 +93,35 @@ export function list(value: string, help: string): Option<readonly string[]> {
   return { value, fallback: '', help, parse };
 }
 
-/** Origins as browsers send them, or `*`. */
+/** Keys as a header can carry them; never shown. */
+export function keys(help: string): Option<readonly string[]> {
+  const { parse, ...rest } = list('KEYS', help);
+  const parseKeys = (written: string): readonly string[] => {
+    const items = parse(written);
+    if (!items.every((item) => /^[\x21-\x7e]+$/.test(item))) {
+      throw new Error('a list of keys of visible ASCII characters, separated by commas');
+    }
+    return items;
+  };
+  return { ...rest, parse: parseKeys, redact: hidden };
+}
+
+/** Origins of pages as browsers send them, or `*`. */
 export function origins(help: string): Option<readonly string[]> {
   const { parse, ...rest } = list('ORIGINS', help);
   const parseOrigins = (written: string): readonly string[] => {
     const items = parse(written);
-    const known = (item: string) => item === '*' || URL.parse(item)?.origin === item;
-    if (!items.every(known)) throw new Error('* or a list of origins such as https://app.example');
+    if (!items.every((item) => item === '*' || isOrigin(item))) {
+      throw new Error('* or a list of origins such as https://app.example, without wildcards and paths');
+    }
     return items;
   };
   return { ...rest, parse: parseOrigins };
+}
+
+function isOrigin(item: string): boolean {
+  // The URL standard would have taken the wildcard for a part of the name.
+  return /^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item;
 }
 
 export function databaseUrl(fallback: string, help: string): Option<string> {

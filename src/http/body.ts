@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { BodyMemory } from './body-memory.ts';
 import { HttpError } from './http-error.ts';
 
 /** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
@@ -15,20 +16,28 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413. */
-export function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/**
+ * Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413, one
+ * that finds no memory with 503.
+ */
+export function readBody(message: IncomingMessage, maxBytes: number, memory: BodyMemory): Promise<Buffer> {
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
+  const account = memory.open();
   let length = 0;
   const onData = (chunk: Buffer): void => {
     length += chunk.length;
-    if (length <= maxBytes) {
-      chunks.push(chunk);
-    } else {
+    if (length > maxBytes) {
       stop();
       message.pause();
       reject(tooLarge(maxBytes));
+    } else if (account.take(chunk.length)) {
+      chunks.push(chunk);
+    } else {
+      // The rest flows past: behind it the connection is as good as any.
+      stop();
+      reject(new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' }));
     }
   };
   const onEnd = (): void => {
@@ -41,6 +50,7 @@ export function readBody(message: IncomingMessage, maxBytes: number): Promise<Bu
     reject(new HttpError(499, 'the client left before its request was whole'));
   };
   const stop = (): void => {
+    account.close();
     message.off('data', onData).off('end', onEnd).off('close', onClose);
   };
   if (message.readableEnded) {

@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../observer.ts';
+import { BodyMemory } from './body-memory.ts';
 import { connectionOf } from './connection.ts';
 import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
-import { HeldSockets } from './held-sockets.ts';
 import { HttpError } from './http-error.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
+import { Room } from './room.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
 
@@ -38,16 +39,15 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 const basePathPattern = /^(?:\/[^/?#]+)*$/;
 // nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
 const clientLeft = 499;
-// What a refused client is asked to wait, and then not heard sooner.
-const retryAfterSeconds = 1;
+// Of the longest bodies, by default, 64 may be on their way at once, and of short ones any number.
+const minBodyMemoryBytes = 64 * 1024 * 1024;
 
 /** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
-  readonly #held = new HeldSockets(retryAfterSeconds * 1000);
-  /** All requests under way, and those of them that count against the limit. */
+  readonly #room: Room;
+  readonly #bodyMemory: BodyMemory;
   #inFlight = 0;
-  #admitted = 0;
   #draining = false;
 
   constructor(options: ListenerOptions) {
@@ -56,6 +56,9 @@ export class HttpListener {
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
     this.#options = options;
+    const { maxInFlight, maxBodyBytes } = options.limits;
+    this.#room = new Room(maxInFlight);
+    this.#bodyMemory = new BodyMemory(Math.max(minBodyMemoryBytes, 4 * maxBodyBytes));
   }
 
   get inFlight(): number {
@@ -65,14 +68,14 @@ export class HttpListener {
   /** From now on each reply asks its client to open another connection elsewhere. */
   drain(): void {
     this.#draining = true;
-    this.#held.close();
+    this.#room.close();
   }
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
     if (connection.closing) return;
     const { basePath, limits } = this.#options;
-    const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes);
+    const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes, this.#bodyMemory);
     if (next !== undefined && !this.#knows(request)) return next();
     connection.newest = response;
     this.#track(request, response);
@@ -98,7 +101,7 @@ export class HttpListener {
     // It comes once anyway: `once` would take off at each request what goes with the response.
     response.on('close', () => {
       this.#inFlight -= 1;
-      if (request.admitted) this.#admitted -= 1;
+      this.#room.leave(request);
       request.closed();
       this.#options.observe({
         type: 'request',
@@ -138,20 +141,11 @@ export class HttpListener {
     const { value: route, params } = router.match(method, path);
     request.params = params;
     request.template = route.template;
-    if (!route.vital) this.#admit(request, response);
-    return route.handle(request);
-  }
-
-  // Refused ones do not count: those that are slow to go would keep the others out.
-  #admit(request: HttpRequest, response: ServerResponse): void {
-    if (this.#admitted >= this.#options.limits.maxInFlight) {
-      response.once('close', () => this.#held.hold(request.raw.socket));
-      throw new HttpError(503, 'too many requests are under way', {
-        'retry-after': String(retryAfterSeconds),
-      });
+    if (!route.vital) {
+      this.#room.enter(request, response);
+      request.room = this.#room;
     }
-    this.#admitted += 1;
-    request.admitted = true;
+    return route.handle(request);
   }
 
   #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> | undefined {

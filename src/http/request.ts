@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../request-id.ts';
 import { checkBodyHead, parseJson, readBody } from './body.ts';
+import type { BodyMemory } from './body-memory.ts';
 import { checkContentType } from './media-type.ts';
+import type { Room } from './room.ts';
 import { parseQuery, parseTarget, type Target } from './target.ts';
 
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
@@ -20,15 +22,23 @@ export class HttpRequest {
   params: Readonly<Record<string, string>> = {};
   /** The pattern of the path it matched. */
   template: string | undefined;
-  /** Counts against the limit of requests under way. */
+  /** Where it takes a place, unless it is answered however much is under way. */
+  room: Room | undefined;
   admitted = false;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;
+  readonly #bodyMemory: BodyMemory;
   readonly #strippedPath: string;
   #target: Target | undefined;
   #aborter: AbortController | undefined;
 
-  constructor(raw: IncomingMessage, response: ServerResponse, basePath: string, maxBodyBytes: number) {
+  constructor(
+    raw: IncomingMessage,
+    response: ServerResponse,
+    basePath: string,
+    maxBodyBytes: number,
+    bodyMemory: BodyMemory,
+  ) {
     this.raw = raw;
     this.method = raw.method ?? 'GET';
     this.id = requestId(raw.headers['x-request-id']);
@@ -38,6 +48,7 @@ export class HttpRequest {
     this.#strippedPath = basePath;
     this.#response = response;
     this.#maxBodyBytes = maxBodyBytes;
+    this.#bodyMemory = bodyMemory;
   }
 
   /** Fails with 400 when malformed, with 404 when not below the base path. */
@@ -78,13 +89,25 @@ export class HttpRequest {
     return value;
   }
 
-  /** The body as JSON: its text and its value. Fails with 400, 413 or 415. */
+  /** The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. */
   async json(types: readonly string[] = ['application/json']) {
     const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
     checkContentType(this.raw.headers['content-type'], types, accept);
     checkBodyHead(this.raw, this.#maxBodyBytes);
     this.#sendGoAhead();
-    return parseJson(await readBody(this.raw, this.#maxBodyBytes));
+    return parseJson(await this.#bytes());
+  }
+
+  async #bytes(): Promise<Buffer> {
+    const reading = readBody(this.raw, this.#maxBodyBytes, this.#bodyMemory);
+    // Most bodies come in the packet of their head: a tick later they are there.
+    await undefined;
+    if (this.room === undefined || this.raw.complete) return await reading;
+    // Meanwhile the place is another's, or slow clients would soon have taken them all.
+    this.room.leave(this);
+    const bytes = await reading;
+    this.room.enter(this, this.#response);
+    return bytes;
   }
 
   // A client that asked first is told to go on only when somebody wants its body: a refusal must come

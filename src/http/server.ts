@@ -6,6 +6,7 @@ import { connectionOf } from './connection.ts';
 import { limitConnections } from './connection-limit.ts';
 import { errorReply } from './error-reply.ts';
 import { HttpError } from './http-error.ts';
+import { limitIdle } from './idle-limit.ts';
 import { endLingering, endSocket } from './linger.ts';
 import type { RequestListener } from './listener.ts';
 import { type ParserError, toRefusal } from './parser-error.ts';
@@ -62,6 +63,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
     drop,
   });
 
+  const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
+  if (headersTimeout > 0 && keepAliveTimeout > 0) {
+    const limitMs = keepAliveTimeout + headersTimeout;
+    limitIdle(server, { limitMs, checkingIntervalMs: connectionsCheckingInterval });
+  }
   server.on('request', listener);
   // The go-ahead is sent when a handler reads the body, so that a refusal comes instead of it.
   server.on('checkContinue', listener);

@@ -15,10 +15,15 @@ interface Histogram {
   count: number;
 }
 
+interface RouteSeries {
+  /** By method, then status: looked up by what the event has, since a key put together would be hashed anew. */
+  readonly requests: Map<string, Map<number, Series>>;
+  readonly durations: Histogram;
+}
+
 /** Counts what the service reports and renders it in Prometheus' text format 0.0.4. */
 export class Metrics {
-  readonly #requests = new Map<string, Series>();
-  readonly #durations = new Map<string, Histogram>();
+  readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
   readonly #refused = new Map<string, number>();
   #storeFailures = 0;
   #failures = 0;
@@ -38,37 +43,46 @@ export class Metrics {
     // A path nobody registered is the client's own text: as a label it would grow without bound.
     const route = event.route ?? 'unmatched';
     const method = event.route === undefined ? 'any' : event.method;
-    const key = `${event.face} ${method} ${route} ${event.status}`;
-    let series = this.#requests.get(key);
-    if (series === undefined) {
-      const labels = `face="${event.face}",method="${method}",route="${escapeLabel(route)}",status="${event.status}"`;
-      series = { labels, count: 0 };
-      this.#requests.set(key, series);
+    const { requests, durations } = this.#seriesOf(event.face, route);
+    let byStatus = requests.get(method);
+    if (byStatus === undefined) {
+      byStatus = new Map();
+      requests.set(method, byStatus);
     }
-    series.count += 1;
-
-    const histogramKey = `${event.face} ${route}`;
-    let histogram = this.#durations.get(histogramKey);
-    if (histogram === undefined) {
-      const labels = `face="${event.face}",route="${escapeLabel(route)}"`;
-      histogram = { labels, counts: buckets.map(() => 0), sum: 0, count: 0 };
-      this.#durations.set(histogramKey, histogram);
+    const series = byStatus.get(event.status);
+    if (series !== undefined) {
+      series.count += 1;
+    } else {
+      const labels = `face="${event.face}",method="${method}",route="${escapeLabel(route)}",status="${event.status}"`;
+      byStatus.set(event.status, { labels, count: 1 });
     }
     const seconds = event.durationMs / 1000;
     let bucket = 0;
     while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;
-    if (bucket < buckets.length) histogram.counts[bucket] = (histogram.counts[bucket] ?? 0) + 1;
-    histogram.sum += seconds;
-    histogram.count += 1;
+    if (bucket < buckets.length) durations.counts[bucket] = (durations.counts[bucket] ?? 0) + 1;
+    durations.sum += seconds;
+    durations.count += 1;
+  }
+
+  #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
+    const known = this.#routes[face].get(route);
+    if (known !== undefined) return known;
+    const labels = `face="${face}",route="${escapeLabel(route)}"`;
+    const durations = { labels, counts: buckets.map(() => 0), sum: 0, count: 0 };
+    const added = { requests: new Map(), durations };
+    this.#routes[face].set(route, added);
+    return added;
   }
 
   /** `inFlight` is the number of requests under way on each face. */
   render(inFlight: Readonly<Record<string, number>>): string {
+    const routes = [...this.#routes.http.values(), ...this.#routes.grpc.values()];
+    const counts = routes.flatMap(({ requests }) => [...requests.values()].flatMap((s) => [...s.values()]));
     const lines = [
       ...family('users_service_requests_total', 'counter', 'Requests that have ended.'),
-      ...[...this.#requests.values()].map((s) => `users_service_requests_total{${s.labels}} ${s.count}`),
+      ...counts.map((s) => `users_service_requests_total{${s.labels}} ${s.count}`),
       ...family('users_service_request_duration_seconds', 'histogram', 'From the head to the last byte out.'),
-      ...[...this.#durations.values()].flatMap(histogramLines),
+      ...routes.flatMap(({ durations }) => histogramLines(durations)),
       ...family('users_service_requests_in_flight', 'gauge', 'Requests under way.'),
       ...Object.entries(inFlight).map(([face, n]) => `users_service_requests_in_flight{face="${face}"} ${n}`),
       ...family('users_service_refused_total', 'counter', 'Connections refused before they were requests.'),

@@ -24,7 +24,7 @@ export interface RouteDependencies {
   /** Why the service should get no new work; `undefined` when it should. */
   readonly refusal: () => string | undefined;
   /** The metrics in Prometheus' text format. */
-  readonly renderMetrics: () => string;
+  readonly renderMetrics: () => string | Promise<string>;
 }
 
 /** Every route of the HTTP face but the static files. */
@@ -32,10 +32,10 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   const { repository, access, requirePreconditions, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
   const posts = postHandlers(repository);
-  const metrics: Handler = () => ({
+  const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
-    body: renderMetrics(),
+    body: await renderMetrics(),
   });
   return [
     { pattern: 'GET /users', access: 'read', handle: users.list },

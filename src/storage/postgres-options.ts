@@ -1,4 +1,5 @@
 import { idempotencyTtlMs } from '../domain/repository.ts';
+import { checkRanges } from './check-ranges.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
 export interface PostgresStoreOptions {
@@ -58,12 +59,7 @@ const ranges: Readonly<Record<Exclude<keyof PostgresSettings, 'applicationName'>
 
 /** Fills in the defaults; a value out of its range is a `RangeError` that names it. */
 export function postgresSettings(options: PostgresStoreOptions): PostgresSettings {
-  const settings = { ...defaults, ...options };
-  for (const [name, [least, most]] of Object.entries(ranges)) {
-    const value = Reflect.get(settings, name);
-    if (!Number.isInteger(value) || value < least || value > most) {
-      throw new RangeError(`${name} is ${value}, but must be a whole number from ${least} to ${most}`);
-    }
-  }
-  return Object.freeze(settings);
+  const settings = Object.freeze({ ...defaults, ...options });
+  checkRanges(settings, ranges);
+  return settings;
 }

@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
@@ -9,7 +8,9 @@ import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '.
 import { idempotencyTtlMs } from '../domain/repository.ts';
 import type { Store, StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../domain/user.ts';
+import { checkRanges } from './check-ranges.ts';
 import { fromSqlite } from './sqlite-errors.ts';
+import { makeFolder, OpenFile } from './sqlite-file.ts';
 import { SqliteReads } from './sqlite-reads.ts';
 import { openMigrated } from './sqlite-schema.ts';
 import { WriteQueue } from './sqlite-write-queue.ts';
@@ -45,10 +46,11 @@ const ranges: Readonly<Record<Exclude<keyof SqliteStoreOptions, 'now'>, [number,
  * since they take microseconds; writes on a thread of their own, since a commit waits for the disk.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
-  const settings = checked({ ...defaults, ...options });
+  const settings = Object.freeze({ ...defaults, ...options });
+  checkRanges(settings, ranges);
   const file = resolve(path);
   try {
-    await mkdir(dirname(file), { recursive: true });
+    await makeFolder(dirname(file));
     return new SqliteStore(file, await openMigrated(file, settings.busyTimeoutMs), settings);
   } catch (caught) {
     const problem = caught instanceof Error ? caught.message : String(caught);
@@ -58,21 +60,12 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-function checked(settings: Required<SqliteStoreOptions>): Required<SqliteStoreOptions> {
-  for (const [name, [least, most]] of Object.entries(ranges)) {
-    const value = Reflect.get(settings, name);
-    if (!Number.isInteger(value) || value < least || value > most) {
-      throw new RangeError(`${name} is ${value}, but must be a whole number from ${least} to ${most}`);
-    }
-  }
-  return Object.freeze(settings);
-}
-
 // What a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
 class SqliteStore implements Store {
   readonly #settings: Required<SqliteStoreOptions>;
+  readonly #file: OpenFile;
   readonly #db: DatabaseSync;
   readonly #reads: SqliteReads;
   readonly #writes: WriteQueue;
@@ -82,6 +75,7 @@ class SqliteStore implements Store {
   constructor(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>) {
     const { busyTimeoutMs, maxPendingWrites } = settings;
     this.#settings = settings;
+    this.#file = new OpenFile(path);
     this.#db = db;
     this.#reads = new SqliteReads(db);
     this.#writes = new WriteQueue({
@@ -142,7 +136,10 @@ class SqliteStore implements Store {
   }
 
   async ping(options?: CallOptions): Promise<void> {
-    return this.#read(options, () => this.#reads.ping());
+    return this.#read(options, () => {
+      this.#file.check();
+      this.#reads.ping();
+    });
   }
 
   close(): Promise<void> {

@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { describeOptions } from '../../src/config.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { fetch } from '../support/fetch.ts';
 import { runMain, type ServiceProcess, startProcess } from '../support/process.ts';
@@ -35,50 +34,6 @@ async function printed({ lines, child }: ServiceProcess, event: string, count = 
   }
 }
 
-describe('what is asked for instead of service', () => {
-  it('--help tells every option, and that there is nothing wrong', async () => {
-    for (const argv of [['--help'], ['-h'], ['serve', '--help'], ['--port', 'x', '--help']]) {
-      const { code, stdout, stderr } = await runMain(argv);
-      assert.deepEqual([code, stderr], [0, '']);
-      assert.match(stdout, /^users-service: .*\n\nusage: users-service \[serve\] \[options\]\n/);
-      for (const { name, env } of describeOptions()) assert.match(stdout, new RegExp(`--${name} .* ${env} `));
-    }
-  });
-
-  it('--version is the version of the package', async () => {
-    const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
-    assert.deepEqual(await runMain(['--version']), { code: 0, stdout: `${manifest.version}\n`, stderr: '' });
-  });
-
-  it('--print-config starts nothing and shows no secret', async () => {
-    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
-    const { code, stdout, stderr } = await runMain(['--print-config', '--port', '1'], { env });
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^port = "1" {2}# flag$/m);
-    assert.match(stdout, /^database = "postgres:\/\/u:\(hidden\)@h\/x" {2}# environment$/m);
-    assert.doesNotMatch(stdout, /hunter2/);
-  });
-});
-
-describe('what is asked for wrongly', () => {
-  it('is one line a problem and exit code 2', async () => {
-    const { code, stdout, stderr } = await runMain(['--port', 'x', '--prot', '1'], { env: { AUTH: 'y' } });
-    assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
-    assert.deepEqual(stderr.split('\n'), [
-      'users-service: --prot is not an option; did you mean --port?',
-      'users-service: --port must be a whole number from 0 to 65535, not "x"',
-      'users-service: AUTH must be one of none, writes, all, not "y"',
-      '',
-    ]);
-  });
-
-  it('is a command that there is not', async () => {
-    const { code, stderr } = await runMain(['server']);
-    assert.equal(code, 2);
-    assert.match(stderr, /^users-service: "server" is not a command; there are serve, .*\n$/);
-  });
-});
-
 describe('a start that fails is one line naming the option, and exit code 1', () => {
   const rows: [name: string, argv: (taken: string, folder: string) => string[], expected: RegExp][] = [
     ['the HTTP port taken', (taken) => ['--port', taken], /^--port: 127.0.0.1:\d+ is in use$/],
@@ -92,17 +47,6 @@ describe('a start that fails is one line naming the option, and exit code 1', ()
       'an unknown host',
       () => ['--host', 'nobody.invalid'],
       /^--host: the host name nobody.invalid is not known$/,
-    ],
-    ['no public folder', () => ['--public', '/nowhere'], /^--public: .*\/nowhere/],
-    [
-      'no certificate',
-      () => ['--tls-cert', '/nowhere', '--tls-key', main],
-      /^--tls-cert: cannot read \/nowhere \(ENOENT\)$/,
-    ],
-    [
-      'a certificate that is none',
-      () => ['--tls-cert', main, '--tls-key', main],
-      /^--tls-cert and --tls-key: /,
     ],
     [
       'a database that cannot be made',

@@ -179,7 +179,8 @@ describe('copy', () => {
     [['--from', 'memory:', '--to', 'memory:'], /must differ/, 2],
     [['--frm', 'memory:'], /--frm/, 2],
     [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'memory:'], /there is no SQLite file \/nowhere/, 1],
-    [['--from', 'ftp://x', '--to', 'memory:'], /database URL must be/, 1],
+    [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
+    [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
     [['--from', 'memory:', '--to', 'postgres://u:hunter2@127.0.0.1:1/x'], /127\.0\.0\.1/, 1],
   ];
   for (const [args, message, expected] of wrong) {
@@ -231,5 +232,8 @@ describe('backup', () => {
     assert.ok((await stat(join(folder, 'a.db'))).size > 0);
     assert.match((await runMain(['backup', 'x', '--database', 'postgres://h/x'])).stderr, /pg_dump/);
     assert.equal((await runMain(['backup'])).code, 2);
+    const unknown = await runMain(['backup', 'x'], { env: { DATABASE_URL: 'mysql://u:hunter2@h/x' } });
+    assert.equal(unknown.code, 2);
+    assert.match(unknown.stderr, /^users-service: DATABASE_URL must be .*\(hidden\)@h\/x"\n$/);
   });
 });

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../support/browser.ts';
+import { expectAway, noBrowser, useBrowser } from '../support/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, openUser } from './people.ts';
@@ -92,6 +92,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'New user' }).click();
     await check(page, 'new user');
     await page.keyboard.press('Escape');
+    expectAway(t, http);
     await service.close();
     await page.getByText('The server does not answer').waitFor();
     await check(page, 'away');

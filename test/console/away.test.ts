@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory.ts';
-import { noBrowser, useBrowser } from '../support/browser.ts';
+import { expectAway, noBrowser, useBrowser } from '../support/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, namesIn, readUser, recordRequests, said } from './people.ts';
@@ -12,7 +12,10 @@ async function startRestartable(t: TestContext) {
   const first = await startService(t, { repository });
   return {
     http: first.http,
-    stop: () => first.service.close({ timeoutMs: 500 }),
+    stop: () => {
+      expectAway(t, first.http);
+      return first.service.close({ timeoutMs: 500 });
+    },
     startAgain: () => startService(t, { repository, port: first.port }),
   };
 }
@@ -82,6 +85,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     const requests = recordRequests(page);
+    expectAway(t, http);
     let lost = 0;
     await page.route('**/users', async (route) => {
       if (route.request().method() !== 'POST' || lost === 1) return await route.continue();
@@ -130,6 +134,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
+    expectAway(t, http);
     let lost = 0;
     await page.route('**/users/1', async (route) => {
       if (route.request().method() !== 'PATCH' || lost === 1) return await route.continue();

@@ -121,6 +121,11 @@ suite('console: requests', { skip: noBrowser }, () => {
     await page.getByLabel('gRPC port').fill('6000');
     await page.keyboard.press('Enter');
     await page.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
+    const later = await page.context().newPage();
+    await later.goto(`${http}/#/users/1`);
+    await later.getByRole('heading', { name: 'Ada' }).waitFor();
+    await later.getByRole('button', { name: 'Requests', exact: true }).click();
+    await later.getByText('127.0.0.1:6000 Users/GetUser').waitFor();
     await page.getByLabel('gRPC port').fill('none');
     await page.keyboard.press('Enter');
     await page.getByText('127.0.0.1:50051 Users/GetUser').waitFor();

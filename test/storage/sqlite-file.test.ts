@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { rejects } from '../../src/conformance/fixture.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/storage/sqlite.ts';
@@ -125,6 +125,16 @@ describe('the file of a SQLite store', () => {
       assert.ok(message.includes(path), message);
     });
 
+    for (const path of ['/proc/users-service/users.db', '/proc/a/b/c/users.db']) {
+      it(`at once, when a folder takes no others: ${path}`, {
+        skip: !existsSync('/proc') && 'no /proc',
+      }, async () => {
+        const { kind, message } = await refusal(path);
+        assert.equal(kind, 'unavailable');
+        assert.match(message, new RegExp(`^cannot open the SQLite file ${path}: ENOENT`));
+      });
+    }
+
     it('when another process keeps it locked', async (t) => {
       const path = join(temporaryFolder(), 'users.db');
       const db = new DatabaseSync(path);
@@ -158,6 +168,39 @@ describe('the file of a SQLite store', () => {
     await rejects(damaged.getUser(1), 'unavailable');
     await rejects(damaged.createUser({ name: 'Ada' }), 'unavailable');
     await rejects(damaged.ping(), 'unavailable');
+  });
+});
+
+describe('the file of a SQLite store that is in use', () => {
+  async function open(t: TestContext) {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    const notReady = async () => {
+      const error = await store.ping().catch((caught: unknown) => caught);
+      assert(error instanceof DomainError);
+      assert.equal(error.kind, 'unavailable');
+      assert.ok(String(error.cause).includes(`${path} has been removed or replaced`), String(error.cause));
+      assert.ok(!error.message.includes(path), error.message);
+    };
+    await store.ping();
+    return { path, store, notReady };
+  }
+
+  it('is missed by a ping when it is removed, and found when it is back', async (t) => {
+    const { path, store, notReady } = await open(t);
+    renameSync(path, `${path}.away`);
+    await notReady();
+    renameSync(`${path}.away`, path);
+    await store.ping();
+  });
+
+  it('is missed by a ping when another file has its place', async (t) => {
+    const { path, notReady } = await open(t);
+    copyFileSync(path, `${path}.other`);
+    renameSync(`${path}.other`, path);
+    await notReady();
   });
 });
 

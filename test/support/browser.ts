@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { after, type TestContext } from 'node:test';
+import { after, afterEach, type TestContext } from 'node:test';
 import { type Browser, chromium, type Page } from 'playwright-core';
 
 const path = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
@@ -18,6 +18,9 @@ const quiet = [
   '--no-first-run',
   '--disable-quic',
 ];
+
+// Far beyond what any step takes: where it is reached, it never comes.
+const patienceMs = 60_000;
 
 let launched: Promise<Browser> | undefined;
 
@@ -45,22 +48,36 @@ export interface PageOptions {
 
 /** A function that opens pages in windows of their own; the file's browser ends with its tests. */
 export function useBrowser(): (t: TestContext, url: string, options?: PageOptions) => Promise<Page> {
+  const endings = new Map<string, (() => Promise<void>)[]>();
   after(closeBrowser);
+  // Before the test's own endings, one of which stops the server that the page asks.
+  afterEach(async (t) => {
+    for (const end of endings.get(t.fullName) ?? []) await end();
+  });
   return async (t, url, options = {}) => {
     const { width = 1280, height = 900, initScript, ...appearance } = options;
     const browser = await launchBrowser();
     const context = await browser.newContext({ viewport: { width, height }, ...appearance });
-    context.setDefaultTimeout(10_000);
+    context.setDefaultTimeout(patienceMs);
     if (initScript !== undefined) await context.addInitScript({ content: initScript });
     const page = await context.newPage();
     const problems = watch(page);
-    t.after(async () => {
+    const end = async () => {
       await context.close();
       assert.deepEqual(problems, [], 'the page had no errors of its own');
-    });
+    };
+    endings.set(t.fullName, [...(endings.get(t.fullName) ?? []), end]);
     await page.goto(url);
     return page;
   };
+}
+
+const away = new Set<string>();
+
+/** From now on the server at this address may be missed by pages: the test stops it or cuts its answers. */
+export function expectAway(t: TestContext, http: string): void {
+  away.add(http);
+  t.after(() => away.delete(http));
 }
 
 /** Collects what a page complains of: exceptions, refusals by its Content-Security-Policy, missing files. */
@@ -69,11 +86,12 @@ function watch(page: Page): string[] {
   page.on('pageerror', (error) => problems.push(String(error)));
   page.on('console', (message) => {
     if (message.type() !== 'error' && message.type() !== 'warning') return;
+    const { url } = message.location();
     // The browser's own line for every answer above 399: a test that provokes one looks at the page.
     const ofAnswer = message.text().startsWith('Failed to load resource');
-    // A picture may still be on its way when the test ends, and its server with it.
-    if (ofAnswer && message.text().includes('net::ERR_CONNECTION_')) return;
-    if (!ofAnswer || /\.(css|js|svg)$/.test(message.location().url)) problems.push(message.text());
+    const ofNone = ofAnswer && message.text().includes('net::');
+    if (ofNone ? away.has(new URL(url).origin) : ofAnswer && !/\.(css|js|svg)$/.test(url)) return;
+    problems.push(`${message.text()} ${url}`);
   });
   return problems;
 }

@@ -46,7 +46,11 @@ export async function openForwarder(target: number): Promise<Forwarder> {
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no port');
   const cut = () => {
-    for (const socket of sockets) socket.resetAndDestroy();
+    for (const socket of sockets) {
+      // A socket that is shutting down cannot be reset, and a process that tries never ends.
+      if (socket.writableEnded) socket.destroy();
+      else socket.resetAndDestroy();
+    }
   };
   const strand = () => {
     for (const socket of sockets) socket.pause();

@@ -1,5 +1,5 @@
 // @ts-check
-import { readSession, writeSession } from '../ui/session.js';
+import { session } from '../ui/memory.js';
 
 const name = 'api-key';
 const sendable = /^[\x21-\x7e]+$/;
@@ -20,12 +20,12 @@ export class ApiKey extends EventTarget {
   }
 
   get value() {
-    return readSession(name);
+    return session.read(name);
   }
 
   /** @param {string | undefined} value `undefined` forgets the key */
   set value(value) {
-    writeSession(name, value);
+    session.write(name, value);
     this.dispatchEvent(new Event('change'));
   }
 

@@ -2,7 +2,7 @@
 import { copyText } from '../ui/copy.js';
 import { byId, clone, part } from '../ui/dom.js';
 import { formatMs } from '../ui/format.js';
-import { readSession, writeSession } from '../ui/session.js';
+import { local } from '../ui/memory.js';
 import { curlLine, grpcurlLine } from './curl.js';
 
 /** @import { Entry, RequestLog } from './request-log.js' */
@@ -20,7 +20,7 @@ export function createRequestDock(log) {
   const items = byId('request-list', HTMLElement);
   const toggle = byId('dock-toggle', HTMLButtonElement);
   const port = byId('grpc-port', HTMLInputElement);
-  port.value = readSession('grpc-port') ?? String(defaultGrpcPort);
+  port.value = local.read('grpc-port') ?? String(defaultGrpcPort);
 
   function render() {
     const [last] = log.entries;
@@ -38,7 +38,7 @@ export function createRequestDock(log) {
   });
   port.addEventListener('change', () => {
     if (!port.checkValidity() || port.value === '') port.value = String(defaultGrpcPort);
-    writeSession('grpc-port', port.value);
+    local.write('grpc-port', port.value);
     render();
   });
   byId('dock-copy', HTMLButtonElement).addEventListener('click', () => copyText(bar.textContent ?? ''));

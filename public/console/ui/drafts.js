@@ -1,6 +1,7 @@
 // @ts-check
+
+import { session } from './memory.js';
 import { randomKey } from './random-key.js';
-import { readSession, writeSession } from './session.js';
 
 /**
  * What was typed and not yet saved, by form. It outlives the form's being closed and the page's being
@@ -17,7 +18,7 @@ import { readSession, writeSession } from './session.js';
  * @returns {Draft | undefined}
  */
 export function readDraft(name) {
-  const text = readSession(`draft.${name}`);
+  const text = session.read(`draft.${name}`);
   return text === undefined ? undefined : JSON.parse(text);
 }
 
@@ -26,7 +27,7 @@ export function readDraft(name) {
  * @param {Draft | undefined} draft `undefined` forgets
  */
 export function writeDraft(name, draft) {
-  writeSession(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
+  session.write(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
 }
 
 /**

@@ -1,0 +1,44 @@
+// @ts-check
+
+const prefix = 'users-service.';
+
+/**
+ * Texts under names, over a reload, too.
+ * @typedef {object} Memory
+ * @property {(name: string) => string | undefined} read
+ * @property {(name: string, value: string | undefined) => void} write `undefined` forgets
+ */
+
+/** What this tab remembers. */
+export const session = createMemory(() => sessionStorage);
+
+/** What this browser remembers of the service at this address. */
+export const local = createMemory(() => localStorage);
+
+/**
+ * @param {() => Storage} storage
+ * @returns {Memory}
+ */
+function createMemory(storage) {
+  // A browser may refuse storage to a page; then the page's own memory has to do.
+  /** @type {Map<string, string>} */
+  const instead = new Map();
+  return {
+    read(name) {
+      try {
+        return storage().getItem(prefix + name) ?? undefined;
+      } catch {
+        return instead.get(name);
+      }
+    },
+    write(name, value) {
+      try {
+        if (value === undefined) storage().removeItem(prefix + name);
+        else storage().setItem(prefix + name, value);
+      } catch {
+        if (value === undefined) instead.delete(name);
+        else instead.set(name, value);
+      }
+    },
+  };
+}

@@ -1,0 +1,104 @@
+// Takes the database away from a service under load on both faces, three ways in turn, and checks that
+// all its clients ever see of it is "unavailable":
+//
+//   node scripts/outage.ts [--clients 8] [--down-ms 5000]
+//
+// Sessions ended one and all; the server crashed and started again; the primary crashed, and its
+// synchronous standby promoted behind the same address. The last line is a summary in JSON.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { openForwarder } from '../test/support/forwarder.ts';
+import { usersClient } from '../test/support/grpc.ts';
+import { allUsers } from '../test/support/ledger.ts';
+import { OutageLoad, untilReady } from '../test/support/outage-load.ts';
+import { startPostgres } from '../test/support/postgres.ts';
+import { until } from '../test/support/postgres-session.ts';
+import { startProcess } from '../test/support/process.ts';
+
+const { values } = parseArgs({
+  options: { clients: { type: 'string', default: '8' }, 'down-ms': { type: 'string', default: '5000' } },
+});
+const downMs = Number(values['down-ms']);
+const steadyMs = 1_000;
+// What an operator may expect: a moment after the database, and no call that hangs.
+const readyLimitMs = 2_000;
+const answerLimitMs = 5_000;
+
+await using cleanups = new AsyncDisposableStack();
+const owner = { after: (end: () => unknown) => cleanups.defer(async () => void (await end())) };
+const postgres = await startPostgres();
+owner.after(() => postgres.close());
+const { server: primary } = postgres;
+const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+const forwarder = await openForwarder(primary.port);
+owner.after(() => forwarder.close());
+const { child, http, grpc } = await startProcess(owner, [
+  '--database',
+  primary.url(database, forwarder.port),
+]);
+await fetch(`${http}/users`, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: '{"name":"the first"}',
+});
+const client = usersClient(owner, grpc);
+const load = new OutageLoad({ child, http, client, clients: Number(values.clients) });
+const summary: Record<string, unknown> = {};
+
+async function terminateSessions(): Promise<object> {
+  let ended = 0;
+  for (let round = 0; round < 5; round += 1) {
+    ended += await primary.terminateBackends(database);
+    await sleep(steadyMs / 2);
+  }
+  return { ended, readyMs: await untilReady(http, true) };
+}
+
+async function restartServer(): Promise<object> {
+  await primary.stop('immediate');
+  load.databaseIs('down');
+  const unreadyMs = await untilReady(http, false);
+  await sleep(downMs);
+  load.databaseIs('up');
+  await primary.start();
+  return { unreadyMs, readyMs: await untilReady(http, true) };
+}
+
+async function failOver(): Promise<object> {
+  const standby = await postgres.createStandby();
+  await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+  await primary.query('SELECT pg_reload_conf()');
+  const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+  await until(async () => (await primary.query(synchronous)).length === 1, 'the standby is synchronous');
+  await sleep(steadyMs);
+  await primary.stop('immediate');
+  load.databaseIs('down');
+  const unreadyMs = await untilReady(http, false);
+  await standby.promote();
+  load.databaseIs('up');
+  forwarder.moveTo(standby.port);
+  return { unreadyMs, readyMs: await untilReady(http, true) };
+}
+
+for (const [name, phase] of Object.entries({ terminateSessions, restartServer, failOver })) {
+  await sleep(steadyMs);
+  load.report();
+  const times = await phase();
+  const { answers, slowestMs } = load.report();
+  const readyMs = 'readyMs' in times ? Number(times.readyMs) : 0;
+  if (readyMs > readyLimitMs) load.violations.add(`${name}: ready after ${readyMs} ms`);
+  for (const [what, ms] of Object.entries(slowestMs)) {
+    if (ms > answerLimitMs) load.violations.add(`${name}: ${what} took ${ms} ms`);
+  }
+  summary[name] = { ...times, slowestMs };
+  console.log(`${name} ${JSON.stringify({ ...times, answers, slowestMs })}`);
+}
+await sleep(steadyMs);
+await load.stop();
+const { acknowledged, lost, doubled, reusedIds } = load.ledger.compare(await allUsers(http));
+for (const [what, count] of Object.entries({ lost, doubled, reusedIds })) {
+  if (count > 0) load.violations.add(`${count} ${what}`);
+}
+const violations = [...load.violations];
+console.log(JSON.stringify({ ...summary, acknowledged, lost, doubled, reusedIds, violations }));
+if (violations.length > 0) process.exitCode = 1;

@@ -1,0 +1,50 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HeldSockets } from './held-sockets.ts';
+import { HttpError } from './http-error.ts';
+
+// What a refused client is asked to wait, and then not heard sooner.
+const retryAfterSeconds = 1;
+
+/** A request as the room sees it. */
+export interface Guest {
+  readonly raw: IncomingMessage;
+  /** Whether it takes a place. */
+  admitted: boolean;
+}
+
+/** The places for requests under way. One whose body is still on its way takes none: it costs only memory. */
+export class Room {
+  readonly #max: number;
+  readonly #held = new HeldSockets(retryAfterSeconds * 1000);
+  #taken = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Takes a place. Fails with 503; those refused do not count, or they would keep the others out. */
+  enter(guest: Guest, response: ServerResponse): void {
+    // Who has left already would never give it back.
+    if (response.closed) return;
+    if (this.#taken >= this.#max) {
+      response.once('close', () => this.#held.hold(guest.raw.socket));
+      throw new HttpError(503, 'too many requests are under way', {
+        'retry-after': String(retryAfterSeconds),
+      });
+    }
+    this.#taken += 1;
+    guest.admitted = true;
+  }
+
+  /** Gives the place back, if it has one. */
+  leave(guest: Guest): void {
+    if (!guest.admitted) return;
+    guest.admitted = false;
+    this.#taken -= 1;
+  }
+
+  /** Hears those again that were told to wait: the end has come. */
+  close(): void {
+    this.#held.close();
+  }
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { createCertificate } from '../support/certificate.ts';
+import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
+import { head, Wire } from '../support/wire.ts';
+
+const timeouts = {
+  headersTimeoutMs: 200,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 200,
+  checkingIntervalMs: 20,
+};
+
+async function start(t: TestContext, options: HttpKitOptions = { timeouts }) {
+  const gate = Promise.withResolvers<void>();
+  t.after(() => gate.resolve());
+  const handlers = {
+    'GET /': () => ({ status: 200 }),
+    'GET /late': async () => {
+      await gate.promise;
+      return { status: 200 };
+    },
+  };
+  return { ...(await startKit(t, handlers, options)), release: gate.resolve };
+}
+
+/** Sends a line break every now and then until the connection has ended. */
+async function drip(socket: Wire['socket']): Promise<void> {
+  socket.on('error', () => undefined);
+  while (!socket.closed) {
+    if (socket.writable) socket.write('\r\n');
+    await sleep(10);
+  }
+}
+
+for (const secure of [false, true]) {
+  const over = secure ? ' over TLS' : '';
+  test(`line breaks between requests do not keep a connection${over}`, async (t) => {
+    const { port } = await start(t, { timeouts, ...(secure && { tls: createCertificate() }) });
+    if (secure) {
+      const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+      t.after(() => socket.destroy());
+      await once(socket, 'secureConnect');
+      socket.write(head('GET /'));
+      await once(socket, 'data');
+      await drip(socket);
+    } else {
+      const wire = await Wire.open(t, port);
+      assert.equal((await wire.write(head('GET /')).next()).status, 200);
+      await drip(wire.socket);
+      assert.deepEqual(await wire.end(), []);
+    }
+  });
+}
+
+test('nor before the first one', async (t) => {
+  const { port } = await start(t);
+  const wire = await Wire.open(t, port);
+  const dripping = drip(wire.socket);
+  assert.equal((await wire.next()).status, 408);
+  wire.socket.destroy();
+  await dripping;
+});
+
+test('a reply that is long in coming ends no connection, nor do many requests one after another', async (t) => {
+  const { port, release } = await start(t);
+  const wire = await Wire.open(t, port);
+  const startedAt = performance.now();
+  wire.write(head('GET /late'));
+  const busy = await Wire.open(t, port);
+  while (performance.now() - startedAt < 1_000) {
+    assert.equal((await busy.write(head('GET /')).next()).status, 200);
+  }
+  release();
+  assert.equal((await wire.next()).status, 200);
+});

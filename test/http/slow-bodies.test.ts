@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { gatedRepository } from '../support/gated.ts';
+import { startService } from '../support/service.ts';
+import { head, post, Wire } from '../support/wire.ts';
+
+const maxInFlight = 2;
+const json = 'Content-Type: application/json';
+const ada = '{"name":"Ada"}';
+
+/** Clients that have sent the head of a POST and a byte of its body. */
+async function startSlow(t: TestContext, port: number, count: number): Promise<Wire[]> {
+  const wires = await Promise.all(Array.from({ length: count }, () => Wire.open(t, port)));
+  for (const wire of wires)
+    wire.write(head('POST /users', json, `Content-Length: ${ada.length}`), ada[0] ?? '');
+  await underWay(t, port, (under) => under === count);
+  return wires;
+}
+
+/** Resolves when the number of requests under way, its own aside, is as wanted. */
+async function underWay(t: TestContext, port: number, isWanted: (count: number) => boolean): Promise<void> {
+  const wire = await Wire.open(t, port);
+  let count: number;
+  do {
+    const { body } = await wire.write(head('GET /metrics')).next();
+    count = Number(/in_flight\{face="http"\} (\d+)/.exec(body)?.[1]) - 1;
+  } while (!isWanted(count));
+  wire.socket.destroy();
+}
+
+test('bodies on their way keep no other request out', async (t) => {
+  const { port } = await startService(t, { limits: { maxInFlight } });
+  const slow = await startSlow(t, port, 50);
+  const wire = await Wire.open(t, port);
+  for (let i = 0; i < 5; i += 1) {
+    assert.equal((await wire.write(head('GET /users')).next()).status, 200);
+    assert.equal((await wire.write(post('/users', ada)).next()).status, 201);
+  }
+  for (const one of slow) {
+    assert.equal((await one.write(ada.slice(1)).next()).status, 201);
+  }
+  await underWay(t, port, (under) => under === 0);
+  assert.equal((await wire.write(head('GET /users')).next()).status, 200);
+});
+
+test('a body that arrives when there is no room is refused, and its connection goes on', async (t) => {
+  const { repository, open, entered } = await gatedRepository();
+  t.after(open);
+  const { port } = await startService(t, { repository, limits: { maxInFlight } });
+  const [slow] = await startSlow(t, port, 1);
+  const holders = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
+  for (const holder of holders) holder.write(head('GET /users/1'));
+  await entered;
+  await underWay(t, port, (under) => under === 1 + maxInFlight);
+  const refused = await slow?.write(ada.slice(1)).next();
+  assert.deepEqual([refused?.status, refused?.headers['retry-after']], [503, '1']);
+  open();
+  for (const holder of holders) assert.equal((await holder.next()).status, 200);
+  assert.equal((await slow?.write(post('/users', ada)).next())?.status, 201);
+});
+
+test('places are given back by those that leave before, within and behind their body', async (t) => {
+  const { port } = await startService(t, { limits: { maxInFlight } });
+  for (const rest of ['', ada.slice(1, 5), ada.slice(1)]) {
+    const slow = await startSlow(t, port, 5);
+    for (const one of slow) {
+      one.write(rest);
+      one.socket.destroySoon();
+    }
+    await underWay(t, port, (under) => under === 0);
+  }
+  const wires = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
+  for (const wire of wires) wire.write(head('GET /users'));
+  for (const wire of wires) assert.equal((await wire.next()).status, 200);
+});
+
+test('long bodies on their way are bounded as a whole; short ones are taken all the same', async (t) => {
+  const { port } = await startService(t);
+  const most = `{"name":"${'a'.repeat(1024 * 1024 - 100)}`;
+  const wires = await Promise.all(Array.from({ length: 80 }, () => Wire.open(t, port)));
+  // All but the end of each: there is room for some 60.
+  for (const wire of wires) wire.write(head('POST /echo', json, `Content-Length: ${most.length + 2}`), most);
+  const answers = wires.map((wire) => wire.next());
+  const refused = await Promise.race(answers);
+  assert.equal(refused.status, 503);
+  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
+  // More than could be left.
+  const short = await Promise.all(Array.from({ length: 100 }, () => Wire.open(t, port)));
+  const text = `"${'a'.repeat(14_000)}"`;
+  for (const wire of short) {
+    wire.write(head('POST /echo', json, `Content-Length: ${text.length}`), text.slice(0, -1));
+  }
+  await underWay(t, port, (under) => under >= 160);
+  for (const wire of short) assert.equal((await wire.write('"').next()).status, 200);
+  for (const wire of wires) wire.write('"}');
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  assert.ok(statuses.filter((status) => status === 200).length >= 60, `${statuses}`);
+  for (const wire of wires.filter((_, i) => statuses[i] === 200)) {
+    assert.equal((await wire.write(head('GET /health')).next()).status, 200);
+  }
+  assert.equal(
+    (await short[0]?.write(post('/echo', `${most}"}`)).next())?.status,
+    200,
+    'there is room again',
+  );
+});
+
+test('a body that comes byte by byte counts with what each byte costs', async (t) => {
+  const { port } = await startService(t);
+  const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(t, port)));
+  const bytes = '1\r\n \r\n'.repeat(40_000);
+  for (const wire of wires) wire.write(head('POST /echo', json, 'Transfer-Encoding: chunked'), bytes);
+  const refused = await Promise.race(wires.map((wire) => wire.next()));
+  assert.equal(refused.status, 503);
+});

@@ -1,0 +1,195 @@
+import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { UsersClient } from '../../generated/users_grpc_pb.js';
+import { getUser } from './grpc.ts';
+import { type Intent, Ledger } from './ledger.ts';
+
+/** A service under load, and how much of it. */
+export interface OutageTarget {
+  readonly child: ChildProcess;
+  readonly http: string;
+  readonly client: UsersClient;
+  /** Clients that read, and as many that create; half as many call over gRPC. */
+  readonly clients: number;
+}
+
+/** What was answered since the last report. */
+export interface OutageReport {
+  /** By what was called and the status. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** The slowest answer of each call, in milliseconds. */
+  readonly slowestMs: Readonly<Record<string, number>>;
+}
+
+const refusedPauseMs = 10;
+const probePauseMs = 20;
+// Beyond what the service itself may take, so that a call without an answer is told from a slow one.
+const clientTimeoutMs = 15_000;
+const grpcNames: Readonly<Record<number, string>> = { 0: 'OK', 4: 'DEADLINE_EXCEEDED', 14: 'UNAVAILABLE' };
+
+interface Answer {
+  readonly status: number | string;
+  readonly text: string;
+  readonly retryAfter: string | null;
+}
+
+/**
+ * Keeps both faces of a service busy while its database goes and comes, and notes everything that no
+ * client should see: another status than "unavailable", a broken connection, a success out of nowhere.
+ */
+export class OutageLoad {
+  readonly ledger = new Ledger();
+  readonly violations = new Set<string>();
+  readonly #target: OutageTarget;
+  readonly #working: Promise<void>[];
+  #isRunning = true;
+  #isDatabaseDown = false;
+  #answers: Record<string, number> = {};
+  #slowestMs: Record<string, number> = {};
+
+  constructor(target: OutageTarget) {
+    this.#target = target;
+    target.child.once(
+      'exit',
+      (code) => this.#isRunning && this.violations.add(`the process exited: ${code}`),
+    );
+    const { clients } = target;
+    const times = (count: number, work: () => Promise<void>) => Array.from({ length: count }, work);
+    this.#working = [
+      ...times(1, () => this.#probe('/health', [200])),
+      ...times(1, () => this.#probe('/health/ready', [200, 503])),
+      ...times(clients, () => this.#create()),
+      ...times(clients, () => this.#read()),
+      ...times(Math.ceil(clients / 2), () => this.#call()),
+    ];
+  }
+
+  /** From now on nothing that needs the database can succeed, or may again. */
+  databaseIs(state: 'up' | 'down'): void {
+    this.#isDatabaseDown = state === 'down';
+  }
+
+  /** Whether there was such an answer since the last report, as in `GetUser UNAVAILABLE`. */
+  has(answer: string): boolean {
+    return answer in this.#answers;
+  }
+
+  report(): OutageReport {
+    const report = { answers: this.#answers, slowestMs: this.#slowestMs };
+    this.#answers = {};
+    this.#slowestMs = {};
+    return report;
+  }
+
+  /** Ends the load, when every creation that was begun has been acknowledged. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    await Promise.all(this.#working);
+  }
+
+  async #probe(path: string, allowed: readonly number[]): Promise<void> {
+    while (this.#isRunning) {
+      await this.#measure(`GET ${path}`, () => this.#fetch(path), allowed);
+      await sleep(probePauseMs);
+    }
+  }
+
+  async #create(): Promise<void> {
+    while (this.#isRunning) {
+      const intent = this.ledger.add();
+      // A refused attempt may still be under way at the database: then its key is in use.
+      for (let allowed = [201, 503]; intent.id === undefined; allowed = [201, 409, 503]) {
+        const answer = await this.#measure('POST /users', () => this.#post(intent), allowed);
+        if (answer.status === 201) intent.id = JSON.parse(answer.text).id;
+        else if (!allowed.includes(Number(answer.status))) return;
+        else await sleep(refusedPauseMs);
+      }
+    }
+  }
+
+  async #read(): Promise<void> {
+    while (this.#isRunning) {
+      const read = () => this.#fetch(`/users/${this.#someId()}`);
+      const { status } = await this.#measure('GET /users/{id}', read, [200, 503]);
+      if (status !== 200) await sleep(refusedPauseMs);
+    }
+  }
+
+  async #call(): Promise<void> {
+    while (this.#isRunning) {
+      const call = async () => {
+        const deadline = Date.now() + clientTimeoutMs;
+        const { code } = await getUser(this.#target.client, this.#someId(), { deadline });
+        return { status: grpcNames[code] ?? code, text: '', retryAfter: null };
+      };
+      const { status } = await this.#measure('GetUser', call, Object.values(grpcNames));
+      if (status !== 'OK') await sleep(refusedPauseMs);
+    }
+  }
+
+  /** One that is known to be there: what is not found was lost. */
+  #someId(): number {
+    const { intents } = this.ledger;
+    const intent = intents[Math.floor(Math.random() * intents.length)];
+    return intent?.id ?? 1;
+  }
+
+  async #measure(
+    what: string,
+    send: () => Promise<Answer>,
+    allowed: readonly (number | string)[],
+  ): Promise<Answer> {
+    const startedDown = this.#isDatabaseDown;
+    const start = performance.now();
+    const answer = await send();
+    const ms = Math.ceil(performance.now() - start);
+    const { status, retryAfter } = answer;
+    const name = `${what} ${status}`;
+    this.#answers[name] = (this.#answers[name] ?? 0) + 1;
+    this.#slowestMs[what] = Math.max(this.#slowestMs[what] ?? 0, ms);
+    if (!allowed.includes(status)) this.violations.add(`${name} ${answer.text}`);
+    if ((status === 503 || status === 409) && retryAfter === null)
+      this.violations.add(`${name} without Retry-After`);
+    const isSuccess = status === 200 || status === 201 || status === 'OK';
+    if (isSuccess && startedDown && this.#isDatabaseDown && what !== 'GET /health') {
+      this.violations.add(`${name} without a database`);
+    }
+    return answer;
+  }
+
+  #post({ key, name }: Intent): Promise<Answer> {
+    return this.#fetch('/users', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': key },
+      body: JSON.stringify({ name }),
+    });
+  }
+
+  async #fetch(path: string, init: RequestInit = {}): Promise<Answer> {
+    try {
+      const signal = AbortSignal.timeout(clientTimeoutMs);
+      const response = await fetch(`${this.#target.http}${path}`, { ...init, signal });
+      const text = await response.text();
+      return { status: response.status, text, retryAfter: response.headers.get('retry-after') };
+    } catch (caught) {
+      return {
+        status: 'broken',
+        text: String(caught instanceof Error ? (caught.cause ?? caught) : caught),
+        retryAfter: null,
+      };
+    }
+  }
+}
+
+/** Resolves to the milliseconds until readiness says what is wanted. */
+export async function untilReady(http: string, ready: boolean, limitMs = 30_000): Promise<number> {
+  const start = performance.now();
+  for (;;) {
+    const response = await fetch(`${http}/health/ready`);
+    await response.arrayBuffer();
+    const ms = performance.now() - start;
+    if ((response.status === 200) === ready) return Math.ceil(ms);
+    if (ms > limitMs) throw new Error(`not ${ready ? 'ready' : 'unready'} within ${limitMs} ms`);
+    await sleep(5);
+  }
+}
