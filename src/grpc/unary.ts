@@ -36,8 +36,6 @@ export function unary<Request, Response>(
   observe: Observe,
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
-    // Over before it began, and told by whoever ended it: because of a second message, for one.
-    if (call.cancelled && Number(call.getDeadline()) > Date.now()) return;
     const startedAt = performance.now();
     const id = requestId(call.metadata);
     const context = new CallContext(id, call);
