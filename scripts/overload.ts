@@ -7,20 +7,14 @@
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.
 // The service and the load each have a core. Capacity is what 64 connections reach that wait for their
 // answers; the load is then 0.5 to 5 times that.
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
-import { openMigrated } from '../src/storage/sqlite-schema.ts';
-import { freePorts } from '../test/support/free-ports.ts';
-import { pin } from './bench/cores.ts';
+import { parseArgs } from 'node:util';
 import { type Curve, drawCurves, type Point } from './harness/curves.ts';
-import type { LoadJob, LoadReport } from './harness/open-loop.ts';
+import { makeDatabase, offer, startServer } from './harness/offer.ts';
+import type { LoadReport } from './harness/open-loop.ts';
 
 const { values } = parseArgs({
   options: {
@@ -38,72 +32,16 @@ const factors = values.factors.split(',').map(Number);
 const capacityConnections = 64;
 const users = 10_000;
 const workloads = { read: 0, write: 10, mix: 2 };
-const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-
-async function makeDatabase(file: string): Promise<void> {
-  (await openMigrated(file, 1_000)).close();
-  const db = new DatabaseSync(file);
-  db.exec(`
-    INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
-    SELECT printf('Ada %d', i) FROM n`);
-  db.close();
-}
-
-async function startServer(database: string) {
-  const [port = 0] = await freePorts(1);
-  const args = [
-    '--database',
-    `sqlite:${database}`,
-    '--port',
-    String(port),
-    '--grpc-port',
-    'off',
-    '--log',
-    'json',
-  ];
-  const limits = ['--max-in-flight', values['max-in-flight']];
-  const { command, args: pinned } = pin('server', process.execPath, [
-    path('../src/main.ts'),
-    ...args,
-    ...limits,
-  ]);
-  // The log is written, and read by nobody.
-  const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
-  const health = () =>
-    fetch(`http://127.0.0.1:${port}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  while (!(await health())) await sleep(50);
-  return {
-    port,
-    pid: child.pid ?? 0,
-    async end(): Promise<void> {
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exited;
-    },
-  };
-}
-
-async function offer(job: Omit<LoadJob, 'warmUpMs' | 'measureMs' | 'users'>): Promise<LoadReport> {
-  const measureMs = Number(values.seconds) * 1000;
-  const whole: LoadJob = { ...job, users, warmUpMs: 1_500, measureMs };
-  const { command, args } = pin('load', process.execPath, [
-    path('harness/open-loop.ts'),
-    JSON.stringify(whole),
-  ]);
-  const { stdout } = await promisify(execFile)(command, args);
-  return JSON.parse(stdout);
-}
 
 async function measure(name: string, writesInTen: number, folder: string): Promise<Curve> {
   const database = join(folder, `${name}.db`);
-  await makeDatabase(database);
-  const server = await startServer(database);
+  await makeDatabase(database, users);
+  const limits = ['--max-in-flight', values['max-in-flight']];
+  const server = await startServer(['--database', `sqlite:${database}`, ...limits]);
   try {
     const { port, pid } = server;
-    const closed = { port, pid, writesInTen, connections: capacityConnections };
+    const job = { port, pid, users, writesInTen, warmUpMs: 1_500, measureMs: Number(values.seconds) * 1000 };
+    const closed = { ...job, connections: capacityConnections };
     // Once to warm up.
     await offer(closed);
     const capacity = (await offer(closed)).accepted;
@@ -114,7 +52,7 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
     const points: Point[] = [];
     for (const factor of factors) {
       const rate = Math.round(capacity * factor);
-      const report = await offer({ port, pid, writesInTen, rate, connections: Number(values.connections) });
+      const report = await offer({ ...job, rate, connections: Number(values.connections) });
       points.push({ factor, accepted: report.accepted, p99: report.p99 });
       printRow(factor, report, Math.max(...points.map((point) => point.accepted)));
       // What is left of the last load is not this one's.

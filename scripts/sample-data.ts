@@ -12,7 +12,7 @@ const names = [
   '林小雨',
   'Annie Easley',
   'Evelyn Boyd Granville',
-  'Frances Allen',
+  'Frances Allen 👩🏽‍💻',
   'Tim Berners-Lee',
   'Hedy Lamarr',
   'محمد بن موسى الخوارزمي',

@@ -117,10 +117,12 @@ test('the messages of the README are written so in the source', () => {
     .replaceAll(/invalid\('([^']+)',\s*['`]/g, '$1 ')
     .replaceAll(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, '0');
   const known = normal(source);
-  const messages = tableOf('messages').rows.map(([first = '']) => /`([^`]+)`/.exec(first)?.[1] ?? '');
-  const nodes = ["Cannot find package 'pg'"];
+  const messages = tableOf('messages').rows.flatMap(([first = '']) =>
+    [...first.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message),
+  );
+  assert.ok(messages.length > 20);
   assert.deepEqual(
     messages.filter((message) => !known.includes(normal(message))),
-    nodes,
+    [],
   );
 });

@@ -43,13 +43,15 @@ async function copyStore({ stdout, stderr }: CommandContext, source: Store, targ
   const digest = new RecordDigest();
   const copying = createProgress(stderr, 'copy', total);
   for await (const users of userBatches(source)) {
-    await target.importUsers(users);
+    const writing = target.importUsers(users);
     for (const user of users) digest.add(userLine(user));
+    await writing;
     copying.update(digest.records);
   }
   for await (const posts of postBatches(source)) {
-    await target.importPosts(posts);
+    const writing = target.importPosts(posts);
     for (const post of posts) digest.add(postLine(post));
+    await writing;
     copying.update(digest.records);
   }
   await target.continueIds(from);

@@ -9,7 +9,7 @@ import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, misuse, parseOptions, runCommand } from './options.ts';
 import { createProgress } from './progress.ts';
-import { postLine, RecordDigest, userLine } from './records.ts';
+import { batchLimits, postLine, RecordDigest, userLine } from './records.ts';
 
 const help = `usage: users-service import [FILE] [--database URL]
 
@@ -28,8 +28,6 @@ interface EndRecord {
 }
 
 type ImportRecord = { readonly user: StoredUser } | { readonly post: Post } | { readonly end: EndRecord };
-
-const batchRows = 1_000;
 
 /**
  * Reads NDJSON as `export` writes it, from a file or from the input: `import [FILE] [--database URL]`.
@@ -58,6 +56,7 @@ async function readInto(store: Store, input: NodeJS.ReadableStream, { stderr }: 
   const users: StoredUser[] = [];
   const posts: Post[] = [];
   let added = 0;
+  let characters = 0;
   let lineNumber = 0;
   let end: EndRecord | undefined;
 
@@ -65,6 +64,7 @@ async function readInto(store: Store, input: NodeJS.ReadableStream, { stderr }: 
   const flush = async (): Promise<void> => {
     if (users.length > 0) added += await store.importUsers(users.splice(0));
     if (posts.length > 0) added += await store.importPosts(posts.splice(0));
+    characters = 0;
     progress.update(digest.records);
   };
   for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
@@ -80,7 +80,9 @@ async function readInto(store: Store, input: NodeJS.ReadableStream, { stderr }: 
       posts.push(record.post);
       digest.add(postLine(record.post));
     }
-    if (users.length >= batchRows || posts.length >= batchRows) await flush();
+    characters += line.length;
+    if (users.length + posts.length >= batchLimits.rows || characters >= batchLimits.characters)
+      await flush();
   }
   await flush();
   progress.finish();

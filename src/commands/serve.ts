@@ -65,11 +65,8 @@ export async function serve(context: CommandContext): Promise<number> {
       stdout.write(`${printConfig(parsed)}\n`);
       return 0;
     }
-    await checkFiles(parsed);
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    for (const problem of error.problems) stderr.write(`users-service: ${problem}\n`);
-    return 2;
+    return tellProblems(error, stderr);
   }
   const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
   context.onCrash((cause) => {
@@ -77,9 +74,10 @@ export async function serve(context: CommandContext): Promise<number> {
     log.flush();
   });
   try {
-    await run(context, parsed.config, log);
+    await run(context, parsed, log);
     return 0;
   } catch (error) {
+    if (error instanceof ConfigError) return tellProblems(error, stderr);
     // A worker has said what is wrong.
     if (!(error instanceof Error && error.name === 'WorkerError')) {
       stderr.write(`users-service: ${explain(error)}\n`);
@@ -90,12 +88,24 @@ export async function serve(context: CommandContext): Promise<number> {
   }
 }
 
-async function run(context: CommandContext, config: Config, log: Log): Promise<void> {
-  if (config.workers === 1) return await runService(context, config, log);
+function tellProblems(error: unknown, stderr: CommandContext['stderr']): number {
+  if (!(error instanceof ConfigError)) throw error;
+  for (const problem of error.problems) stderr.write(`users-service: ${problem}\n`);
+  return 2;
+}
+
+async function run(context: CommandContext, parsed: ParsedConfig, log: Log): Promise<void> {
+  const { config } = parsed;
+  if (config.workers === 1) {
+    await checkFiles(parsed);
+    return await runService(context, config, log);
+  }
   // Loaded only for those who have several.
   const { WorkerPool, workerLink } = await import('../workers.ts');
   const worker = workerLink(context.env);
   if (worker !== undefined) return await runService(context, config, log, worker);
+  // Not in a worker, whose end has to be told to its primary.
+  await checkFiles(parsed);
 
   const signals = onStopSignals(context);
   const pool = new WorkerPool({

@@ -5,6 +5,7 @@ import type { Repository } from '../domain/repository.ts';
 import type { Observe } from '../observer.ts';
 import { Health } from './health.ts';
 import type { GrpcLimits } from './limits.ts';
+import { reportOwnEndings, reportUnknownMethods } from './own-endings.ts';
 import { addReflection } from './reflection.ts';
 import { UsersService } from './stubs.ts';
 import { type CallGate, unary } from './unary.ts';
@@ -45,7 +46,9 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
 
 /** Users, health and reflection. */
 export function createEngine(options: UsersServiceOptions, limits: GrpcLimits, tls?: TlsOptions): Engine {
-  const server = new Server(channelOptions(limits));
+  const { observe } = options;
+  const server = new Server({ ...channelOptions(limits), interceptors: [reportOwnEndings(observe)] });
+  reportUnknownMethods(server, observe);
   const health = new Health();
   addUsersService(server, options);
   health.addToServer(server);

@@ -193,7 +193,8 @@ export class PostgresWrites {
     return this.#pool.transaction(async (send) => {
       await lock(send, name);
       const added = await send<IdRow>({ text: add }, values);
-      const [other] = await send<IdRow>({ text: findOther }, values);
+      const isAllNew = added.length === values[0]?.length;
+      const [other] = isAllNew ? [] : await send<IdRow>({ text: findOther }, values);
       if (other !== undefined) {
         const what = `${name.slice(0, -1)} ${other.id}`;
         throw new DomainError('conflict', `${what} is there already and differs`);

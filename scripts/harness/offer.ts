@@ -1,0 +1,72 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { openMigrated } from '../../src/storage/sqlite-schema.ts';
+import { freePorts } from '../../test/support/free-ports.ts';
+import { pin } from '../bench/cores.ts';
+import type { LoadJob, LoadReport } from './open-loop.ts';
+
+const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+/** A SQLite file with users of the ids from 1 on. */
+export async function makeDatabase(file: string, users: number): Promise<void> {
+  (await openMigrated(file, 1_000)).close();
+  const db = new DatabaseSync(file);
+  db.exec(`
+    INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
+    SELECT printf('Ada %d', i) FROM n`);
+  db.close();
+}
+
+export interface LoadedServer {
+  readonly port: number;
+  readonly pid: number;
+  end(): Promise<void>;
+}
+
+/** A service on a core of its own, run by `wrapper` if there is one: a command that takes a command. */
+export async function startServer(
+  args: readonly string[],
+  wrapper: readonly string[] = [],
+): Promise<LoadedServer> {
+  const [port = 0] = await freePorts(1);
+  const ports = ['--port', String(port), '--grpc-port', 'off', '--log', 'json'];
+  const [program = '', ...rest] = [
+    ...wrapper,
+    process.execPath,
+    path('../../src/main.ts'),
+    ...ports,
+    ...args,
+  ];
+  const { command, args: pinned } = pin('server', program, rest);
+  // The log is written, and read by nobody.
+  const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const health = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  while (!(await health())) {
+    if (child.exitCode !== null) throw new Error(`the service exited with ${child.exitCode}`);
+    await sleep(50);
+  }
+  return {
+    port,
+    pid: child.pid ?? 0,
+    async end() {
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/** Runs a load in a process of its own, on another core than the service. */
+export async function offer(job: LoadJob): Promise<LoadReport> {
+  const { command, args } = pin('load', process.execPath, [path('open-loop.ts'), JSON.stringify(job)]);
+  const { stdout } = await promisify(execFile)(command, args);
+  return JSON.parse(stdout);
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { batchLimits, postBatches, userBatches } from '../../src/commands/records.ts';
+import type { Store } from '../../src/domain/transfer.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+
+/** A store of so many posts, which tells how many rows it was asked for each time. */
+async function postsOf(count: number, body: string) {
+  const store = createMemoryStore();
+  await store.importUsers([{ id: 1, name: 'Ada', version: 1 }]);
+  await store.importPosts(
+    Array.from({ length: count }, (_, i) => ({ id: i + 1, userId: 1, title: 't', body })),
+  );
+  const limits: number[] = [];
+  const exportPosts: Store['exportPosts'] = (afterId, limit) => {
+    limits.push(limit);
+    return store.exportPosts(afterId, limit);
+  };
+  return { limits, store: { ...store, exportPosts } as Store };
+}
+
+describe('batches of a store', () => {
+  for (const [what, count, body] of [
+    ['short', 25_000, ''],
+    ['long', 2_500, 'x'.repeat(10_000)],
+  ] as const) {
+    it(`of ${what} posts hold each of them once, in order, and no more than may be moved at a time`, async () => {
+      const { store, limits } = await postsOf(count, body);
+      const ids: number[] = [];
+      for await (const posts of postBatches(store)) {
+        const characters = posts.reduce((sum, post) => sum + post.title.length + post.body.length, 0);
+        assert.ok(posts.length <= batchLimits.rows && characters < 1.01 * batchLimits.characters);
+        ids.push(...posts.map(({ id }) => id));
+      }
+      assert.deepEqual(
+        ids,
+        Array.from({ length: count }, (_, i) => i + 1),
+      );
+      const most = Math.min(batchLimits.rows, Math.ceil(batchLimits.characters / (body.length + 1)));
+      assert.equal(Math.max(...limits), most);
+    });
+  }
+
+  it('are read one ahead, whose failure is for whoever asks for it', async () => {
+    let calls = 0;
+    const exportUsers: Store['exportUsers'] = async () => {
+      calls += 1;
+      if (calls > 1) throw new Error('away');
+      return [{ id: 1, name: 'Ada', version: 1 }];
+    };
+    const store = { exportUsers } as unknown as Store;
+    const batches = userBatches(store);
+    assert.equal((await batches.next()).value?.length, 1);
+    assert.equal(calls, 2);
+    await new Promise((resolve) => setImmediate(resolve));
+    await assert.rejects(batches.next(), { message: 'away' });
+  });
+});

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import type { RequestEvent } from '../../src/observer.ts';
+import { createMemoryStore } from '../../src/storage/memory.ts';
+import { send } from '../support/client.ts';
+import { getUser, usersClient } from '../support/grpc.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { startService } from '../support/service.ts';
+
+const one = Uint8Array.of(8, 1);
+const check = '/grpc.health.v1.Health/Check';
+const users = '/Users/GetUser';
+
+async function start(t: TestContext, repository = createMemoryStore()) {
+  await repository.createUser({ name: 'Ann' });
+  const running = await startService(t, { repository, grpcPort: 0 });
+  const calls = () =>
+    running.events.filter(
+      (event): event is RequestEvent => event.type === 'request' && event.face === 'grpc',
+    );
+  return { ...running, calls };
+}
+
+const cases: readonly [what: string, path: string, body: Uint8Array, code: status, isRoute: boolean][] = [
+  ['that is answered', users, framed(one), status.OK, true],
+  ['that finds nobody', users, framed(Uint8Array.of(8, 9)), status.NOT_FOUND, true],
+  ['without a message', users, new Uint8Array(), status.UNIMPLEMENTED, true],
+  ['with two messages', users, Buffer.concat([framed(one), framed(one)]), status.UNIMPLEMENTED, true],
+  ['with a message too long', users, framed(new Uint8Array(65_537)), status.RESOURCE_EXHAUSTED, true],
+  ['with a malformed message', users, framed(Uint8Array.of(8, 0x80)), status.INTERNAL, true],
+  ['compressed, it says', users, framed(one, 1), status.UNIMPLEMENTED, true],
+  ['for a health check', check, framed(new Uint8Array()), status.OK, true],
+  ['for the health of nothing', check, framed(Buffer.from('\n\x03abc')), status.NOT_FOUND, true],
+  ['of an unknown method', '/Users/ListUsers', framed(one), status.UNIMPLEMENTED, false],
+  ['of an unknown service', `/${'x'.repeat(8_000)}`, framed(one), status.UNIMPLEMENTED, false],
+];
+for (const [what, path, body, code, isRoute] of cases) {
+  test(`a call ${what} is one event with its status`, async (t) => {
+    const { grpc, calls } = await start(t);
+    const session = await connectWire(t, grpc);
+    const headers = body[0] === 1 ? { 'grpc-encoding': 'snappy' } : {};
+    assert.equal((await callWire(session, path, body, headers)).code, code);
+    // A call behind it: were there a second event, it would be there before this one's.
+    assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
+    assert.deepEqual(
+      calls().map((event) => [event.path, event.status, event.route]),
+      [
+        [path, code, isRoute ? path : undefined],
+        [users, status.OK, users],
+      ],
+    );
+  });
+}
+
+test('a call whose deadline passes is one event too', async (t) => {
+  const repository = createMemoryStore();
+  const find = repository.getUser.bind(repository);
+  let asked = 0;
+  repository.getUser = async (wanted, options) => {
+    asked += 1;
+    if (asked === 1) await new Promise((resolve) => options?.signal?.addEventListener('abort', resolve));
+    return await find(wanted, options);
+  };
+  const { grpc, calls } = await start(t, repository);
+  const session = await connectWire(t, grpc);
+  const answer = await callWire(session, users, framed(one), { 'grpc-timeout': '100m' });
+  assert.equal(answer.code, status.DEADLINE_EXCEEDED);
+  assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
+  assert.deepEqual(
+    calls().map((event) => event.status),
+    [status.DEADLINE_EXCEEDED, status.OK],
+  );
+});
+
+test('names that clients make up are one series in the metrics', async (t) => {
+  const { http, grpc } = await start(t);
+  const session = await connectWire(t, grpc);
+  for (let i = 0; i < 20; i += 1) await callWire(session, `/Made/Up${i}`, framed(one));
+  const { text } = await send(http, 'GET /metrics');
+  const series = text.split('\n').filter((line) => /^users_service_requests_total\{face="grpc"/.test(line));
+  assert.deepEqual(series, [
+    'users_service_requests_total{face="grpc",method="any",route="unmatched",status="12"} 20',
+  ]);
+});
