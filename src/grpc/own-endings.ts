@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { type Server, type ServerInterceptingCall, type ServerInterceptor, status } from '@grpc/grpc-js';
 import type { Observe } from '../observer.ts';
+import { requestId } from '../request-id.ts';
 
 interface Ending {
   readonly path: string;
@@ -56,11 +56,12 @@ function report(observe: Observe, { path, code, durationMs, isKnown }: Ending): 
   observe({
     type: 'request',
     face: 'grpc',
-    id: randomUUID(),
+    id: requestId(undefined),
     method: 'POST',
     path,
     status: code,
     durationMs,
-    ...(isKnown && { route: path }),
+    route: isKnown ? path : undefined,
+    traceparent: undefined,
   });
 }
