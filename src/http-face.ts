@@ -3,6 +3,7 @@ import { Access, type AuthMode } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import { checkLimits, defaultLimits, type ListenerLimits } from './http/limits.ts';
 import { type Handler, HttpListener, type Route } from './http/listener.ts';
+import { pagePolicy } from './http/page-policy.ts';
 import { parsePattern } from './http/pattern.ts';
 import type { Headers } from './http/reply.ts';
 import { Router } from './http/router.ts';
@@ -69,10 +70,15 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     // The API wins over a file of the same name.
     if (router.has(file.pattern)) continue;
     const handle: Handler = (request) => serveFile(file, request);
-    const isRoot = file.pattern.template === '/';
+    // A folder of somebody else's has pages of which we do not know who may frame them.
+    const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
+    const headers = {
+      ...(file.pattern.template === '/' && description),
+      ...(isOurPage && pagePolicy(file.plain.path)),
+    };
     router.add(file.pattern, {
       template: 'static',
-      handle: isRoot ? withHeaders(handle, description) : handle,
+      handle: Object.keys(headers).length > 0 ? withHeaders(handle, headers) : handle,
       vital: true,
     });
   }
