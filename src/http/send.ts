@@ -100,8 +100,9 @@ function isOver(response: ServerResponse): boolean {
 function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply, close: boolean): void {
   const { body, status, headers = {} } = reply;
   // A flat list, since Node goes through an object's names one by one, too.
-  const fields: (string | number)[] = ['x-request-id', request.id];
+  const fields: (string | number)[] = [];
   for (const name of Object.keys(headers)) fields.push(name, headers[name] ?? '');
+  fields.push('x-request-id', request.id);
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) fields.push('content-length', length);
