@@ -1,0 +1,120 @@
+// Offers the gRPC face more calls than it can carry, by h2load, and prints what comes of it:
+//
+//   node scripts/overload-grpc.ts [--connections 40] [--seconds 4] [--factors 1,2,3,5] [--max-in-flight 1000]
+//
+// Capacity is what 8 connections with 16 calls each reach that wait for their answers. A connection has as
+// many calls under way as the service allows; what comes beyond waits at the client, as with any client.
+// h2load does not read a status: how many were answered and refused is what the service's metrics say.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { type ServiceProcess, startProcess } from '../test/support/process.ts';
+import { pin } from './bench/cores.ts';
+
+const { values } = parseArgs({
+  options: {
+    connections: { type: 'string', default: '40' },
+    seconds: { type: 'string', default: '4' },
+    factors: { type: 'string', default: '1,2,3,5' },
+    'max-in-flight': { type: 'string', default: '1000' },
+  },
+});
+const connections = Number(values.connections);
+const run = promisify(execFile);
+const ends: (() => unknown)[] = [];
+const after = (end: () => unknown) => ends.unshift(end);
+
+const folder = await mkdtemp(join(tmpdir(), 'overload-'));
+after(() => rm(folder, { recursive: true }));
+const [body, logFile] = [join(folder, 'body'), join(folder, 'log')];
+// GetUserRequest with id 1, framed.
+await writeFile(body, Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+
+/** Calls answered and refused so far. */
+async function counts(http: string): Promise<{ accepted: number; refused: number }> {
+  const text = await (await fetch(`${http}/metrics`)).text();
+  const of = (status: number) =>
+    Number(new RegExp(`_total\\{face="grpc",.*,status="${status}"\\} (\\d+)`).exec(text)?.[1] ?? 0);
+  return { accepted: of(0), refused: of(8) };
+}
+
+interface Offer {
+  readonly connections: number;
+  readonly streams: number;
+  /** Calls a second of all connections; none: as many as are answered. */
+  readonly rate?: number;
+}
+
+/** Processor time a process has had so far; Linux counts it in hundredths. */
+async function cpuSeconds(pid: number | undefined): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const [user = 0, system = 0] = stat.split(') ')[1]?.split(' ').slice(11, 13).map(Number) ?? [];
+  return (user + system) / 100;
+}
+
+async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
+  const { connections, streams, rate } = offered;
+  await rm(logFile, { force: true });
+  const before = await counts(http);
+  const cpuBefore = await cpuSeconds(child.pid);
+  const load = ['-c', String(connections), '-m', String(streams), '-D', values.seconds, '-d', body];
+  const rated = rate === undefined ? [] : ['--rps', String(Math.max(1, Math.round(rate / connections)))];
+  const headers = ['-H', 'content-type: application/grpc', '-H', 'te: trailers'];
+  const { command, args } = pin('load', 'h2load', [
+    ...[...load, ...rated, ...headers, '--log-file', logFile],
+    `http://${grpc}/Users/GetUser`,
+  ]);
+  await run(command, args);
+  const cpu = (await cpuSeconds(child.pid)) - cpuBefore;
+  const afterwards = await counts(http);
+  // When it began, the status, how long it took in microseconds.
+  const log = (await readFile(logFile, 'utf8')).trim().split('\n');
+  const times = Float64Array.from(log, (line) => Number(line.split('\t')[2]) / 1000).sort();
+  const perSecond = (count: number) => Math.round(count / Number(values.seconds));
+  return {
+    accepted: perSecond(afterwards.accepted - before.accepted),
+    refused: perSecond(afterwards.refused - before.refused),
+    failed: log.filter((line) => line.split('\t')[1] !== '200').length,
+    // Others on the machine take some of the processors.
+    cpuShare: cpu / Number(values.seconds),
+    perCpuSecond: (afterwards.accepted - before.accepted) / cpu,
+    p50: times[Math.floor(times.length * 0.5)] ?? Number.NaN,
+    p99: times[Math.floor(times.length * 0.99)] ?? Number.NaN,
+  };
+}
+
+try {
+  const limits = ['--max-in-flight', values['max-in-flight']];
+  const service = await startProcess({ after }, ['--database', `sqlite:${folder}/users.db`, ...limits]);
+  const headers = { 'content-type': 'application/json' };
+  await fetch(`${service.http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+  const closed = { connections: 8, streams: 16 };
+  // Once to warm up.
+  await offer(service, closed);
+  const capacity = (await offer(service, closed)).accepted;
+  console.log(`capacity ${capacity} calls/s`);
+  console.log('offered       | accepted |   % | refused | failed |   p50 ms |   p99 ms | CPU % | per CPU s');
+  let peak = capacity;
+  for (const factor of values.factors.split(',').map(Number)) {
+    const rate = capacity * factor;
+    const report = await offer(service, { connections, streams: 250, rate });
+    const { accepted, refused, failed, p50, p99, cpuShare, perCpuSecond } = report;
+    peak = Math.max(peak, accepted);
+    const columns: readonly [number | string, number][] = [
+      [`${factor} x ${Math.round(rate)}`.padEnd(13), 13],
+      [accepted, 8],
+      [Math.round((100 * accepted) / peak), 3],
+      [refused, 7],
+      [failed, 6],
+      [p50.toFixed(1), 8],
+      [p99.toFixed(1), 8],
+      [Math.round(100 * cpuShare), 5],
+      [Math.round(perCpuSecond), 9],
+    ];
+    console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
+  }
+} finally {
+  for (const end of ends) await end();
+}
