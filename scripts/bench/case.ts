@@ -16,8 +16,23 @@ export interface BenchContext {
   readonly memorySeconds: number;
 }
 
-/** Something measured beside the others of its case. */
-export interface Contestant {
+/** Something measured beside the others of its case: a server under load, or what measures itself. */
+export type Contestant = ServerContestant | ToolContestant;
+
+export interface ToolContestant {
+  readonly name: string;
+  readonly measure: (seconds: number) => Promise<Measured>;
+}
+
+/** What came of one load. */
+export interface Measured {
+  readonly perSecond: number;
+  /** CPU time of the server for one request, in microseconds. */
+  readonly cpuMicros?: number;
+  readonly p99Ms?: number;
+}
+
+export interface ServerContestant {
   readonly name: string;
   readonly program: Program;
   /** Where it runs, if not on the server's core. */
@@ -45,6 +60,15 @@ export interface Series {
   readonly p99Ms?: readonly number[];
 }
 
+/** A line of a chart that several cases may share. */
+export interface Curve {
+  readonly chart: string;
+  readonly line: string;
+  /** Places on the x axis, by their labels or as numbers. */
+  readonly x: readonly (string | number)[];
+  readonly y: readonly number[];
+}
+
 export interface CaseResult {
   readonly name: string;
   readonly title: string;
@@ -52,6 +76,7 @@ export interface CaseResult {
   readonly better: 'more' | 'less';
   readonly series: readonly Series[];
   readonly bars: readonly Bar[];
+  readonly curves?: readonly Curve[];
   /** What the numbers alone do not say. */
   readonly notes?: readonly string[];
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import type { Subject } from './subject.ts';
 
 /** A check that a path is answered with a status and this JSON. */
@@ -17,5 +18,22 @@ export function answersBytes(path: string, expected: Uint8Array) {
     const response = await fetch(http + path);
     assert.equal(response.status, 200, path);
     assert.deepEqual(new Uint8Array(await response.arrayBuffer()), expected);
+  };
+}
+
+/** A check that a user who was answered is in the file. */
+export function keepsUser(file: string) {
+  return async ({ http }: Subject): Promise<void> => {
+    const draft = { name: 'Kept User', role: 'member' };
+    const response = await fetch(`${http}/users`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(draft),
+    });
+    const created = (await response.json()) as { id: number };
+    const db = new DatabaseSync(file, { readOnly: true });
+    const kept = db.prepare('SELECT name, role FROM users WHERE id = ?').get(created.id);
+    db.close();
+    if (response.status !== 201 || kept?.['name'] !== draft.name) throw new Error('a user was not kept');
   };
 }

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Bar, BenchContext, CaseResult, Contestant, Series } from './case.ts';
+import type {
+  Bar,
+  BenchContext,
+  CaseResult,
+  Contestant,
+  Measured,
+  Series,
+  ServerContestant,
+} from './case.ts';
 import { type Load, type LoadResult, sendLoad } from './load/load.ts';
 import { tell } from './progress.ts';
 import { type Subject, start } from './subject.ts';
@@ -16,12 +24,13 @@ export interface ThroughputCase {
 const warmUpSeconds = 3;
 const checkEveryMs = 500;
 
+/** A contestant that is ready to be measured. */
 interface Runner {
-  readonly contestant: Contestant;
-  readonly subject: Subject;
-  readonly values: number[];
-  readonly cpuMicros: number[];
-  readonly p99Ms: number[];
+  readonly name: string;
+  readonly measure: (seconds: number) => Promise<Measured>;
+  readonly check: () => Promise<void>;
+  readonly stop: () => Promise<void>;
+  readonly measured: Measured[];
 }
 
 /**
@@ -35,46 +44,79 @@ export async function measureThroughput(
   const runners: Runner[] = [];
   try {
     for (const contestant of what.contestants) {
-      const subject = await start(contestant.program, folder, contestant.cores);
-      runners.push({ contestant, subject, values: [], cpuMicros: [], p99Ms: [] });
-      await contestant.check(subject);
+      const runner = await prepare(contestant, what.load, folder);
+      runners.push(runner);
+      await runner.check();
     }
-    for (const runner of runners) {
-      tell(`${what.name}: warming up ${runner.contestant.name}`);
-      await loadOnce(runner, what.load, warmUpSeconds);
+    for (const { name, measure } of runners) {
+      tell(`${what.name}: warming up ${name}`);
+      await measure(warmUpSeconds);
     }
     for (let round = 0; round < rounds; round += 1) {
       for (const i of runners.keys()) {
         const runner = runners[(i + round) % runners.length];
         if (runner === undefined) continue;
-        tell(`${what.name}: round ${round + 1} of ${rounds}, ${runner.contestant.name}`);
-        await measureOnce(runner, what.load, seconds);
+        tell(`${what.name}: round ${round + 1} of ${rounds}, ${runner.name}`);
+        runner.measured.push(await runner.measure(seconds));
       }
     }
-    for (const { contestant, subject } of runners) await contestant.check(subject);
+    for (const { check } of runners) await check();
   } finally {
-    await Promise.all(runners.map(({ subject }) => subject.stop()));
+    await Promise.all(runners.map(({ stop }) => stop()));
   }
-  const series = runners.map(({ contestant: { name }, values, cpuMicros, p99Ms }): Series => {
-    return { name, values, cpuMicros, ...(p99Ms.length > 0 && { p99Ms }) };
-  });
   const { name, title, bars, notes = [] } = what;
-  return { name, title, unit: 'requests/s', better: 'more', series, bars, notes };
+  return { name, title, unit: 'requests/s', better: 'more', series: runners.map(toSeries), bars, notes };
 }
 
-async function measureOnce(runner: Runner, load: Load, seconds: number): Promise<void> {
-  const { subject } = runner;
+function toSeries({ name, measured }: Runner): Series {
+  const cpuMicros = measured.flatMap((one) => one.cpuMicros ?? []);
+  const p99Ms = measured.flatMap((one) => one.p99Ms ?? []);
+  return {
+    name,
+    values: measured.map(({ perSecond }) => perSecond),
+    ...(cpuMicros.length > 0 && { cpuMicros }),
+    ...(p99Ms.length > 0 && { p99Ms }),
+  };
+}
+
+async function prepare(contestant: Contestant, load: Load, folder: string): Promise<Runner> {
+  if ('measure' in contestant) {
+    const nothing = async () => undefined;
+    return { ...contestant, check: nothing, stop: nothing, measured: [] };
+  }
+  const subject = await start(contestant.program, folder, contestant.cores);
+  return {
+    name: contestant.name,
+    measure: (seconds) => measureServer(contestant, subject, load, seconds),
+    check: () => contestant.check(subject),
+    stop: () => subject.stop(),
+    measured: [],
+  };
+}
+
+async function measureServer(
+  contestant: ServerContestant,
+  subject: Subject,
+  load: Load,
+  seconds: number,
+): Promise<Measured> {
   const cpuBefore = subject.cpuSeconds();
-  const result = await loadOnce(runner, load, seconds);
+  const { requests, seconds: took, p99Ms } = await loadServer(contestant, subject, load, seconds);
   const cpuSeconds = subject.cpuSeconds() - cpuBefore;
-  runner.values.push(result.requests / result.seconds);
-  runner.cpuMicros.push((cpuSeconds / result.requests) * 1e6);
-  if (result.p99Ms !== undefined) runner.p99Ms.push(result.p99Ms);
+  return {
+    perSecond: requests / took,
+    cpuMicros: (cpuSeconds / requests) * 1e6,
+    ...(p99Ms !== undefined && { p99Ms }),
+  };
 }
 
 /** One load, with an answer checked now and then meanwhile: wrong ones must not count. */
-async function loadOnce(runner: Runner, load: Load, seconds: number): Promise<LoadResult> {
-  const { contestant, subject } = runner;
+async function loadServer(
+  contestant: ServerContestant,
+  subject: Subject,
+  load: Load,
+  seconds: number,
+): Promise<LoadResult> {
   const own = contestant.load ?? load;
   const url = own.streams === undefined ? subject.http : `http://${subject.grpc}`;
   const loading = sendLoad(url, own, seconds);

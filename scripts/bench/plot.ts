@@ -1,17 +1,19 @@
 import type { CaseResult } from './case.ts';
+import { chartHeight, drawChart } from './chart.ts';
 import { median } from './statistics.ts';
 
 const width = 420;
 const rowHeight = 22;
 const titleHeight = 34;
-const labelWidth = 130;
-const barWidth = 200;
+const labelWidth = 165;
+const barWidth = 180;
 const columns = 2;
 const gap = 24;
 
 const style = `
   text { font: 12px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600; font-size: 13px }
+  .grid { stroke: #808080; stroke-opacity: .3 }
   .ours { fill: #1a7f37 }
   .theirs { fill: #afb8c1 }
   @media (prefers-color-scheme: dark) {
@@ -20,9 +22,11 @@ const style = `
     .theirs { fill: #57606a }
   }`;
 
-/** The medians of all cases that have rivals, as bars: one panel a case, the service first. */
+/** The medians of all cases that have rivals, as bars: one panel a case, the service first. Then the curves. */
 export function drawPlot(results: readonly CaseResult[]): string {
-  const shown = results.filter(({ series, better }) => better === 'more' && series.length > 1);
+  const shown = results.filter(({ series, better, curves }) => {
+    return better === 'more' && series.length > 1 && curves === undefined;
+  });
   let y = 0;
   const panels: string[] = [];
   for (let first = 0; first < shown.length; first += columns) {
@@ -31,6 +35,17 @@ export function drawPlot(results: readonly CaseResult[]): string {
       panels.push(`<g transform="translate(${i * (width + gap)} ${y})">${panel(result)}</g>`);
     }
     y += Math.max(...row.map(({ series }) => titleHeight + series.length * rowHeight)) + gap;
+  }
+  const charts = Object.entries(
+    Object.groupBy(
+      results.flatMap(({ curves = [] }) => curves),
+      ({ chart }) => chart,
+    ),
+  );
+  for (const [i, [title, curves = []]] of charts.entries()) {
+    const place = `${(i % columns) * (width + gap)} ${y}`;
+    panels.push(`<g transform="translate(${place})">${drawChart(title, curves)}</g>`);
+    if (i % columns === columns - 1 || i === charts.length - 1) y += chartHeight + gap;
   }
   const fullWidth = columns * width + (columns - 1) * gap;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${fullWidth}" height="${y}" viewBox="0 0 ${fullWidth} ${y}" role="img">

@@ -1,7 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { BenchContext, Case, CaseResult } from '../case.ts';
 import { dataFile, listedRole, spreadIds } from '../data.ts';
 import { type LoadRequest, sendLoad } from '../load/load.ts';
@@ -12,7 +11,15 @@ import { service, start } from '../subject.ts';
 const users = 100_000;
 const posts = 1_000_000;
 const mebibyte = 2 ** 20;
-const sampleEveryMs = 1_000;
+const sliceSeconds = 5;
+
+/** What was seen in a few seconds of load. */
+interface Slice {
+  readonly requests: number;
+  readonly p99Ms: number;
+  /** Resident memory at its end. */
+  readonly mebibytes: number;
+}
 
 /** All kinds of work at once, for ten minutes: memory at the end against memory at the beginning. */
 export const memoryUnderLoad: Case = {
@@ -28,37 +35,47 @@ export const memoryUnderLoad: Case = {
     writeFileSync(join(publicFolder, '10k.bin'), randomFillSync(new Uint8Array(10 * 1024)));
     const program = service(['--database', `sqlite:${file}`, '--public', publicFolder]);
     const subject = await start(program, folder);
-    const samples: number[] = [];
+    const slices: Slice[] = [];
     try {
       const load = { connections: 64, requests: mixedRequests() };
-      const loading = sendLoad(subject.http, load, memorySeconds);
-      const ended = loading.then(() => true);
       const progress = progressBar('memory: under load', memorySeconds);
-      while (!(await Promise.race([ended, sleep(sampleEveryMs, false)]))) {
-        samples.push(subject.residentBytes() / mebibyte);
-        progress(samples.length * (sampleEveryMs / 1_000));
+      while (slices.length * sliceSeconds < memorySeconds) {
+        const { requests, errors, p99Ms = Number.NaN } = await sendLoad(subject.http, load, sliceSeconds);
+        if (errors > 0) throw new Error(`${errors} of ${requests} answers were errors`);
+        slices.push({ requests, p99Ms, mebibytes: subject.residentBytes() / mebibyte });
+        progress(slices.length * sliceSeconds);
       }
-      const { requests, errors } = await loading;
-      if (errors > 0) throw new Error(`${errors} of ${requests} answers were errors`);
-      const tenth = Math.floor(samples.length / 10);
-      const [early, late] = ['second tenth', 'last tenth'];
-      return {
-        name: this.name,
-        title: this.title,
-        unit: 'MiB',
-        better: 'less',
-        series: [
-          { name: early, values: [median(samples.slice(tenth, 2 * tenth))] },
-          { name: late, values: [median(samples.slice(-tenth))] },
-        ],
-        bars: [{ ours: late, theirs: early, atMost: 1.1 }],
-        notes: [`${requests.toLocaleString('en')} requests; at most ${Math.max(...samples).toFixed(0)} MiB`],
-      };
+      return toResult(this, slices);
     } finally {
       await subject.stop();
     }
   },
 };
+
+function toResult({ name, title }: Case, slices: readonly Slice[]): CaseResult {
+  const memory = slices.map(({ mebibytes }) => mebibytes);
+  const tenth = Math.max(1, Math.floor(slices.length / 10));
+  const [early, late] = ['second tenth', 'last tenth'];
+  const requests = slices.reduce((sum, slice) => sum + slice.requests, 0);
+  const x = slices.map((_, i) => ((i + 1) * sliceSeconds) / 60);
+  const over = 'over minutes of mixed load';
+  return {
+    name,
+    title,
+    unit: 'MiB',
+    better: 'less',
+    series: [
+      { name: early, values: [median(memory.slice(tenth, 2 * tenth))] },
+      { name: late, values: [median(memory.slice(-tenth))] },
+    ],
+    bars: [{ ours: late, theirs: early, atMost: 1.1 }],
+    curves: [
+      { chart: `Memory in MiB ${over}`, line: 'resident', x, y: memory },
+      { chart: `p99 in ms ${over}`, line: 'p99', x, y: slices.map(({ p99Ms }) => p99Ms) },
+    ],
+    notes: [`${requests.toLocaleString('en')} requests; at most ${Math.max(...memory).toFixed(0)} MiB`],
+  };
+}
 
 /** A million posts in one answer: what memory is taken for them while they stream. */
 export const memoryOfStream: Case = {

@@ -1,8 +1,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import type { Case } from '../case.ts';
-import { answersJson } from '../check.ts';
+import { answersJson, keepsUser } from '../check.ts';
 import { dataFile, listedRole, spreadIds } from '../data.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
@@ -20,6 +19,13 @@ const peers = [
   ['Express', 'express', []],
   ['Koa', 'koa', []],
 ] as const;
+
+export const newUsers = Array.from({ length: 100 }, (_, i) => ({
+  method: 'POST' as const,
+  path: '/users',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ name: `New User ${i}`, role: 'member' }),
+}));
 
 export const getUser: Case = {
   name: 'get',
@@ -90,24 +96,18 @@ export const createUser: Case = {
     };
     const own = await fileFor(ours);
     const contestants = [
-      { name: ours, program: service(['--database', `sqlite:${own}`]), check: keeps(own) },
+      { name: ours, program: service(['--database', `sqlite:${own}`]), check: keepsUser(own) },
     ];
     for (const [name, program] of peers.filter(([, , flags]) => flags.length === 0)) {
       if (name === 'Koa') continue;
       const file = await fileFor(name);
-      contestants.push({ name, program: peer(program, file), check: keeps(file) });
+      contestants.push({ name, program: peer(program, file), check: keepsUser(file) });
     }
-    const requests = Array.from({ length: 100 }, (_, i) => ({
-      method: 'POST' as const,
-      path: '/users',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ name: `New User ${i}`, role: 'member' }),
-    }));
     return await measureThroughput(
       {
         name: this.name,
         title: this.title,
-        load: { connections: 64, requests },
+        load: { connections: 64, requests: newUsers },
         contestants,
         bars: [{ ours, theirs: 'Fastify', atLeast: 8 }],
       },
@@ -115,20 +115,3 @@ export const createUser: Case = {
     );
   },
 };
-
-/** A check that a user who was answered is in the file. */
-function keeps(file: string) {
-  return async ({ http }: { http: string }): Promise<void> => {
-    const draft = { name: 'Kept User', role: 'member' };
-    const response = await fetch(`${http}/users`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(draft),
-    });
-    const created = (await response.json()) as { id: number };
-    const db = new DatabaseSync(file, { readOnly: true });
-    const kept = db.prepare('SELECT name, role FROM users WHERE id = ?').get(created.id);
-    db.close();
-    if (response.status !== 201 || kept?.['name'] !== draft.name) throw new Error('a user was not kept');
-  };
-}
