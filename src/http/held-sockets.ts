@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
  * To refuse a request takes about half the time of a write: when clients ask again at once, on thousands
  * of connections, refusing them is soon all that is done. What they send meanwhile waits in the kernel,
  * which costs nothing, and at last makes them wait. Writes offered at five times the capacity, without
- * and with it: 47 and 100 % of the peak are answered on 2,000 connections, 6 and 81 % on 8,000.
+ * and with it: 47 and 100 % of the peak are answered on 2,000 connections, 6 and 96 % on 8,000.
  */
 export class HeldSockets {
   readonly #releases = new Set<() => void>();
