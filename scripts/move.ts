@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
 import { openMigrated } from '../src/storage/sqlite-schema.ts';
-import { startPostgres } from '../test/support/postgres.ts';
+import { largeServer, startPostgres } from '../test/support/postgres.ts';
 
 const { values } = parseArgs({
   options: {
@@ -110,7 +110,7 @@ function lastIds(path: string): string {
 
 const folder = await mkdtemp(join(values.folder, 'move-'));
 const [first, last] = [join(folder, 'first.db'), join(folder, 'last.db')];
-const postgres = await startPostgres();
+const postgres = await startPostgres(largeServer);
 try {
   await makeSource(first);
   const between = await postgres.createDatabase();

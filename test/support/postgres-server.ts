@@ -15,6 +15,8 @@ export interface ServerPlace {
   /** Holds nothing but this server's files. */
   readonly folder: string;
   readonly password: string;
+  /** Besides those of every server here. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 // Speed over durability of the machine's own crash, which no test here is about.
@@ -139,7 +141,10 @@ export class PostgresServer {
   /** Resolves to nothing when the server accepts connections, else to what it said before it ended. */
   async #launch(): Promise<string | undefined> {
     const { binaries, folder } = this.#place;
-    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+    const flags = Object.entries({ ...settings, ...this.#place.settings }).flatMap(([name, value]) => [
+      '-c',
+      `${name}=${value}`,
+    ]);
     const child = spawn(binaries.postgres, ['-D', this.#data, '-p', String(this.#port), ...flags], {
       ...binaries.user,
       cwd: folder,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { findPostgresBinaries } from './postgres-binaries.ts';
-import { PostgresServer } from './postgres-server.ts';
+import { PostgresServer, type ServerPlace } from './postgres-server.ts';
 
 /** A PostgreSQL for one test file. */
 export interface TestPostgres {
@@ -30,8 +30,11 @@ export async function openTestPostgres(): Promise<TestPostgres> {
   return outside === undefined ? startPostgres() : usePostgres(outside);
 }
 
+/** What a server for much data has: those of tests are many at a time, and small. */
+export const largeServer = { shared_buffers: '2GB', max_wal_size: '8GB' };
+
 /** Starts a PostgreSQL of our own, in a temporary folder and on a free port. */
-export async function startPostgres(): Promise<OwnPostgres> {
+export async function startPostgres(settings: ServerPlace['settings'] = {}): Promise<OwnPostgres> {
   // Not below the caller's own folder of temporary files' links: PostgreSQL wants real paths.
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'users-service-postgres-'));
   await chmod(folder, 0o755);
@@ -45,7 +48,12 @@ export async function startPostgres(): Promise<OwnPostgres> {
   try {
     const binaries = await findPostgresBinaries(folder);
     const password = `secret-${randomBytes(8).toString('hex')}`;
-    const server = await PostgresServer.create({ binaries, folder: join(folder, 'primary'), password });
+    const server = await PostgresServer.create({
+      binaries,
+      folder: join(folder, 'primary'),
+      password,
+      settings,
+    });
     servers.push(server);
     return {
       server,

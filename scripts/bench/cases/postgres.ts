@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { startPostgres } from '../../../test/support/postgres.ts';
+import { largeServer, startPostgres } from '../../../test/support/postgres.ts';
 import type { Case, Contestant, Measured } from '../case.ts';
 import { answersJson } from '../check.ts';
 import { commandExists } from '../cores.ts';
@@ -66,7 +66,7 @@ function postgresCase(
       const file = await dataFile(context.dataFolder, users);
       const database = openDatabase(file);
       const work = plan(database.getUser, database.listUsers(listedRole, 20));
-      const postgres = await startPostgres();
+      const postgres = await startPostgres(largeServer);
       try {
         const url = await postgres.createDatabase();
         tell(`${name}: copying ${users.toLocaleString('en')} users`);
