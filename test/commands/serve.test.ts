@@ -115,7 +115,7 @@ describe('what is printed when it is ready', () => {
 describe('a signal', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`${signal} lets the slow finish, cuts the half at the deadline, and ends with 0`, async (t) => {
-      const running = await startProcess(t, ['--database', 'memory:', '--drain-timeout-ms', '900']);
+      const running = await startProcess(t, ['--database', 'memory:', '--drain-timeout-ms', '2500']);
       const port = portOf(running.http);
       const idle = await Wire.open(t, port);
       idle.write(head('GET /health'));
@@ -131,14 +131,14 @@ describe('a signal', () => {
       const ended = running.end(signal);
       await printed(running, 'draining');
       await idle.end();
-      assert.ok(performance.now() - startedAt < 600, 'the idle one waits for nobody');
+      assert.ok(performance.now() - startedAt < 2_000, 'the idle one waits for nobody');
       slow.write(whole.slice(-1));
       const answer = await slow.next();
       assert.deepEqual([answer.status, answer.headers['connection']], [201, 'close']);
       assert.deepEqual(await half.end(), []);
       assert.equal(await ended, 0);
       const took = performance.now() - startedAt;
-      assert.ok(took >= 850 && took < 1_500, `${took} ms`);
+      assert.ok(took >= 2_450 && took < 9_000, `${took} ms`);
       assert.equal(running.lines.at(-1)?.['event'], 'closed');
     });
   }

@@ -73,12 +73,6 @@ describe('parseText', () => {
   it('names the control character it refuses', () => {
     assert.throws(() => parseText('field', 'a\u001bb', line), /U\+001B/);
   });
-
-  it('counts a long text in little time', () => {
-    const started = performance.now();
-    refuses(() => parseText('field', '😀'.repeat(500_000), line), 'field');
-    assert.ok(performance.now() - started < 200);
-  });
 });
 
 describe('compareText', () => {

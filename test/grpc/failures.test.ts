@@ -93,10 +93,10 @@ for (const [what, find, code, failed] of misbehaviours) {
 
     const startedAt = performance.now();
     const outcome = await getUser(client, 1, {
-      deadline: Date.now() + 5_000,
+      deadline: Date.now() + 30_000,
       metadata: { 'x-request-id': 'r' },
     });
-    assert.ok(performance.now() - startedAt < 3_000, 'soon');
+    assert.ok(performance.now() - startedAt < 20_000, 'soon');
     assert.equal(outcome.code, code);
     assert.doesNotMatch(`${outcome.details}${JSON.stringify(outcome.trailer)}`, /secret/);
     assert.equal(failures().length - before, failed);

@@ -128,6 +128,6 @@ test('100 watches that come and go leave no one behind to be told', async (t) =>
     await promise;
   }
   const startedAt = performance.now();
-  await service.close({ timeoutMs: 5_000 });
-  assert.ok(performance.now() - startedAt < 4_000);
+  await service.close({ timeoutMs: 30_000 });
+  assert.ok(performance.now() - startedAt < 20_000);
 });

@@ -53,7 +53,7 @@ test('a long malformed media type is found out in no time', () => {
   const started = performance.now();
   assert.equal(parseMediaType(`a/b${'; a="\\"'.repeat(20_000)}`), undefined);
   assert.equal(parseMediaType(`a/b; a="${'\\a'.repeat(50_000)}`), undefined);
-  assert.ok(performance.now() - started < 500);
+  assert.ok(performance.now() - started < 5_000);
 });
 
 const taken: readonly [contentType: string | undefined, types: readonly string[], ok: boolean][] = [

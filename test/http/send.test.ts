@@ -188,7 +188,7 @@ for (const [what, reply, before] of stalled) {
     wire.write(before, head('GET /big'));
     const started = performance.now();
     assert.equal((await ended).status, 499);
-    assert.ok(performance.now() - started < 5_000);
+    assert.ok(performance.now() - started < 30_000);
     assert.equal(kit.face.inFlight, 0);
     assert.deepEqual(kit.thrown, []);
   });

@@ -64,7 +64,7 @@ test('/health/ready is 503 when the store says nothing, and gives it a signal to
   const startedAt = performance.now();
   const answer = await send(http, 'GET /health/ready');
   assert.deepEqual([answer.status, errorOf(answer)], [503, 'the store does not answer']);
-  assert.ok(performance.now() - startedAt < 4_000);
+  assert.ok(performance.now() - startedAt < 20_000);
   assert.equal(signal?.aborted, true);
 });
 

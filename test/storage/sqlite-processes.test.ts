@@ -192,7 +192,7 @@ describe('a SQLite file that another process has locked', () => {
     const before = performance.now();
     await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
     const waited = performance.now() - before;
-    assert.ok(waited >= 300 && waited < 4_000, `it waited ${waited} ms`);
+    assert.ok(waited >= 300 && waited < 20_000, `it waited ${waited} ms`);
     assert.equal(await store.countUsers({}), 1);
     other.exec('COMMIT');
     other.close();
