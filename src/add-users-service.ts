@@ -4,8 +4,7 @@ import type { Repository } from './domain/repository.ts';
 import { addUsersService as addToServer } from './grpc/engine.ts';
 import { defaultLimits } from './http/limits.ts';
 import type { Observe } from './observer.ts';
-import { meteredObserve } from './observers/metered.ts';
-import { Metrics } from './observers/metrics.ts';
+import { publishingObserve } from './observers/metered.ts';
 
 export interface UsersServiceOptions {
   readonly repository: Repository;
@@ -29,6 +28,6 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
     repository,
     access: new Access(auth, apiKeys),
     gate: { inFlight: 0, maxInFlight },
-    observe: meteredObserve(new Metrics(), options.observe),
+    observe: publishingObserve(options.observe),
   });
 }

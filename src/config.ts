@@ -41,7 +41,12 @@ const options = {
   'max-body-bytes': integer(1, 64 * 1024 * 1024, '1048576', 'longest request body'),
   'max-headers': integer(1, 1_000, '100', 'header lines in a request'),
   'max-in-flight': integer(1, 1_000_000, '1000', 'requests under way at once, on each face'),
-  'max-connections': integer(0, 1_000_000, '10000', 'connections at once on each port; 0: no limit'),
+  'max-connections': integer(
+    0,
+    1_000_000,
+    '10000',
+    'connections at once on each port of each process; 0: no limit',
+  ),
   'headers-timeout-ms': milliseconds(0, '10000', 'for the head of a request'),
   'request-timeout-ms': milliseconds(0, '30000', 'for a whole request'),
   'keep-alive-timeout-ms': milliseconds(0, '72000', 'for the next request on a connection'),

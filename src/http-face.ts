@@ -49,9 +49,6 @@ const descriptionPath = '/openapi.json';
 export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks): HttpListener {
   const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir) } = options;
-  if (!/^(\/[\w.~-]+)*$/.test(basePath)) {
-    throw new TypeError(`basePath must be like /api, without a slash at its end; not ${basePath}`);
-  }
   const access = new Access(auth, apiKeys);
   const router = new Router<Route>();
   for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {

@@ -74,6 +74,7 @@ describe('a value is taken', () => {
     ],
     ['as a URL with an encoded password', ['--database', 'postgres://u:p%40%2F@h/x'], {}, {}],
     ['as a URL with a bare @ in the password', ['--database', 'postgres://u:p@ss@h/x'], {}, {}],
+    ['as a URL of a socket', ['--database', 'postgres://user@/db?host=/var/run/postgresql'], {}, {}],
     ['as a URL with a socket', ['--database', 'postgresql:///x?host=/run'], {}, {}],
   ];
   for (const [name, argv, env, expected] of rows) {

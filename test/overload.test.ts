@@ -150,12 +150,14 @@ for (const [what, bytes] of asked) {
     const { port, open: release, holders } = await startFull(t);
     const socket = await open(port, bytes);
     await once(socket, 'readable');
+    const firstBytes = socket.readableLength;
     const startedAt = performance.now();
     socket.write(head('GET /users/1', closing));
     release();
     await Promise.all(holders);
     const other = await ask(port, 'GET /users/1');
     assert.equal(other.status, 200, 'others are answered meanwhile');
+    assert.equal(socket.readableLength, firstBytes, 'this one is not');
     const { responses } = await collect(socket);
     const waited = performance.now() - startedAt;
     assert.deepEqual(

@@ -147,9 +147,9 @@ test('more requests than maxInFlight are 503 with Retry-After, but probes, metri
 });
 
 const wrong: readonly [what: string, options: Partial<RequestListenerOptions>, message: RegExp][] = [
-  ['a prefix without a slash before it', { basePath: 'api' }, /basePath must be like \/api/],
-  ['a prefix with a slash behind it', { basePath: '/api/' }, /basePath must be like \/api/],
-  ['a prefix with a query', { basePath: '/api?x' }, /basePath must be like \/api/],
+  ['a prefix without a slash before it', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
+  ['a prefix with a slash behind it', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
+  ['a prefix with a query', { basePath: '/api?x' }, /basePath must be empty or like "\/api"/],
   [
     'a limit that is no number',
     { limits: { maxBodyBytes: Number.NaN } },

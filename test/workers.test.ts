@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { access, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { createCertificate } from './support/certificate.ts';
 import { fetch } from './support/fetch.ts';
 import { getUser, usersClient } from './support/grpc.ts';
 import { type ServiceProcess, startProcess } from './support/process.ts';
@@ -172,6 +173,25 @@ describe('several workers', () => {
     assert.deepEqual(await workersOf(running), before);
     assert.equal((await fetch(`${running.http}/health`)).status, 200);
     await rename(`${pages}.away`, pages);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.equal(await running.end(), 0);
+  });
+
+  it('stay when the certificate is away, and go when it is back', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'tls-'));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const pair = createCertificate();
+    await writeFile(cert, pair.cert);
+    await writeFile(key, pair.key);
+    const running = await start(t, '--tls-cert', cert, '--tls-key', key);
+    const before = await workersOf(running);
+    await rename(cert, `${cert}.away`);
+    running.child.kill('SIGHUP');
+    await printed(running, 'failure');
+    assert.deepEqual(await workersOf(running), before);
+    await rename(`${cert}.away`, cert);
     running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
     assert.equal(await running.end(), 0);

@@ -81,7 +81,7 @@ async function readInto(store: Store, input: NodeJS.ReadableStream, { stderr }: 
       digest.add(postLine(record.post));
     }
     characters += line.length;
-    if (users.length + posts.length >= batchLimits.rows || characters >= batchLimits.characters)
+    if (users.length + posts.length >= batchLimits.users || characters >= batchLimits.characters)
       await flush();
   }
   await flush();

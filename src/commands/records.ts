@@ -5,10 +5,11 @@ import type { StoredUser } from '../domain/user.ts';
 
 /**
  * How much is moved at a time. The rows of a batch share a commit and the pages of the indexes it
- * touches: with 10,000 of them SQLite writes a fifth of what it writes with 1,000. Long posts are fewer,
- * lest a batch be 100 MB.
+ * touches: with 10,000 of them SQLite writes a fifth of what it writes with 1,000. How many fit into
+ * so many characters is guessed from the batch before: where long posts follow short ones, a batch is
+ * 25 million characters at the worst.
  */
-export const batchLimits = { rows: 10_000, characters: 4_000_000 };
+export const batchLimits = { users: 10_000, posts: 2_500, characters: 4_000_000 };
 
 // Before it is known how long they are.
 const firstBatchRows = 100;
@@ -20,6 +21,7 @@ export function userBatches(store: Store): Rows<StoredUser> {
   return batches(
     (afterId, limit) => store.exportUsers(afterId, limit),
     ({ name }) => name.length,
+    batchLimits.users,
   );
 }
 
@@ -28,12 +30,14 @@ export function postBatches(store: Store): Rows<Post> {
   return batches(
     (afterId, limit) => store.exportPosts(afterId, limit),
     ({ title, body }) => title.length + body.length,
+    batchLimits.posts,
   );
 }
 
 async function* batches<T extends { readonly id: number }>(
   read: (afterId: number, limit: number) => Promise<readonly T[]>,
   charactersOf: (row: T) => number,
+  maxRows: number,
 ): Rows<T> {
   let next = read(0, firstBatchRows);
   for (;;) {
@@ -43,7 +47,7 @@ async function* batches<T extends { readonly id: number }>(
     const characters = rows.reduce((sum, row) => sum + charactersOf(row), 0);
     const fitting = Math.ceil((batchLimits.characters * rows.length) / characters);
     // The next are read while these are used; whoever stops before them does not want their failure.
-    next = read(last.id, Math.min(batchLimits.rows, fitting));
+    next = read(last.id, Math.min(maxRows, fitting));
     next.catch(() => undefined);
     yield rows;
   }

@@ -148,8 +148,9 @@ async function runService(
     grpcPort: worker.grpcPort,
     renderMetrics: worker.gatherMetrics,
   };
-  const service = createService({ ...(await serviceOptions(config)), ...shared, observe });
+  // All of it inside, or a worker that cannot even begin would stay, connected to its primary.
   try {
+    const service = createService({ ...(await serviceOptions(config)), ...shared, observe });
     context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
     const addresses = await service.listen();
     if (worker === undefined) announce(context, config, addresses);

@@ -129,7 +129,9 @@ export function databaseUrl(fallback: string, help: string): Option<string> {
   const parse = (written: string): string => {
     if (!known.test(written)) throw new Error('memory:, sqlite:PATH or postgres://USER@HOST/NAME');
     // What looks like a host would be a part of the password, and be told as where nobody answers.
-    if (written.startsWith('postgres') && URL.parse(written)?.pathname.includes('@') !== false) {
+    // Without a host, `?host=` names the folder of a socket.
+    const url = URL.parse(written.replace('@/', '@host/'));
+    if (written.startsWith('postgres') && url?.pathname.includes('@') !== false) {
       throw new Error('a URL, with @ and / in its password as %40 and %2F');
     }
     return written;

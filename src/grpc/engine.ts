@@ -3,9 +3,9 @@ import { type ChannelOptions, Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Access } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Observe } from '../observer.ts';
+import { reportCallEnds, reportUnknownMethods } from './call-events.ts';
 import { Health } from './health.ts';
 import type { GrpcLimits } from './limits.ts';
-import { reportOwnEndings, reportUnknownMethods } from './own-endings.ts';
 import { addReflection } from './reflection.ts';
 import { UsersService } from './stubs.ts';
 import { type CallGate, unary } from './unary.ts';
@@ -47,7 +47,7 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
 /** Users, health and reflection. */
 export function createEngine(options: UsersServiceOptions, limits: GrpcLimits, tls?: TlsOptions): Engine {
   const { observe } = options;
-  const server = new Server({ ...channelOptions(limits), interceptors: [reportOwnEndings(observe)] });
+  const server = new Server({ ...channelOptions(limits), interceptors: [reportCallEnds(observe)] });
   reportUnknownMethods(server, observe);
   const health = new Health();
   addUsersService(server, options);

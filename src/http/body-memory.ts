@@ -1,7 +1,8 @@
 // A body that comes in bytes costs a buffer for each.
 const chunkBytes = 256;
-// Less than this is always taken: who sends long bodies slowly must not keep the short ones out.
-const shortBytes = 16 * 1024;
+// So much of each is free: neither do long bodies on their way keep the short ones out, nor many short
+// ones the long. Those are bounded by the number of connections.
+const freeBytes = 16 * 1024;
 
 /** The memory of all bodies that are on their way, which nothing else bounds but the connections. */
 export class BodyMemory {
@@ -15,15 +16,19 @@ export class BodyMemory {
   /** An account for one body. */
   open(): { readonly take: (chunkLength: number) => boolean; readonly close: () => void } {
     let own = 0;
+    let charged = 0;
     return {
       take: (chunkLength) => {
         own += chunkLength + chunkBytes;
-        this.#taken += chunkLength + chunkBytes;
-        return own <= shortBytes || this.#taken <= this.#maxBytes;
+        const charge = Math.max(0, own - freeBytes);
+        this.#taken += charge - charged;
+        charged = charge;
+        return charge === 0 || this.#taken <= this.#maxBytes;
       },
       close: () => {
-        this.#taken -= own;
+        this.#taken -= charged;
         own = 0;
+        charged = 0;
       },
     };
   }

@@ -5,10 +5,10 @@ import { connectionOf } from './connection.ts';
 import { errorReply } from './error-reply.ts';
 import { checkFraming } from './framing.ts';
 import { HttpError } from './http-error.ts';
+import { InFlightLimit } from './in-flight-limit.ts';
 import type { ListenerLimits } from './limits.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
-import { Room } from './room.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
 
@@ -36,7 +36,7 @@ export interface ListenerOptions {
 /** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
-const basePathPattern = /^(?:\/[^/?#]+)*$/;
+const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
 const clientLeft = 499;
 // Of the longest bodies, by default, 64 may be on their way at once, and of short ones any number.
@@ -45,7 +45,7 @@ const minBodyMemoryBytes = 64 * 1024 * 1024;
 /** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
-  readonly #room: Room;
+  readonly #limit: InFlightLimit;
   readonly #bodyMemory: BodyMemory;
   #inFlight = 0;
   #draining = false;
@@ -57,7 +57,7 @@ export class HttpListener {
     }
     this.#options = options;
     const { maxInFlight, maxBodyBytes } = options.limits;
-    this.#room = new Room(maxInFlight);
+    this.#limit = new InFlightLimit(maxInFlight);
     this.#bodyMemory = new BodyMemory(Math.max(minBodyMemoryBytes, 4 * maxBodyBytes));
   }
 
@@ -68,7 +68,7 @@ export class HttpListener {
   /** From now on each reply asks its client to open another connection elsewhere. */
   drain(): void {
     this.#draining = true;
-    this.#room.close();
+    this.#limit.close();
   }
 
   readonly listener: RequestListener = (message, response, next) => {
@@ -101,7 +101,7 @@ export class HttpListener {
     // It comes once anyway: `once` would take off at each request what goes with the response.
     response.on('close', () => {
       this.#inFlight -= 1;
-      this.#room.leave(request);
+      this.#limit.release(request);
       request.closed();
       this.#options.observe({
         type: 'request',
@@ -142,8 +142,8 @@ export class HttpListener {
     request.params = params;
     request.template = route.template;
     if (!route.vital) {
-      this.#room.enter(request, response);
-      request.room = this.#room;
+      this.#limit.acquire(request, response);
+      request.limit = this.#limit;
     }
     return route.handle(request);
   }

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../request-id.ts';
 import { checkBodyHead, parseJson, readBody } from './body.ts';
 import type { BodyMemory } from './body-memory.ts';
+import type { InFlightLimit } from './in-flight-limit.ts';
 import { checkContentType } from './media-type.ts';
-import type { Room } from './room.ts';
 import { parseQuery, parseTarget, type Target } from './target.ts';
 
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
@@ -23,7 +23,7 @@ export class HttpRequest {
   /** The pattern of the path it matched. */
   template: string | undefined;
   /** Where it takes a place, unless it is answered however much is under way. */
-  room: Room | undefined;
+  limit: InFlightLimit | undefined;
   admitted = false;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;
@@ -102,11 +102,11 @@ export class HttpRequest {
     const reading = readBody(this.raw, this.#maxBodyBytes, this.#bodyMemory);
     // Most bodies come in the packet of their head: a tick later they are there.
     await undefined;
-    if (this.room === undefined || this.raw.complete) return await reading;
+    if (this.limit === undefined || this.raw.complete) return await reading;
     // Meanwhile the place is another's, or slow clients would soon have taken them all.
-    this.room.leave(this);
+    this.limit.release(this);
     const bytes = await reading;
-    this.room.enter(this, this.#response);
+    this.limit.acquire(this, this.#response);
     return bytes;
   }
 

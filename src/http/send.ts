@@ -98,20 +98,18 @@ function isOver(response: ServerResponse): boolean {
 }
 
 function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply, close: boolean): void {
-  const { body, status, headers = {} } = reply;
-  // A flat list, since Node goes through an object's names one by one, too.
-  const fields: (string | number)[] = [];
-  for (const name of Object.keys(headers)) fields.push(name, headers[name] ?? '');
-  fields.push('x-request-id', request.id);
+  const { body, status } = reply;
+  // An object: wrappers of `writeHead` that compress or log take a list for a list of pairs.
+  const headers: Record<string, string | number> = { ...reply.headers, 'x-request-id': request.id };
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
-    if (length !== undefined) fields.push('content-length', length);
+    if (length !== undefined) headers['content-length'] = length;
   } else if (status !== 204 && status !== 304) {
-    fields.push('content-length', 0);
+    headers['content-length'] = 0;
   }
-  if (close && headers['connection'] === undefined) fields.push('connection', 'close');
-  if (close || headers['connection'] === 'close') connectionOf(request.raw.socket).closing = true;
-  response.writeHead(status, fields);
+  if (close) headers['connection'] = 'close';
+  if (headers['connection'] === 'close') connectionOf(request.raw.socket).closing = true;
+  response.writeHead(status, headers);
 }
 
 /**

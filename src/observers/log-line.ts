@@ -60,7 +60,7 @@ export function prettyLine(event: ServiceEvent, count: number, at: number): stri
     }
     case 'request': {
       const { face, method, path, status, durationMs, id } = event;
-      const call = face === 'http' ? `${method} ${clip(path)}` : `gRPC ${path}`;
+      const call = face === 'http' ? `${method} ${clip(path)}` : `gRPC ${clip(path)}`;
       return `${time} ${status} ${call} ${durationMs.toFixed(1)} ms ${id}`;
     }
     case 'refused':

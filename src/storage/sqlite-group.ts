@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { ErrorKind } from '../domain/errors.ts';
 import { fromSqlite, isBusy } from './sqlite-errors.ts';
+import type { OpenFile } from './sqlite-file.ts';
 import type { SqliteWrites } from './sqlite-writes.ts';
 
 export type WriteName = keyof SqliteWrites;
@@ -18,6 +19,12 @@ export type Outcome =
   | { readonly value: unknown }
   | { readonly failed: { readonly kind: ErrorKind; readonly message: string; readonly cause: unknown } };
 
+export interface GroupOptions {
+  readonly file: OpenFile;
+  /** How long to wait for another process's lock, in milliseconds. */
+  readonly busyTimeoutMs: number;
+}
+
 /**
  * Group commit: makes all the writes in one transaction, so that they share one fsync. A write that
  * fails does not fail the others; when the transaction itself fails, all of them have failed.
@@ -26,11 +33,13 @@ export function commitGroup(
   db: DatabaseSync,
   writes: SqliteWrites,
   group: readonly Write[],
-  busyTimeoutMs: number,
+  { file, busyTimeoutMs }: GroupOptions,
 ): Outcome[] {
   try {
     begin(db, busyTimeoutMs);
     const outcomes = group.map((write) => attempt(db, writes, write));
+    // What is kept in a file without a name is gone with the process.
+    file.check();
     db.exec('COMMIT');
     return outcomes;
   } catch (caught) {

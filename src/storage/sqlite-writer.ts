@@ -1,4 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { OpenFile } from './sqlite-file.ts';
 import { commitGroup, type Write } from './sqlite-group.ts';
 import { connect } from './sqlite-schema.ts';
 import { SqliteWrites } from './sqlite-writes.ts';
@@ -18,11 +19,12 @@ const port = parentPort;
 const { path, busyTimeoutMs }: WriterData = workerData;
 const db = connect(path);
 const writes = new SqliteWrites(db);
+const options = { file: new OpenFile(path), busyTimeoutMs };
 // From here on, waiting is up to `commitGroup`.
 db.exec('PRAGMA busy_timeout = 0');
 
 port.on('message', (message: WriterMessage) => {
-  if (message !== 'close') return port.postMessage(commitGroup(db, writes, message, busyTimeoutMs));
+  if (message !== 'close') return port.postMessage(commitGroup(db, writes, message, options));
   db.close();
   port.close();
 });

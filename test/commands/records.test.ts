@@ -29,14 +29,14 @@ describe('batches of a store', () => {
       const ids: number[] = [];
       for await (const posts of postBatches(store)) {
         const characters = posts.reduce((sum, post) => sum + post.title.length + post.body.length, 0);
-        assert.ok(posts.length <= batchLimits.rows && characters < 1.01 * batchLimits.characters);
+        assert.ok(posts.length <= batchLimits.posts && characters < 1.01 * batchLimits.characters);
         ids.push(...posts.map(({ id }) => id));
       }
       assert.deepEqual(
         ids,
         Array.from({ length: count }, (_, i) => i + 1),
       );
-      const most = Math.min(batchLimits.rows, Math.ceil(batchLimits.characters / (body.length + 1)));
+      const most = Math.min(batchLimits.posts, Math.ceil(batchLimits.characters / (body.length + 1)));
       assert.equal(Math.max(...limits), most);
     });
   }

@@ -52,6 +52,25 @@ const hosts: Readonly<Record<string, Host>> = {
     return listenOn(t, createServer(app));
   },
 
+  'Express, behind middleware that wraps writeHead': (t, repository, observe) => {
+    const app = express().disable('x-powered-by');
+    app.use((_request, response, next) => {
+      const { writeHead } = response;
+      // As the package `on-headers` does it up to 1.0, below `compression` and others.
+      response.writeHead = (statusCode: number, headers: unknown): typeof response => {
+        const fields = Array.isArray(headers) ? headers : Object.entries(headers ?? {});
+        for (const [name, value] of fields) response.setHeader(name, value);
+        return writeHead.call(response, statusCode);
+      };
+      next();
+    });
+    app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));
+    app.get('/own', (_request, response) => {
+      response.send('own');
+    });
+    return listenOn(t, createServer(app));
+  },
+
   'Express, mounted by the host': (t, repository, observe) => {
     const app = express().disable('x-powered-by');
     app.use(basePath, createRequestListener({ repository, observe, publicDir: false }));

@@ -196,6 +196,14 @@ describe('the file of a SQLite store that is in use', () => {
     await store.ping();
   });
 
+  it('takes no writes while it is away: they would be gone with the process', async (t) => {
+    const { path, store } = await open(t);
+    renameSync(path, `${path}.away`);
+    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    renameSync(`${path}.away`, path);
+    assert.equal((await store.createUser({ name: 'Bob' })).value.id, 2);
+  });
+
   it('is missed by a ping when another file has its place', async (t) => {
     const { path, notReady } = await open(t);
     copyFileSync(path, `${path}.other`);

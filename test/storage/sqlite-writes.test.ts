@@ -8,6 +8,7 @@ import { addUsers, rejects } from '../../src/conformance/fixture.ts';
 import type { Store } from '../../src/domain/transfer.ts';
 import { maxId } from '../../src/domain/user.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/storage/sqlite.ts';
+import { OpenFile } from '../../src/storage/sqlite-file.ts';
 import { commitGroup, type Write } from '../../src/storage/sqlite-group.ts';
 import { connect } from '../../src/storage/sqlite-schema.ts';
 import { WriteQueue } from '../../src/storage/sqlite-write-queue.ts';
@@ -247,6 +248,7 @@ describe('a full disk', () => {
     const db = connect(path);
     t.after(() => db.close());
     const writes = new SqliteWrites(db);
+    const options = { file: new OpenFile(path), busyTimeoutMs: 0 };
     const { pages } = { ...db.prepare('SELECT page_count AS pages FROM pragma_page_count').get() };
     db.exec(`PRAGMA max_page_count = ${Number(pages) + 8}`);
     const group: Write[] = Array.from({ length: 10 }, (_, i) => ({
@@ -256,7 +258,7 @@ describe('a full disk', () => {
     let acknowledged = 0;
     let failures: unknown[] = [];
     while (failures.length === 0) {
-      const outcomes = commitGroup(db, writes, group, 0);
+      const outcomes = commitGroup(db, writes, group, options);
       acknowledged += outcomes.filter((outcome) => 'value' in outcome).length;
       failures = outcomes.flatMap((outcome) => ('failed' in outcome ? [outcome.failed.kind] : []));
     }
@@ -268,7 +270,7 @@ describe('a full disk', () => {
     const count = () => db.prepare('SELECT count(*) AS users FROM users').get()?.['users'];
     assert.equal(count(), acknowledged);
     db.exec('PRAGMA max_page_count = 100000');
-    assert.ok(commitGroup(db, writes, group, 0).every((outcome) => 'value' in outcome));
+    assert.ok(commitGroup(db, writes, group, options).every((outcome) => 'value' in outcome));
     assert.equal(count(), acknowledged + 10);
   });
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { constants, type OutgoingHttpHeaders } from 'node:http2';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import type { RequestEvent } from '../../src/observer.ts';
@@ -10,6 +12,8 @@ import { startService } from '../support/service.ts';
 
 const one = Uint8Array.of(8, 1);
 const check = '/grpc.health.v1.Health/Check';
+const watch = '/grpc.health.v1.Health/Watch';
+const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 const users = '/Users/GetUser';
 
 async function start(t: TestContext, repository = createMemoryStore()) {
@@ -22,6 +26,7 @@ async function start(t: TestContext, repository = createMemoryStore()) {
   return { ...running, calls };
 }
 
+const tooMuch = Buffer.concat([framed(one), framed(new Uint8Array(65_537))]);
 const cases: readonly [what: string, path: string, body: Uint8Array, code: status, isRoute: boolean][] = [
   ['that is answered', users, framed(one), status.OK, true],
   ['that finds nobody', users, framed(Uint8Array.of(8, 9)), status.NOT_FOUND, true],
@@ -32,6 +37,8 @@ const cases: readonly [what: string, path: string, body: Uint8Array, code: statu
   ['compressed, it says', users, framed(one, 1), status.UNIMPLEMENTED, true],
   ['for a health check', check, framed(new Uint8Array()), status.OK, true],
   ['for the health of nothing', check, framed(Buffer.from('\n\x03abc')), status.NOT_FOUND, true],
+  ['for what there is', reflection, framed(Buffer.from(':\0')), status.OK, true],
+  ['with a message, and one too long', users, tooMuch, status.RESOURCE_EXHAUSTED, true],
   ['of an unknown method', '/Users/ListUsers', framed(one), status.UNIMPLEMENTED, false],
   ['of an unknown service', `/${'x'.repeat(8_000)}`, framed(one), status.UNIMPLEMENTED, false],
 ];
@@ -72,6 +79,38 @@ test('a call whose deadline passes is one event too', async (t) => {
     [status.DEADLINE_EXCEEDED, status.OK],
   );
 });
+
+const unfinished: readonly [what: string, path: string, headers: OutgoingHttpHeaders, code: status][] = [
+  ['whose deadline passes before it is whole', users, { 'grpc-timeout': '100m' }, status.DEADLINE_EXCEEDED],
+  ['whose deadline has passed', users, { 'grpc-timeout': '0n' }, status.DEADLINE_EXCEEDED],
+  ['that its client gives up before it is whole', users, {}, status.CANCELLED],
+  ['that watches until its client leaves', watch, {}, status.CANCELLED],
+];
+for (const [what, path, headers, code] of unfinished) {
+  test(`a call ${what} is one event with its status`, async (t) => {
+    const { grpc, calls } = await start(t);
+    const session = await connectWire(t, grpc);
+    const fields = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
+    const stream = session.request({ ...fields, ...headers }).on('error', () => undefined);
+    const closed = once(stream.resume(), 'close');
+    if (path === watch) {
+      stream.end(framed(new Uint8Array()));
+      await once(stream, 'response');
+    } else {
+      stream.write(framed(one));
+    }
+    if (code === status.CANCELLED) stream.close(constants.NGHTTP2_CANCEL);
+    else await once(stream, 'response');
+    stream.end();
+    await closed;
+    while (calls().length === 0) await getUser(usersClient(t, grpc), 9);
+    const ends = calls().filter((event) => event.status !== status.NOT_FOUND);
+    assert.deepEqual(
+      ends.map((event) => [event.path, event.status]),
+      [[path, code]],
+    );
+  });
+}
 
 test('names that clients make up are one series in the metrics', async (t) => {
   const { http, grpc } = await start(t);

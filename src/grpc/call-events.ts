@@ -9,32 +9,48 @@ interface Ending {
   readonly isKnown: boolean;
 }
 
+const ours = '/Users/GetUser';
+
 /**
- * Reports the calls that are none of `unary`'s: those grpc-js refuses before a handler sees them, and those
- * of health and reflection. A status of ours has metadata, one of grpc-js has none.
+ * Reports how calls end that are none of `unary`'s: those of health and reflection, and those of ours
+ * that end before a handler has begun. What is refused as no gRPC at all (415) is not a call.
  */
-export function reportOwnEndings(observe: Observe): ServerInterceptor {
+export function reportCallEnds(observe: Observe): ServerInterceptor {
   return ({ path }, call) => {
     const startedAt = performance.now();
-    const { sendStatus, sendMessage } = call;
-    const isOurs = path === '/Users/GetUser';
+    const { start, sendStatus } = call;
+    // Or is its handler's to tell, which begins when the request is whole.
     let isTold = false;
+    let hasMessage = false;
+    const tell = (code: status): void => {
+      if (isTold) return;
+      isTold = true;
+      report(observe, { path, code, durationMs: performance.now() - startedAt, isKnown: true });
+    };
     // On the call itself: another one around it would cost each call much more.
+    call.start = (listener) =>
+      start.call(call, {
+        ...listener,
+        onReceiveMessage(message) {
+          hasMessage = true;
+          listener.onReceiveMessage(message);
+        },
+        onReceiveHalfClose() {
+          // Its handler would answer a client that has had its answer.
+          if (path === ours && isTold) return;
+          isTold ||= path === ours && hasMessage;
+          listener.onReceiveHalfClose();
+        },
+        // However a call ends, this is the last that is heard of it.
+        onCancel() {
+          tell(status.CANCELLED);
+          listener.onCancel();
+        },
+      });
     call.sendStatus = (ending) => {
       sendStatus.call(call, ending);
-      if (isTold || ending.metadata) return;
-      isTold = true;
-      // One that passes while our handler is at work is the handler's to tell.
-      if (isOurs && ending.code === status.DEADLINE_EXCEEDED) return;
-      const durationMs = performance.now() - startedAt;
-      report(observe, { path, code: ending.code ?? status.UNKNOWN, durationMs, isKnown: true });
+      tell(ending.code ?? status.UNKNOWN);
     };
-    if (isOurs) {
-      call.sendMessage = (message, callback) => {
-        isTold = true;
-        sendMessage.call(call, message, callback);
-      };
-    }
     // Its types want one that wraps another, it itself does not.
     return call as ServerInterceptingCall;
   };

@@ -6,15 +6,15 @@ import { HttpError } from './http-error.ts';
 // the work: with a second for all, 8,000 connections made it a fifth.
 const refusalsPerSecond = 2_000;
 
-/** A request as the room sees it. */
-export interface Guest {
+/** A request as far as the limit sees it. */
+export interface Holder {
   readonly raw: IncomingMessage;
   /** Whether it takes a place. */
   admitted: boolean;
 }
 
 /** The places for requests under way. One whose body is still on its way takes none: it costs only memory. */
-export class Room {
+export class InFlightLimit {
   readonly #max: number;
   readonly #held = new HeldSockets();
   #taken = 0;
@@ -24,25 +24,25 @@ export class Room {
   }
 
   /** Takes a place. Fails with 503; those refused do not count, or they would keep the others out. */
-  enter(guest: Guest, response: ServerResponse): void {
+  acquire(holder: Holder, response: ServerResponse): void {
     // Who has left already would never give it back.
     if (response.closed) return;
     if (this.#taken >= this.#max) {
       // What its client is asked to wait, and then not heard sooner.
       const seconds = 1 + Math.floor(this.#held.size / refusalsPerSecond);
-      response.once('close', () => this.#held.hold(guest.raw.socket, seconds * 1_000));
+      response.once('close', () => this.#held.hold(holder.raw.socket, seconds * 1_000));
       throw new HttpError(503, 'too many requests are under way', {
         'retry-after': String(seconds),
       });
     }
     this.#taken += 1;
-    guest.admitted = true;
+    holder.admitted = true;
   }
 
   /** Gives the place back, if it has one. */
-  leave(guest: Guest): void {
-    if (!guest.admitted) return;
-    guest.admitted = false;
+  release(holder: Holder): void {
+    if (!holder.admitted) return;
+    holder.admitted = false;
     this.#taken -= 1;
   }
 

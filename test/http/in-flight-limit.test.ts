@@ -3,19 +3,19 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
-import { Room } from '../../src/http/room.ts';
+import { InFlightLimit } from '../../src/http/in-flight-limit.ts';
 
 /** A request on a connection of its own. */
-function guest() {
+function holder() {
   const raw = new IncomingMessage(new Socket());
   return { request: { raw, admitted: false }, response: new ServerResponse(raw) };
 }
 
 /** What a request that finds no room is asked to wait; it is then held so long. */
-function refuse(room: Room): string | undefined {
-  const { request, response } = guest();
+function refuse(limit: InFlightLimit): string | undefined {
+  const { request, response } = holder();
   try {
-    room.enter(request, response);
+    limit.acquire(request, response);
   } catch (caught) {
     assert.ok(caught instanceof HttpError && caught.status === 503);
     response.emit('close');
@@ -25,9 +25,9 @@ function refuse(room: Room): string | undefined {
 }
 
 test('the more are waiting the longer each is asked to wait', (t) => {
-  const room = new Room(0);
-  t.after(() => room.close());
-  const asked = Array.from({ length: 6_001 }, () => refuse(room));
+  const limit = new InFlightLimit(0);
+  t.after(() => limit.close());
+  const asked = Array.from({ length: 6_001 }, () => refuse(limit));
   assert.deepEqual(
     [0, 1_999, 2_000, 3_999, 4_000, 6_000].map((n) => asked[n]),
     ['1', '1', '2', '2', '3', '4'],
@@ -35,13 +35,13 @@ test('the more are waiting the longer each is asked to wait', (t) => {
 });
 
 test('one that has left before it enters takes no place', async () => {
-  const room = new Room(1);
-  const { request, response } = guest();
+  const limit = new InFlightLimit(1);
+  const { request, response } = holder();
   response.destroy();
   await new Promise((resolve) => response.once('close', resolve));
-  room.enter(request, response);
+  limit.acquire(request, response);
   assert.equal(request.admitted, false);
-  assert.equal(refuse(room), undefined, 'there is room for another');
-  assert.equal(refuse(room), '1');
-  room.close();
+  assert.equal(refuse(limit), undefined, 'there is room for another');
+  assert.equal(refuse(limit), '1');
+  limit.close();
 });
