@@ -2,7 +2,7 @@ import type { CaseResult } from './case.ts';
 import { chartHeight, drawChart } from './chart.ts';
 import { median } from './statistics.ts';
 
-const width = 420;
+const width = 440;
 const rowHeight = 22;
 const titleHeight = 34;
 const labelWidth = 165;
@@ -27,8 +27,8 @@ export function drawPlot(results: readonly CaseResult[]): string {
   const shown = results.filter(({ series, better, curves }) => {
     return better === 'more' && series.length > 1 && curves === undefined;
   });
-  let y = 0;
-  const panels: string[] = [];
+  let y = 30;
+  const panels = ['<text class="title" x="0" y="12">Requests per second; workers and PostgreSQL on both cores, all others on one</text>'];
   for (let first = 0; first < shown.length; first += columns) {
     const row = shown.slice(first, first + columns);
     for (const [i, result] of row.entries()) {
@@ -57,7 +57,7 @@ ${panels.join('\n')}
 `;
 }
 
-function panel({ title, unit, series }: CaseResult): string {
+function panel({ title, series }: CaseResult): string {
   const values = series.map((one) => median(one.values));
   const most = Math.max(...values);
   const rows = series.map(({ name }, i) => {
@@ -70,7 +70,7 @@ function panel({ title, unit, series }: CaseResult): string {
       `<text x="${(labelWidth + length + 6).toFixed(1)}" y="${y + 4}">${Math.round(value).toLocaleString('en')}</text>`,
     ].join('');
   });
-  return `<text class="title" x="0" y="14">${escapeText(title)} (${unit})</text>${rows.join('')}`;
+  return `<text class="title" x="0" y="14">${escapeText(title)}</text>${rows.join('')}`;
 }
 
 function escapeText(text: string): string {

@@ -86,7 +86,7 @@ export const listUsers: Case = {
 
 export const createUser: Case = {
   name: 'post',
-  title: 'POST /users, each on disk before it is answered, 64 connections',
+  title: 'POST /users, each on disk before its answer',
   async run(context) {
     // A file for each: they would wait for one another's lock.
     const fileFor = async (name: string) => {
