@@ -28,7 +28,9 @@ export function drawPlot(results: readonly CaseResult[]): string {
     return better === 'more' && series.length > 1 && curves === undefined;
   });
   let y = 30;
-  const panels = ['<text class="title" x="0" y="12">Requests per second; workers and PostgreSQL on both cores, all others on one</text>'];
+  const panels = [
+    '<text class="title" x="0" y="12">Requests per second; workers and PostgreSQL on both cores, all others on one</text>',
+  ];
   for (let first = 0; first < shown.length; first += columns) {
     const row = shown.slice(first, first + columns);
     for (const [i, result] of row.entries()) {

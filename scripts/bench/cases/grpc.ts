@@ -61,7 +61,8 @@ function framed(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([head, bytes]);
 }
 
-async function answersUser({ grpc }: Subject, name: string): Promise<void> {
+/** Fails unless GetUser of the user that the load asks for gives this name. */
+export async function answersUser({ grpc }: Pick<Subject, 'grpc'>, name: string): Promise<void> {
   const client = new Client(grpc, credentials.createInsecure());
   try {
     const user = await new Promise<UserMessage | undefined>((resolve, reject) => {
