@@ -146,7 +146,8 @@ defaults
   timeout check 2s
   option redispatch
   option httpchk GET /health/ready
-  default-server inter 100ms fall 1 rise 1
+  # One check that a busy machine loses is no copy lost; a drain is noticed long before it ends.
+  default-server inter 100ms fall 3 rise 1
 listen http
   bind 127.0.0.1:${http}
   stats enable
