@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { type ServiceProcess, startProcess } from '../test/support/process.ts';
 import { pin } from './bench/cores.ts';
+import { cpuSecondsOf } from './harness/cpu.ts';
 
 const { values } = parseArgs({
   options: {
@@ -47,18 +48,11 @@ interface Offer {
   readonly rate?: number;
 }
 
-/** Processor time a process has had so far; Linux counts it in hundredths. */
-async function cpuSeconds(pid: number | undefined): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const [user = 0, system = 0] = stat.split(') ')[1]?.split(' ').slice(11, 13).map(Number) ?? [];
-  return (user + system) / 100;
-}
-
 async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
   const { connections, streams, rate } = offered;
   await rm(logFile, { force: true });
   const before = await counts(http);
-  const cpuBefore = await cpuSeconds(child.pid);
+  const cpuBefore = cpuSecondsOf(child.pid);
   const load = ['-c', String(connections), '-m', String(streams), '-D', values.seconds, '-d', body];
   const rated = rate === undefined ? [] : ['--rps', String(Math.max(1, Math.round(rate / connections)))];
   const headers = ['-H', 'content-type: application/grpc', '-H', 'te: trailers'];
@@ -67,7 +61,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
     `http://${grpc}/Users/GetUser`,
   ]);
   await run(command, args);
-  const cpu = (await cpuSeconds(child.pid)) - cpuBefore;
+  const cpu = cpuSecondsOf(child.pid) - cpuBefore;
   const afterwards = await counts(http);
   // When it began, the status, how long it took in microseconds.
   const log = (await readFile(logFile, 'utf8')).trim().split('\n');

@@ -15,12 +15,15 @@ import {
   toggle,
 } from './config/option.ts';
 
+/** Shared with the commands that move data. */
+export const databaseOption = databaseUrl('sqlite:./data/users.db', 'memory:, sqlite:PATH or postgres://…');
+
 const options = {
   host: host('127.0.0.1', 'address both faces listen on'),
   port: port('3000', 'HTTP port; 0: any free one'),
   'grpc-port': optionalPort('50051', 'gRPC port; 0: any free one; off: none'),
   database: {
-    ...databaseUrl('sqlite:./data/users.db', 'memory:, sqlite:PATH or postgres://…'),
+    ...databaseOption,
     env: 'DATABASE_URL',
   },
   'api-key': keys('keys that x-api-key may hold, separated by commas'),

@@ -1,7 +1,8 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startProcess } from '../../test/support/process.ts';
+import { cpuSecondsOf } from '../harness/cpu.ts';
 
 export interface Victim {
   readonly url: string;
@@ -9,7 +10,7 @@ export interface Victim {
   /** Whether the process is still there. */
   readonly isAlive: () => boolean;
   /** Processor time it has taken so far, in seconds; NaN where there is no /proc. */
-  readonly cpuSeconds: () => Promise<number>;
+  readonly cpuSeconds: () => number;
   readonly end: () => Promise<void>;
 }
 
@@ -30,11 +31,12 @@ export async function startVictim(args: readonly string[] = []): Promise<Victim>
     url: http,
     port: Number(new URL(http).port),
     isAlive: () => child.exitCode === null && child.signalCode === null,
-    async cpuSeconds() {
-      const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8').catch(() => '');
-      // Fields 14 and 15, in hundredths of a second; the name in parentheses may hold spaces.
-      const [user = '', system = ''] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12);
-      return (Number(user) + Number(system)) / 100;
+    cpuSeconds() {
+      try {
+        return cpuSecondsOf(child.pid);
+      } catch {
+        return Number.NaN;
+      }
     },
     async end() {
       for (const end of ends) await end();

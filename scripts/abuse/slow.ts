@@ -89,7 +89,7 @@ async function traffic({ url, cpuSeconds }: Victim, forSeconds: number): Promise
   const windows: number[][] = Array.from({ length: forSeconds }, () => []);
   const under: Promise<void>[] = [];
   let failed = 0;
-  const cpuBefore = await cpuSeconds();
+  const cpuBefore = cpuSeconds();
   const startedAt = performance.now();
   for (let i = 0; i < forSeconds * perSecond; i += 1) {
     const dueAt = startedAt + (i * 1_000) / perSecond;
@@ -105,7 +105,7 @@ async function traffic({ url, cpuSeconds }: Victim, forSeconds: number): Promise
   }
   await Promise.all(under);
   agent.destroy();
-  const cpu = (await cpuSeconds()) - cpuBefore;
+  const cpu = cpuSeconds() - cpuBefore;
   const typical = (share: number) => median(windows.map((times) => percentile(times, share)));
   return { count: under.length, failed, p50: typical(0.5), p99: typical(0.99), cpu: cpu / forSeconds };
 }

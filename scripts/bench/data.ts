@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openMigrated } from '../../src/storage/sqlite-schema.ts';
+import type { LoadRequest } from './load/load.ts';
 import { progressBar } from './progress.ts';
 
 export const listedRole = 'editor';
@@ -76,6 +77,11 @@ function insert(db: DatabaseSync, sql: string, count: number, progress: (done: n
     statement.run({ first: BigInt(first), last: BigInt(last) });
     progress(last);
   }
+}
+
+/** Requests that each read another user, from all over the file. */
+export function userRequests(users: number): LoadRequest[] {
+  return spreadIds(users, 1_000).map((id) => ({ path: `/users/${id}` }));
 }
 
 /** So many ids, spread over all of them. */

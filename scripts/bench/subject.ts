@@ -4,6 +4,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { cpuSecondsOf } from '../harness/cpu.ts';
 import { type Cores, pin } from './cores.ts';
 
 /** A server under measurement: a process of its own, pinned to the server's core. */
@@ -30,8 +31,6 @@ export interface Program {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-// USER_HZ, which Linux fixes at 100 for what it tells programs.
-const ticksPerSecond = 100;
 const startTimeoutMs = 20_000;
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -132,13 +131,6 @@ function family(pid: number): number[] {
       .filter(Boolean)
       .flatMap((child) => family(Number(child))),
   ];
-}
-
-function cpuSecondsOf(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The command's name, in parentheses, may hold anything; the numbers come after it.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
 function residentBytesOf(pid: number): number {

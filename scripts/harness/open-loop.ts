@@ -1,9 +1,9 @@
 // Sends requests as they would come from outside: at a fixed rate, whether or not those before them
 // have been answered. Runs in a process of its own, on a core of its own; reads its job from the
 // first argument and prints its `LoadReport`.
-import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { cpuSecondsOf } from './cpu.ts';
 
 export interface LoadJob {
   readonly port: number;
@@ -71,9 +71,9 @@ class OpenLoop {
     await sleep(warmUpMs);
     this.#measuring = true;
     const startedAt = performance.now();
-    const cpuBefore = cpuSeconds(this.#job.pid);
+    const cpuBefore = cpuSecondsOf(this.#job.pid);
     await sleep(measureMs);
-    const cpu = cpuSeconds(this.#job.pid) - cpuBefore;
+    const cpu = cpuSecondsOf(this.#job.pid) - cpuBefore;
     this.#measuring = false;
     this.#done = true;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -170,13 +170,6 @@ class OpenLoop {
     else if (status === '503') this.#refused.push(ms);
     else this.#counts.failed += 1;
   }
-}
-
-/** What a process has had of the processors so far; Linux counts it in hundredths. */
-function cpuSeconds(pid: number): number {
-  const [user = 0, system = 0] =
-    readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13).map(Number) ?? [];
-  return (user + system) / 100;
 }
 
 function percentile(values: readonly number[], share: number): number {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { databaseUrl as urlOption } from '../config/option.ts';
+import { databaseOption } from '../config.ts';
 import type { Store } from '../domain/transfer.ts';
 import { openStore, sqlitePath } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
@@ -31,14 +31,13 @@ export function parseOptions(args: readonly string[], names: readonly string[]):
   }
 }
 
-const defaultUrl = 'sqlite:./data/users.db';
-const { parse, redact } = urlOption(defaultUrl, '');
+const { parse, redact, fallback } = databaseOption;
 
 /** The store of `--database`, else of `DATABASE_URL`, else the default one. */
 export function databaseUrl({ values }: CommandOptions, env: CommandContext['env']): string {
   const { database } = values;
   if (database !== undefined) return parseUrl('--database', database);
-  return parseUrl('DATABASE_URL', env['DATABASE_URL'] || defaultUrl);
+  return parseUrl('DATABASE_URL', env['DATABASE_URL'] || fallback);
 }
 
 /** The URL of a store; another text is a `UsageError` that names its option. */

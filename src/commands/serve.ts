@@ -11,7 +11,7 @@ import type { Observe } from '../observer.ts';
 import { createLog, type Log } from '../observers/log.ts';
 import { type Addresses, createService, type Service } from '../service.ts';
 import { StartError, type StartOption } from '../start-error.ts';
-import type { WorkerLink } from '../workers.ts';
+import type { WorkerLink } from '../workers/worker-link.ts';
 import { checkFiles } from './check-files.ts';
 import type { CommandContext } from './command.ts';
 import { readTls, serviceOptions } from './service-options.ts';
@@ -101,11 +101,12 @@ async function run(context: CommandContext, parsed: ParsedConfig, log: Log): Pro
     return await runService(context, config, log);
   }
   // Loaded only for those who have several.
-  const { WorkerPool, workerLink } = await import('../workers.ts');
+  const { workerLink } = await import('../workers/worker-link.ts');
   const worker = workerLink(context.env);
   if (worker !== undefined) return await runService(context, config, log, worker);
   // Not in a worker, whose end has to be told to its primary.
   await checkFiles(parsed);
+  const { WorkerPool } = await import('../workers/worker-pool.ts');
 
   const signals = onStopSignals(context);
   const pool = new WorkerPool({

@@ -1,15 +1,17 @@
 import { type Server, type ServerInterceptingCall, type ServerInterceptor, status } from '@grpc/grpc-js';
 import type { Observe } from '../observer.ts';
 import { requestId } from '../request-id.ts';
+import { UsersService } from './stubs.ts';
 
 interface Ending {
   readonly path: string;
   readonly code: number;
   readonly durationMs: number;
-  readonly isKnown: boolean;
+  /** The path, where there is such a method. */
+  readonly route: string | undefined;
 }
 
-const ours = '/Users/GetUser';
+const { path: ours } = UsersService.getUser;
 
 /**
  * Reports how calls end that are none of `unary`'s: those of health and reflection, and those of ours
@@ -25,7 +27,7 @@ export function reportCallEnds(observe: Observe): ServerInterceptor {
     const tell = (code: status): void => {
       if (isTold) return;
       isTold = true;
-      report(observe, { path, code, durationMs: performance.now() - startedAt, isKnown: true });
+      report(observe, { path, code, durationMs: performance.now() - startedAt, route: path });
     };
     // On the call itself: another one around it would cost each call much more.
     call.start = (listener) =>
@@ -63,12 +65,12 @@ export function reportUnknownMethods(server: Server, observe: Observe): void {
   Reflect.set(server, '_retrieveHandler', (path: string): unknown => {
     const handler: unknown = lookUp.call(server, path);
     if (handler === null)
-      report(observe, { path, code: status.UNIMPLEMENTED, durationMs: 0, isKnown: false });
+      report(observe, { path, code: status.UNIMPLEMENTED, durationMs: 0, route: undefined });
     return handler;
   });
 }
 
-function report(observe: Observe, { path, code, durationMs, isKnown }: Ending): void {
+function report(observe: Observe, { path, code, durationMs, route }: Ending): void {
   observe({
     type: 'request',
     face: 'grpc',
@@ -77,7 +79,7 @@ function report(observe: Observe, { path, code, durationMs, isKnown }: Ending): 
     path,
     status: code,
     durationMs,
-    route: isKnown ? path : undefined,
+    route,
     traceparent: undefined,
   });
 }

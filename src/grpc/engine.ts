@@ -40,7 +40,7 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
   const { gate, observe } = options;
   const users = userHandlers(options.repository, options.access);
   server.addService(UsersService, {
-    getUser: unary('/Users/GetUser', users.getUser, gate, observe),
+    getUser: unary(UsersService.getUser.path, users.getUser, gate, observe),
   });
 }
 

@@ -24,6 +24,7 @@ export class HttpRequest {
   template: string | undefined;
   /** Where it takes a place, unless it is answered however much is under way. */
   limit: InFlightLimit | undefined;
+  /** Whether it takes one now. */
   admitted = false;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;

@@ -7,7 +7,7 @@ import { largeServer, startPostgres } from '../../../test/support/postgres.ts';
 import type { Case, Contestant, Measured } from '../case.ts';
 import { answersJson } from '../check.ts';
 import { commandExists } from '../cores.ts';
-import { dataFile, listedRole, spreadIds } from '../data.ts';
+import { dataFile, listedRole, spreadIds, userRequests } from '../data.ts';
 import type { LoadRequest } from '../load/load.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase, type UserRow } from '../peers/database.ts';
@@ -33,7 +33,7 @@ interface Work {
 const list = `SELECT id, name, role FROM users WHERE role = '${listedRole}' ORDER BY name DESC, id`;
 
 export const getFromPostgres = postgresCase('postgres-get', 'GET /users/{id} from PostgreSQL', (user) => ({
-  requests: spreadIds(users, 1_000).map((id) => ({ path: `/users/${id}` })),
+  requests: userRequests(users),
   expected: user(spreadIds(users, 1)[0] ?? 1),
   sql: {
     'pgbench, the same SQL': `\\set id random(1, ${users})\nSELECT id, name, role, version FROM users WHERE id = :id;\n`,

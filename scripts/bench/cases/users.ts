@@ -2,7 +2,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Case } from '../case.ts';
 import { answersJson, keepsUser } from '../check.ts';
-import { dataFile, listedRole, spreadIds } from '../data.ts';
+import { dataFile, listedRole, userRequests } from '../data.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
 import { bareServer, peer, service } from '../subject.ts';
@@ -41,10 +41,7 @@ export const getUser: Case = {
       {
         name: this.name,
         title: this.title,
-        load: {
-          connections: 64,
-          requests: spreadIds(users, 1_000).map((id) => ({ path: `/users/${id}` })),
-        },
+        load: { connections: 64, requests: userRequests(users) },
         contestants: [
           { name: ours, program: service(['--database', `sqlite:${file}`]), check },
           { name: bare, program: bareServer(JSON.stringify(expected)), check },

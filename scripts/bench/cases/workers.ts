@@ -1,6 +1,6 @@
 import type { Case } from '../case.ts';
 import { answersJson } from '../check.ts';
-import { dataFile, spreadIds } from '../data.ts';
+import { dataFile, userRequests } from '../data.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
 import { service } from '../subject.ts';
@@ -24,10 +24,7 @@ export const oneAndTwoWorkers: Case = {
       {
         name: this.name,
         title: this.title,
-        load: {
-          connections: 64,
-          requests: spreadIds(users, 1_000).map((id) => ({ path: `/users/${id}` })),
-        },
+        load: { connections: 64, requests: userRequests(users) },
         contestants,
         bars: [],
         notes: ['where there are two cores, the second worker shares its own with the load'],

@@ -2,10 +2,11 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Observe } from './observer.ts';
-import type { Addresses } from './service.ts';
-import { openPort } from './start-error.ts';
-import { PoolMetrics } from './workers/pool-metrics.ts';
+import type { Observe } from '../observer.ts';
+import type { Addresses } from '../service.ts';
+import { openPort } from '../start-error.ts';
+import { portsVariable, type ToPrimary, type ToWorker } from './messages.ts';
+import { PoolMetrics } from './pool-metrics.ts';
 
 export interface WorkerPoolOptions {
   readonly count: number;
@@ -17,10 +18,6 @@ export interface WorkerPoolOptions {
   readonly stopTimeoutMs: number;
 }
 
-/** What a worker and its primary say to each other. */
-type ToPrimary = { readonly ready: Addresses } | { readonly metrics: string } | 'gather';
-type ToWorker = 'stop' | 'report' | { readonly gathered: string };
-
 interface Child {
   readonly worker: Worker;
   readonly ready: Promise<Addresses>;
@@ -29,14 +26,12 @@ interface Child {
   leaving: boolean;
 }
 
-const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
 // A worker that dies at once and again waits longer each time, so that its failing is not all we do.
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const soundAfterMs = 10_000;
 // Who scrapes waits for seconds: a worker that is stuck must not cost them all the others' numbers.
 const reportTimeoutMs = 500;
-const gatherTimeoutMs = 2_000;
 
 /**
  * Several processes of this program on the same ports. The ports are the primary's (`node:cluster`,
@@ -197,75 +192,4 @@ async function fixPorts({ host, port, grpcPort }: WorkerPoolOptions): Promise<st
   }
   for (const server of servers) server.close();
   return JSON.stringify(fixed);
-}
-
-/** A worker's side: its part of the options, and the way to its primary. */
-export interface WorkerLink {
-  readonly port: number;
-  readonly grpcPort: number | false;
-  /** Serves from now on; `metrics` gives its own. */
-  ready(addresses: Addresses, metrics: () => string): void;
-  /** The metrics of all workers together. */
-  gatherMetrics(): Promise<string>;
-  onStop(handle: () => void): void;
-  /** Lets go of the primary, so that the process can end. */
-  leave(): void;
-}
-
-/** The link to the primary; `undefined` in a process that is not its worker. */
-export function workerLink(env: Readonly<Record<string, string | undefined>>): WorkerLink | undefined {
-  const { worker } = cluster;
-  const ports = env[portsVariable];
-  if (worker === undefined || ports === undefined) return undefined;
-  const [port, grpcPort] = JSON.parse(ports);
-  const tell = (message: ToPrimary): unknown => worker.send(message, () => undefined);
-  const gathering = new Gathering(() => tell('gather'));
-  let report = (): void => undefined;
-  worker.on('message', (message: ToWorker) => {
-    if (message === 'report') report();
-    else if (message !== 'stop') gathering.end(message.gathered);
-  });
-  return {
-    port,
-    grpcPort,
-    ready(addresses, metrics) {
-      report = () => tell({ metrics: metrics() });
-      tell({ ready: addresses });
-    },
-    gatherMetrics: () => gathering.text(),
-    onStop: (handle) => worker.on('message', (message: ToWorker) => message === 'stop' && handle()),
-    leave() {
-      // What it has counted since it was last asked would go with it.
-      report();
-      worker.disconnect();
-    },
-  };
-}
-
-/** The way of a question to the primary and back; those who ask meanwhile share it. */
-class Gathering {
-  readonly #ask: () => void;
-  #waiting: PromiseWithResolvers<string> | undefined;
-
-  constructor(ask: () => void) {
-    this.#ask = ask;
-  }
-
-  async text(): Promise<string> {
-    if (this.#waiting === undefined) {
-      this.#waiting = Promise.withResolvers();
-      this.#ask();
-    }
-    const waiting = this.#waiting;
-    const timer = setTimeout(() => {
-      if (this.#waiting === waiting) this.#waiting = undefined;
-      waiting.reject(new Error('the primary does not answer'));
-    }, gatherTimeoutMs);
-    return await waiting.promise.finally(() => clearTimeout(timer));
-  }
-
-  end(text: string): void {
-    this.#waiting?.resolve(text);
-    this.#waiting = undefined;
-  }
 }
