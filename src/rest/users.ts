@@ -10,11 +10,11 @@ import {
 } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
-import { type Headers, jsonText, type Reply } from '../http/reply.ts';
+import { type Headers, json, type Reply } from '../http/reply.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
 import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
-import { arrayJson, userJson } from './representation.ts';
+import { userView } from './representation.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
@@ -34,7 +34,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
       const page = await repository.listUsers(query, request);
       const total = wantsCount(request) ? await repository.countUsers(query, request) : undefined;
       const headers = { ...pageHeaders(request, query, page.next), ...countHeaders(total) };
-      return jsonText(200, arrayJson(page.items, userJson), headers);
+      return json(200, page.items.map(userView), headers);
     },
 
     async get(request) {
@@ -86,5 +86,5 @@ function changed(id: number, user: StoredUser | undefined): Reply {
 }
 
 function userReply(status: number, user: StoredUser, headers?: Headers): Reply {
-  return jsonText(status, userJson(user), { etag: `"${entityTag(user.version)}"`, ...headers });
+  return json(status, userView(user), { etag: `"${entityTag(user.version)}"`, ...headers });
 }

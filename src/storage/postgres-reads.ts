@@ -1,10 +1,11 @@
 import { CursorSealer, type Sortable } from '../domain/cursor.ts';
-import type { ListQuery, PostQuery, Sort, UserQuery } from '../domain/list-query.ts';
+import type { ListQuery, PostQuery, UserQuery } from '../domain/list-query.ts';
 import type { Post } from '../domain/post.ts';
 import type { Page } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User } from '../domain/user.ts';
-import { type ListPlan, listSql } from './list-sql.ts';
+import type { List } from './list-sql.ts';
+import { listStatement } from './postgres-lists.ts';
 import type { PostgresPool, Sql } from './postgres-pool.ts';
 import type { CountRow, PostRow, StoredUserRow } from './postgres-rows.ts';
 import {
@@ -82,8 +83,8 @@ export class PostgresReads {
 
   async listUsers(query: UserQuery, signal?: AbortSignal): Promise<Page<User>> {
     const { role } = query;
-    const table = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
-    return this.#page(query, `users ${role ?? ''}`, table, toUser, signal);
+    const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
+    return this.#page(query, `users ${role ?? ''}`, list, toUser, signal);
   }
 
   async countUsers(role: string | undefined, signal?: AbortSignal): Promise<number> {
@@ -93,8 +94,8 @@ export class PostgresReads {
   }
 
   async listPosts(userId: number, query: PostQuery, signal?: AbortSignal): Promise<Page<Post> | undefined> {
-    const table = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
-    const page = await this.#page(query, `posts ${userId}`, table, toPost, signal);
+    const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
+    const page = await this.#page(query, `posts ${userId}`, list, toPost, signal);
     return page.items.length > 0 || (await this.getUser(userId, signal)) ? page : undefined;
   }
 
@@ -124,16 +125,14 @@ export class PostgresReads {
   async #page<Row extends object, Field extends string, Item extends Sortable<Field>>(
     query: ListQuery<Field>,
     scope: string,
-    table: Pick<ListPlan, 'table' | 'columns' | 'filter'>,
+    list: List,
     toItem: (row: Row) => Item,
     signal: AbortSignal | undefined,
   ): Promise<Page<Item>> {
     const { sort, limit } = query;
     const start =
       'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
-    const order = indexed(sort, table.filter);
-    const plan = { ...table, sort: order, limit: limit + 1, inlineLimit: true, start };
-    const { sql, parameters } = listSql(plan, (n) => `$${n}`);
+    const { sql, parameters } = listStatement(list, sort, limit + 1, start);
     const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
     return this.#sealer.page(scope, query, rows.map(toItem));
   }
@@ -146,10 +145,4 @@ export class PostgresReads {
     this.#lists.set(text, list);
     return list;
   }
-}
-
-/** The sort by the expressions of the indexes, in which only a list of everything by id uses the id itself. */
-function indexed(sort: Sort<string>, filter: ListPlan['filter']): Sort<string> {
-  if (sort[0]?.field === 'id' && Object.keys(filter).length === 0) return sort;
-  return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));
 }

@@ -5,11 +5,10 @@ import type { Post } from '../domain/post.ts';
 import type { Page } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User } from '../domain/user.ts';
-import { type ListPlan, listSql } from './list-sql.ts';
+import { type SqliteList, SqliteLists } from './sqlite-lists.ts';
 import {
   postColumns,
   prepareRows,
-  type SqliteRow,
   storedUserColumns,
   toPost,
   toStoredUser,
@@ -17,14 +16,10 @@ import {
   userColumns,
 } from './sqlite-rows.ts';
 
-// More than there are combinations of table, filter, sort and start.
-const maxListStatements = 256;
-
 /** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
 export class SqliteReads {
-  readonly #db: DatabaseSync;
   readonly #sealer: CursorSealer;
-  readonly #listStatements = new Map<string, StatementSync>();
+  readonly #lists: SqliteLists;
   readonly #getUser: StatementSync;
   readonly #countUsers: StatementSync;
   readonly #countRole: StatementSync;
@@ -34,10 +29,10 @@ export class SqliteReads {
   readonly #summary: StatementSync;
 
   constructor(db: DatabaseSync) {
-    this.#db = db;
     const secret = db.prepare("SELECT value FROM meta WHERE name = 'cursor_secret'").get()?.['value'];
     if (!(secret instanceof Uint8Array)) throw new Error('the file has no cursor secret');
     this.#sealer = new CursorSealer(secret);
+    this.#lists = new SqliteLists(db);
     this.#getUser = prepareRows(db, `SELECT ${storedUserColumns} FROM users WHERE id = ?`);
     this.#countUsers = db.prepare('SELECT count(*) AS count FROM users');
     this.#countRole = db.prepare('SELECT count(*) AS count FROM users WHERE role = ?');
@@ -61,7 +56,8 @@ export class SqliteReads {
   listUsers(query: UserQuery): Page<User> {
     const { role } = query;
     const filter = role === undefined ? {} : { role };
-    return this.#page(query, `users ${role ?? ''}`, { table: 'users', columns: userColumns, filter }, toUser);
+    const list = { table: 'users', columns: userColumns, filter, toRow: toUser };
+    return this.#page(query, `users ${role ?? ''}`, list);
   }
 
   countUsers(role: string | undefined): number {
@@ -69,8 +65,8 @@ export class SqliteReads {
   }
 
   listPosts(userId: number, query: PostQuery): Page<Post> | undefined {
-    const table = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
-    const page = this.#page(query, `posts ${userId}`, table, toPost);
+    const list = { table: 'posts', columns: postColumns, filter: { user_id: userId }, toRow: toPost };
+    const page = this.#page(query, `posts ${userId}`, list);
     return page.items.length > 0 || this.#hasUser(userId) ? page : undefined;
   }
 
@@ -108,29 +104,12 @@ export class SqliteReads {
   #page<Field extends string, Row extends Sortable<Field>>(
     query: ListQuery<Field>,
     scope: string,
-    table: Pick<ListPlan, 'table' | 'columns' | 'filter'>,
-    toRow: (row: SqliteRow) => Row,
+    list: SqliteList<Row>,
   ): Page<Row> {
     const { sort, limit } = query;
     const start =
       'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
-    const { sql, parameters } = listSql({ ...table, sort, limit: limit + 1, start }, () => '?');
-    return this.#sealer.page(
-      scope,
-      query,
-      this.#prepareList(sql)
-        .all(...parameters)
-        .map(toRow),
-    );
-  }
-
-  #prepareList(sql: string): StatementSync {
-    const known = this.#listStatements.get(sql);
-    if (known !== undefined) return known;
-    if (this.#listStatements.size >= maxListStatements) this.#listStatements.clear();
-    const statement = prepareRows(this.#db, sql);
-    this.#listStatements.set(sql, statement);
-    return statement;
+    return this.#sealer.page(scope, query, this.#lists.read(list, sort, limit + 1, start));
   }
 }
 

@@ -7,7 +7,7 @@ import { isBusy } from './sqlite-errors.ts';
  * it has taken. Steps that have been released are never edited: a change is a new step.
  *
  * An unset role is the empty text, which sorts before every role and keeps keyset comparisons free
- * of NULL. An index ends with the row's id by itself, always ascending; hence two for role.
+ * of NULL. An index ends with the row's id by itself; followed backwards, it serves the opposite order.
  * Neighbours by name lie all over the table: with the role in its index, a page by name costs the same
  * among 10,000,000 users as among 1,000, where it cost two and a half times as much.
  */
@@ -48,6 +48,8 @@ const migrations: readonly string[] = [
   -- One row a table from the start, so that raising an id is an UPDATE.
   INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 0), ('posts', 0);
   `,
+  // Lists turn the ties of an index they follow backwards: users_by_role serves both directions.
+  'DROP INDEX users_by_role_desc',
 ];
 
 // A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.
