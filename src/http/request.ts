@@ -4,7 +4,7 @@ import { checkBodyHead, parseJson, readBody } from './body.ts';
 import type { BodyMemory } from './body-memory.ts';
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { checkContentType } from './media-type.ts';
-import { parseQuery, parseTarget, type Target } from './target.ts';
+import { type Parameter, parseQuery, parseTarget, type Target } from './target.ts';
 
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
 
@@ -31,6 +31,7 @@ export class HttpRequest {
   readonly #bodyMemory: BodyMemory;
   readonly #strippedPath: string;
   #target: Target | undefined;
+  #parameters: readonly Parameter[] | undefined;
   #aborter: AbortController | undefined;
 
   constructor(
@@ -79,8 +80,9 @@ export class HttpRequest {
   }
 
   /** The query's parameters in order, decoded, repetitions included. */
-  parameters(): [name: string, value: string][] {
-    return parseQuery(this.target.query);
+  get parameters(): readonly Parameter[] {
+    this.#parameters ??= parseQuery(this.target.query);
+    return this.#parameters;
   }
 
   /** A path parameter; asking for one the pattern does not have is a mistake in the route table. */

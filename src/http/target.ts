@@ -35,8 +35,10 @@ function below(basePath: string, path: string): string {
   return path.slice(basePath.length);
 }
 
+export type Parameter = readonly [name: string, value: string];
+
 /** The parameters of a query in order, repetitions included; malformed encoding is a 400. */
-export function parseQuery(query: string): [name: string, value: string][] {
+export function parseQuery(query: string): Parameter[] {
   if (query === '') return [];
   return query
     .split('&')

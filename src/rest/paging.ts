@@ -12,8 +12,7 @@ export function pageHeaders(
   next: string | undefined,
 ): Headers {
   const path = `${request.basePath}${request.target.path}`;
-  const kept = request
-    .parameters()
+  const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
     .map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
   const link = (rel: string, ...place: string[]): string => {

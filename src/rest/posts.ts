@@ -41,7 +41,7 @@ export function postHandlers(repository: Repository): PostHandlers {
   return {
     async list(request) {
       const userId = parseUserId(request.param('id'));
-      const { all, ...paged } = parsePostQuery(request.parameters());
+      const { all, ...paged } = parsePostQuery(request.parameters);
       const query = all ? { ...paged, limit: streamedRows } : paged;
       const page = await fetchPage(request, userId, query);
       const total = wantsCount(request) ? await repository.countPosts(userId, request) : undefined;

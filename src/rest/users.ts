@@ -30,7 +30,7 @@ export interface UserHandlers {
 export function userHandlers(repository: Repository, requirePreconditions: boolean): UserHandlers {
   return {
     async list(request) {
-      const query = parseUserQuery(request.parameters());
+      const query = parseUserQuery(request.parameters);
       const page = await repository.listUsers(query, request);
       const total = wantsCount(request) ? await repository.countUsers(query, request) : undefined;
       const headers = { ...pageHeaders(request, query, page.next), ...countHeaders(total) };

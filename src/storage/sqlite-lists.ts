@@ -67,6 +67,7 @@ export class SqliteLists {
     const along = [...keys, { ...id, descending: last.descending }];
     const rows = this.#select(list, range, along, count);
     const ties = tiesOf(rows, keys);
+    if (ties.length === rows.length) return rows;
     const cut = ties.at(-1) ?? [];
     // Those of it that come first may not be among the rows.
     if (rows.length === count && cut.length > 1) {

@@ -55,9 +55,16 @@ export class SqliteReads {
 
   listUsers(query: UserQuery): Page<User> {
     const { role } = query;
-    const filter = role === undefined ? {} : { role };
-    const list = { table: 'users', columns: userColumns, filter, toRow: toUser };
-    return this.#page(query, `users ${role ?? ''}`, list);
+    if (role === undefined) {
+      return this.#page(query, 'users ', { table: 'users', columns: userColumns, filter: {}, toRow: toUser });
+    }
+    return this.#page(query, `users ${role}`, {
+      table: 'users',
+      // The role is known: to read it as well took a tenth longer.
+      columns: 'id, name',
+      filter: { role },
+      toRow: ({ 0: id, 1: name }) => ({ id: Number(id), name: String(name), role }),
+    });
   }
 
   countUsers(role: string | undefined): number {
