@@ -106,7 +106,7 @@ class CallContext implements UnaryContext {
       // grpc-js calls every end of a call `cancelled`, the good one too.
       const abort = () => this.#settled || aborter.abort(this.#ended());
       if (this.#call.cancelled) abort();
-      else this.#call.once('cancelled', abort);
+      else this.#call.on('cancelled', abort);
     }
     return this.#aborter.signal;
   }

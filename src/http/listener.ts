@@ -102,7 +102,6 @@ export class HttpListener {
     response.on('close', () => {
       this.#inFlight -= 1;
       this.#limit.release(request);
-      request.closed();
       this.#options.observe({
         type: 'request',
         face: 'http',

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../request-id.ts';
 import { checkBodyHead, parseJson, readBody } from './body.ts';
 import type { BodyMemory } from './body-memory.ts';
+import { leftSignal } from './connection.ts';
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { checkContentType } from './media-type.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './target.ts';
@@ -32,7 +33,6 @@ export class HttpRequest {
   readonly #strippedPath: string;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
-  #aborter: AbortController | undefined;
 
   constructor(
     raw: IncomingMessage,
@@ -59,18 +59,9 @@ export class HttpRequest {
     return this.#target;
   }
 
-  /** Aborts when the client leaves before its answer is complete. */
+  /** Aborts when the client leaves; another request of its connection may share it. */
   get signal(): AbortSignal {
-    if (this.#aborter === undefined) {
-      this.#aborter = new AbortController();
-      if (this.#response.destroyed) this.closed();
-    }
-    return this.#aborter.signal;
-  }
-
-  /** To be called when the response is over, well or not. */
-  closed(): void {
-    if (!this.#response.writableFinished) this.#aborter?.abort();
+    return leftSignal(this.raw.socket);
   }
 
   /** A header by its lower-case name; repeated ones are joined with a comma. */
