@@ -40,8 +40,9 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   'grpc-health-check': ['grpc'],
   'google-protobuf': ['grpc'],
   pg: ['storage'],
-  'node:http': ['http'],
-  'node:https': ['http'],
+  // Only `http/node-http.ts` loads them, and not by an import, which would load much more.
+  'node:http': [],
+  'node:https': [],
   'node:sqlite': ['storage'],
   'node:cluster': ['workers'],
   'node:test': ['conformance'],
@@ -59,9 +60,9 @@ interface Import {
 const files = globSync('src/**/*.ts', { cwd: root }).map(normalize).sort();
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
 
-// `import … from`, `export … from`, `import '…'` and `import('…')`.
+// `import … from`, `export … from`, `import '…'` and `import('…')`, which after `typeof` is a type.
 const statement =
-  /^(import|export)\s+(type\s+)?([^'"`;]*?\bfrom\s+)?'([^']+)'|(?<![#.\w])import\(\s*'([^']+)'/gm;
+  /^(import|export)\s+(type\s+)?([^'"`;]*?\bfrom\s+)?'([^']+)'|(?<![#.\w])(?<!typeof )import\(\s*'([^']+)'/gm;
 
 function importsOf(file: string): Import[] {
   return [...textOf(file).matchAll(statement)].map(([line, , type, names = '', plain, dynamic]) => {

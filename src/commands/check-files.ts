@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { createSecureContext } from 'node:tls';
+import type { SecureContextOptions } from 'node:tls';
 import { ConfigError, labelOf, type ParsedConfig } from '../config.ts';
 
 type FileOption = 'public' | 'tls-cert' | 'tls-key';
@@ -21,16 +21,21 @@ export async function checkFiles({ config, origins }: ParsedConfig): Promise<voi
   await attempt('public', 'a folder that can be read', () => readdir(config.public));
   const cert = await attempt('tls-cert', 'a certificate chain in PEM that can be read', async () => {
     const read = await readFile(config['tls-cert']);
-    createSecureContext({ cert: read });
+    await checkContext({ cert: read });
     return read;
   });
   const key = await attempt('tls-key', 'a private key in PEM that can be read', async () => {
     const read = await readFile(config['tls-key']);
-    createSecureContext({ key: read });
+    await checkContext({ key: read });
     return read;
   });
   if (cert !== undefined && key !== undefined) {
-    await attempt('tls-key', 'the key of the certificate', () => createSecureContext({ cert, key }));
+    await attempt('tls-key', 'the key of the certificate', () => checkContext({ cert, key }));
   }
   if (problems.length > 0) throw new ConfigError(problems);
+}
+
+// Loaded for those who have a certificate: it takes a tenth of a start.
+async function checkContext(options: SecureContextOptions): Promise<void> {
+  (await import('node:tls')).createSecureContext(options);
 }

@@ -1,5 +1,5 @@
-import { STATUS_CODES } from 'node:http';
 import type { HttpError } from './http-error.ts';
+import { http } from './node-http.ts';
 import type { Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { parseWeights } from './weights.ts';
@@ -14,7 +14,7 @@ export function errorReply(error: HttpError, request?: HttpRequest) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
   const body = wantsProblem
-    ? { title: STATUS_CODES[status], status, detail: message, instance: `urn:request:${request.id}` }
+    ? { title: http.STATUS_CODES[status], status, detail: message, instance: `urn:request:${request.id}` }
     : { error: message };
   return {
     status,

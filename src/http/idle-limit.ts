@@ -1,7 +1,7 @@
 import type { Server, ServerResponse } from 'node:http';
-import { Server as SecureServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { connectionOf } from './connection.ts';
+import { isSecure } from './node-http.ts';
 
 export interface IdleLimit {
   /** For the whole head of the next request to be there, in ms. */
@@ -28,7 +28,7 @@ export function limitIdle(server: Server, { limitMs, checkingIntervalMs }: IdleL
       } else if (now - seen.since > limitMs) socket.destroy();
     }
   };
-  server.on(server instanceof SecureServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
+  server.on(isSecure(server) ? 'secureConnection' : 'connection', (socket: Duplex) => {
     sockets.set(socket, { last: undefined, since: 0 });
     socket.once('close', () => sockets.delete(socket));
   });

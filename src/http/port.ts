@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as SecureServer } from 'node:https';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../observer.ts';
+import { isSecure } from './node-http.ts';
 import type { TlsOptions } from './server.ts';
 
 export interface ClosePortOptions {
@@ -49,7 +49,7 @@ export class HttpPort {
 
   /** The certificate of connections from now on; those open keep theirs. */
   setTls(tls: TlsOptions): void {
-    if (this.#server instanceof SecureServer) this.#server.setSecureContext(tls);
+    if (isSecure(this.#server)) this.#server.setSecureContext(tls);
   }
 
   /** Takes no more connections and resolves when those open have ended; the replies must ask for it. */

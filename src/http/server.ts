@@ -1,5 +1,4 @@
-import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import type { Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../observer.ts';
 import { connectionOf } from './connection.ts';
@@ -9,6 +8,7 @@ import { HttpError } from './http-error.ts';
 import { limitIdle } from './idle-limit.ts';
 import { endLingering, endSocket } from './linger.ts';
 import type { RequestListener } from './listener.ts';
+import { http, loadHttps } from './node-http.ts';
 import { type ParserError, toRefusal } from './parser-error.ts';
 
 export interface HttpServerOptions {
@@ -47,8 +47,8 @@ export function createHttpServer(options: HttpServerOptions): Server {
   const settings = serverSettings(options.timeouts);
   const server =
     tls === undefined
-      ? createServer(settings)
-      : createTlsServer({ ...settings, ...tls, handshakeTimeout: settings.headersTimeout });
+      ? http.createServer(settings)
+      : loadHttps().createServer({ ...settings, ...tls, handshakeTimeout: settings.headersTimeout });
   // The listener counts them itself: Node drops those beyond its limit in silence.
   server.maxHeadersCount = 0;
   const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
@@ -134,7 +134,7 @@ function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
   reportRefusal(refusal, observe);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const date = `date: ${new Date().toUTCString()}\r\n`;
-  endSocket(socket, `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
+  endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
 }
 
 function reportRefusal({ status, message }: HttpError, observe: Observe): void {

@@ -1,0 +1,20 @@
+import type { Server } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
+import { createRequire } from 'node:module';
+
+const require = createRequire(import.meta.url);
+
+/**
+ * `node:http` by `require`: an import reads all that a module exports, and with its WebSocket loads a
+ * whole HTTP client. A start took a quarter longer.
+ */
+export const http: typeof import('node:http') = require('node:http');
+
+/** `node:https`, which is loaded when somebody has a certificate: a tenth of a start. */
+export function loadHttps(): typeof import('node:https') {
+  return require('node:https');
+}
+
+export function isSecure(server: Server): server is SecureServer {
+  return 'setSecureContext' in server;
+}
