@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type LoadedServer, makeDatabase, offer, startServer } from './harness/offer.ts';
+import { slowSyncs } from './harness/slow-syncs.ts';
 
 const { values } = parseArgs({
   options: {
@@ -22,12 +23,6 @@ const { values } = parseArgs({
 });
 const syncMs = Number(values['sync-ms']);
 const users = 10_000;
-const slowSyncs = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', 'trace=fsync,fdatasync'];
-const wrapper =
-  syncMs === 0
-    ? []
-    : ['strace', ...slowSyncs, '-e', `inject=fsync,fdatasync:delay_enter=${Math.round(syncMs * 1000)}`];
-
 const offerAt = ({ port, pid }: LoadedServer, writesInTen: 0 | 10, rate: string) =>
   offer({
     port,
@@ -43,7 +38,7 @@ const offerAt = ({ port, pid }: LoadedServer, writesInTen: 0 | 10, rate: string)
 const folder = await mkdtemp(join(tmpdir(), 'slow-disk-'));
 const file = join(folder, 'users.db');
 await makeDatabase(file, users);
-const server = await startServer(['--database', `sqlite:${file}`], wrapper);
+const server = await startServer(['--database', `sqlite:${file}`], slowSyncs(syncMs));
 const rounds: { alone: number; beside: number; writeP50: number }[] = [];
 let failed = 0;
 try {

@@ -5,7 +5,7 @@ import { getUserByGrpc } from './cases/grpc.ts';
 import { memoryOfStream, memoryUnderLoad } from './cases/memory.ts';
 import { getFromPostgres, listFromPostgres } from './cases/postgres.ts';
 import { startToFirstAnswer } from './cases/start.ts';
-import { createUser, getUser, listUsers } from './cases/users.ts';
+import { createUser, createUserSlowly, getUser, listUsers } from './cases/users.ts';
 import { oneAndTwoWorkers } from './cases/workers.ts';
 
 /** Every case, in the order they run. */
@@ -13,6 +13,7 @@ export const cases: readonly Case[] = [
   getUser,
   listUsers,
   createUser,
+  createUserSlowly,
   smallFile,
   largeFile,
   getUserByGrpc,

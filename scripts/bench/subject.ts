@@ -59,6 +59,13 @@ export function peer(name: string, ...args: readonly string[]): Program {
   return { command: process.execPath, args: [file, ...args], env: { NODE_ENV: 'production' } };
 }
 
+/** A program run by another, which is a command line that takes it as its end. */
+export function behind([command, ...args]: readonly string[], program: Program): Program {
+  return command === undefined
+    ? program
+    : { ...program, command, args: [...args, program.command, ...program.args] };
+}
+
 /** Starts a program in `folder` and resolves when it listens. Its output goes to a file there. */
 export async function start(program: Program, folder: string, cores: Cores = 'server'): Promise<Subject> {
   const place = mkdtempSync(join(folder, 'subject-'));

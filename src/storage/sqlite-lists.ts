@@ -10,7 +10,7 @@ export interface SqliteList<Row> extends List {
 }
 
 // More than there are combinations of table, filter, sort and range.
-const maxStatements = 256;
+const maxStatements = 512;
 
 /**
  * Reads lists range by range, each straight along an index, which ends with the id by itself. Where it
@@ -30,7 +30,10 @@ export class SqliteLists {
     this.#end = db.prepare('END');
   }
 
-  /** So many rows from the start on, all of one moment; when there are as many, of the last only that it is there. */
+  /**
+   * The first `count` rows from the start on, all of one moment. Of the last of so many no more is told
+   * than that it is there: a page asks for one more than it shows.
+   */
   read<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     sort: Sort<Field>,

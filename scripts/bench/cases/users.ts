@@ -1,11 +1,13 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Case } from '../case.ts';
+import { slowSyncs } from '../../harness/slow-syncs.ts';
+import type { Case, ServerContestant } from '../case.ts';
 import { answersJson, keepsUser } from '../check.ts';
+import { commandExists } from '../cores.ts';
 import { dataFile, listedRole, userRequests } from '../data.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
-import { bareServer, peer, service } from '../subject.ts';
+import { bareServer, behind, type Program, peer, service } from '../subject.ts';
 
 const users = 100_000;
 const ours = 'users-service';
@@ -81,34 +83,40 @@ export const listUsers: Case = {
   },
 };
 
-export const createUser: Case = {
-  name: 'post',
-  title: 'POST /users, each on disk before its answer',
-  async run(context) {
-    // A file for each: they would wait for one another's lock.
-    const fileFor = async (name: string) => {
-      const path = join(context.folder, `${name}.db`);
-      cpSync(await dataFile(context.dataFolder, users), path);
-      return path;
-    };
-    const own = await fileFor(ours);
-    const contestants = [
-      { name: ours, program: service(['--database', `sqlite:${own}`]), check: keepsUser(own) },
-    ];
-    for (const [name, program] of peers.filter(([, , flags]) => flags.length === 0)) {
-      if (name === 'Koa') continue;
-      const file = await fileFor(name);
-      contestants.push({ name, program: peer(program, file), check: keepsUser(file) });
-    }
-    return await measureThroughput(
-      {
-        name: this.name,
-        title: this.title,
-        load: { connections: 64, requests: newUsers },
-        contestants,
-        bars: [{ ours, theirs: 'Fastify', atLeast: 8 }],
-      },
-      context,
-    );
-  },
-};
+/** POST with each answer behind a sync of the disk, which takes so much longer than here, in ms. */
+function create(name: string, title: string, syncMs: number): Case {
+  return {
+    name,
+    title,
+    async run(context) {
+      const load = { connections: 64, requests: newUsers };
+      const what = { name, title, load, bars: [{ ours, theirs: 'Fastify', atLeast: 8 }] };
+      if (syncMs > 0 && !commandExists('strace')) {
+        return await measureThroughput(
+          { ...what, contestants: [], bars: [], notes: ['not run: needs strace'] },
+          context,
+        );
+      }
+      const contestants: ServerContestant[] = [];
+      // A file for each: they would wait for one another's lock.
+      const add = async (who: string, programOn: (file: string) => Program): Promise<void> => {
+        const file = join(context.folder, `${who}-${syncMs}.db`);
+        cpSync(await dataFile(context.dataFolder, users), file);
+        const program = behind(slowSyncs(syncMs), programOn(file));
+        contestants.push({ name: who, program, check: keepsUser(file) });
+      };
+      await add(ours, (file) => service(['--database', `sqlite:${file}`]));
+      for (const [who, program] of peers.filter(([, , flags]) => flags.length === 0)) {
+        if (who !== 'Koa') await add(who, (file) => peer(program, file));
+      }
+      return await measureThroughput({ ...what, contestants }, context);
+    },
+  };
+}
+
+export const createUser = create('post', 'POST /users, each on disk before its answer', 0);
+export const createUserSlowly = create(
+  'post-2ms',
+  'POST /users, where a sync of the disk takes 2 ms longer',
+  2,
+);

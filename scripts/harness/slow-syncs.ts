@@ -1,0 +1,6 @@
+/** What makes each fsync and fdatasync of a command take so much longer, in ms, and nothing else: put before it. */
+export function slowSyncs(ms: number): readonly string[] {
+  if (ms === 0) return [];
+  const quiet = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', 'trace=fsync,fdatasync'];
+  return ['strace', ...quiet, '-e', `inject=fsync,fdatasync:delay_enter=${Math.round(ms * 1000)}`];
+}
