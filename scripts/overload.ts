@@ -12,9 +12,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { type Curve, drawCurves, type Point } from './harness/curves.ts';
+import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { makeDatabase, offer, startServer } from './harness/offer.ts';
 import type { LoadReport } from './harness/open-loop.ts';
+
+/** What came of one offered load. */
+interface Point {
+  /** Answered as asked, per second. */
+  readonly accepted: number;
+  /** Of those, in milliseconds. */
+  readonly p99: number;
+}
+
+interface Curve {
+  readonly name: string;
+  /** One for each factor. */
+  readonly points: readonly Point[];
+}
 
 const { values } = parseArgs({
   options: {
@@ -53,7 +67,7 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
     for (const factor of factors) {
       const rate = Math.round(capacity * factor);
       const report = await offer({ ...job, rate, connections: Number(values.connections) });
-      points.push({ factor, accepted: report.accepted, p99: report.p99 });
+      points.push({ accepted: report.accepted, p99: report.p99 });
       printRow(factor, report, Math.max(...points.map((point) => point.accepted)));
       // What is left of the last load is not this one's.
       await sleep(500);
@@ -84,13 +98,34 @@ function printRow(factor: number, report: LoadReport, peak: number): void {
   console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
 }
 
+/** The share of the peak that is answered, and how late, over the offered load. */
+function draw(curves: readonly Curve[]): string {
+  const x = factors.map((factor) => `${factor}×`);
+  const lines = (value: (point: Point, peak: number) => number) =>
+    curves.map(({ name, points }) => {
+      const peak = Math.max(...points.map(({ accepted }) => accepted));
+      return { line: name, x, y: points.map((point) => value(point, peak)) };
+    });
+  const shares = drawChart(
+    'Answered, % of the peak, over the offered load',
+    lines(({ accepted }, peak) => (100 * accepted) / peak),
+  );
+  const delays = drawChart(
+    'p99 of those answered, ms',
+    lines(({ p99 }) => p99),
+  );
+  const title = `Requests answered and their p99 at up to ${Math.max(...factors)} times the capacity`;
+  const parts = [place(0, 0, shares), place(chartWidth, 0, delays)];
+  return drawSvg(title, 2 * chartWidth, chartHeight, parts);
+}
+
 const folder = await mkdtemp(join(values.folder, 'overload-'));
 try {
   const curves: Curve[] = [];
   for (const [name, writesInTen] of Object.entries(workloads)) {
     if (values.only.split(',').includes(name)) curves.push(await measure(name, writesInTen, folder));
   }
-  if (values.svg !== undefined) await writeFile(values.svg, drawCurves(curves));
+  if (values.svg !== undefined) await writeFile(values.svg, draw(curves));
 } finally {
   await rm(folder, { recursive: true });
 }

@@ -1,3 +1,4 @@
+import type { Line } from '../harness/chart.ts';
 import type { Cores } from './cores.ts';
 import type { Load } from './load/load.ts';
 import type { Program, Subject } from './subject.ts';
@@ -61,12 +62,8 @@ export interface Series {
 }
 
 /** A line of a chart that several cases may share. */
-export interface Curve {
+export interface Curve extends Line {
   readonly chart: string;
-  readonly line: string;
-  /** Places on the x axis, by their labels or as numbers. */
-  readonly x: readonly (string | number)[];
-  readonly y: readonly number[];
 }
 
 export interface CaseResult {

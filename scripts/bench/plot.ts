@@ -1,26 +1,13 @@
+import { chartHeight, drawChart, drawSvg, place, chartWidth as width } from '../harness/chart.ts';
 import type { CaseResult } from './case.ts';
-import { chartHeight, drawChart } from './chart.ts';
 import { median } from './statistics.ts';
 
-const width = 440;
 const rowHeight = 22;
 const titleHeight = 34;
 const labelWidth = 165;
 const barWidth = 180;
 const columns = 2;
 const gap = 24;
-
-const style = `
-  text { font: 12px system-ui, sans-serif; fill: #24292f }
-  .title { font-weight: 600; font-size: 13px }
-  .grid { stroke: #808080; stroke-opacity: .3 }
-  .ours { fill: #1a7f37 }
-  .theirs { fill: #afb8c1 }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 }
-    .ours { fill: #3fb950 }
-    .theirs { fill: #57606a }
-  }`;
 
 /** The medians of all cases that have rivals, as bars: one panel a case, the service first. Then the curves. */
 export function drawPlot(results: readonly CaseResult[]): string {
@@ -34,7 +21,7 @@ export function drawPlot(results: readonly CaseResult[]): string {
   for (let first = 0; first < shown.length; first += columns) {
     const row = shown.slice(first, first + columns);
     for (const [i, result] of row.entries()) {
-      panels.push(`<g transform="translate(${i * (width + gap)} ${y})">${panel(result)}</g>`);
+      panels.push(place(i * (width + gap), y, panel(result)));
     }
     y += Math.max(...row.map(({ series }) => titleHeight + series.length * rowHeight)) + gap;
   }
@@ -45,18 +32,11 @@ export function drawPlot(results: readonly CaseResult[]): string {
     ),
   );
   for (const [i, [title, curves = []]] of charts.entries()) {
-    const place = `${(i % columns) * (width + gap)} ${y}`;
-    panels.push(`<g transform="translate(${place})">${drawChart(title, curves)}</g>`);
+    panels.push(place((i % columns) * (width + gap), y, drawChart(title, curves)));
     if (i % columns === columns - 1 || i === charts.length - 1) y += chartHeight + gap;
   }
   const fullWidth = columns * width + (columns - 1) * gap;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${fullWidth}" height="${y}" viewBox="0 0 ${fullWidth} ${y}" role="img">
-<title>Requests per second of users-service and its peers</title>
-<style>${style}
-</style>
-${panels.join('\n')}
-</svg>
-`;
+  return drawSvg('Requests per second of users-service and its peers', fullWidth, y, panels);
 }
 
 function panel({ title, series }: CaseResult): string {

@@ -1,13 +1,47 @@
-import type { Curve } from './case.ts';
+/** A line of a chart. */
+export interface Line {
+  readonly line: string;
+  /** Places on the x axis, by their labels or as numbers. */
+  readonly x: readonly (string | number)[];
+  readonly y: readonly number[];
+}
 
+export const chartWidth = 440;
 export const chartHeight = 250;
+
+const style = `
+  text { font: 12px system-ui, sans-serif; fill: #24292f }
+  .title { font-weight: 600; font-size: 13px }
+  .grid { stroke: #808080; stroke-opacity: .3 }
+  .ours { fill: #1a7f37 }
+  .theirs { fill: #afb8c1 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 }
+    .ours { fill: #3fb950 }
+    .theirs { fill: #57606a }
+  }`;
 
 const [left, right, top, bottom] = [48, 300, 34, 210];
 const colours = ['#1a7f37', '#3b7dd8', '#d9822b', '#a3489c', '#7a7f85'];
 const ticks = 4;
 
-/** The curves of one chart over a common x axis, as an SVG group's content. */
-export function drawChart(title: string, curves: readonly Curve[]): string {
+/** A picture, legible on white and on black. */
+export function drawSvg(title: string, width: number, height: number, parts: readonly string[]): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
+<title>${title}</title>
+<style>${style}
+</style>
+${parts.join('\n')}
+</svg>
+`;
+}
+
+export function place(x: number, y: number, content: string): string {
+  return `<g transform="translate(${x} ${y})">${content}</g>`;
+}
+
+/** Lines over a common x axis. */
+export function drawChart(title: string, curves: readonly Line[]): string {
   const xs = curves[0]?.x ?? [];
   const most = niceCeiling(Math.max(...curves.flatMap(({ y }) => y)));
   const x = (i: number) => round(left + (xs.length < 2 ? 0 : (i / (xs.length - 1)) * (right - left)));
