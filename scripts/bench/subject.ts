@@ -59,7 +59,7 @@ export function peer(name: string, ...args: readonly string[]): Program {
   return { command: process.execPath, args: [file, ...args], env: { NODE_ENV: 'production' } };
 }
 
-/** A program run by another, which is a command line that takes it as its end. */
+/** A program run by another command, such as strace; by none when that is empty. */
 export function behind([command, ...args]: readonly string[], program: Program): Program {
   return command === undefined
     ? program

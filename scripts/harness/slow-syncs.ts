@@ -1,4 +1,4 @@
-/** What makes each fsync and fdatasync of a command take so much longer, in ms, and nothing else: put before it. */
+/** The command line to put before another, each of whose fsyncs and fdatasyncs then takes so much longer, in ms. */
 export function slowSyncs(ms: number): readonly string[] {
   if (ms === 0) return [];
   const quiet = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', 'trace=fsync,fdatasync'];

@@ -8,7 +8,7 @@ export interface Connection {
   newest: ServerResponse | undefined;
   /** Whether it has been given its last reply: what follows is not to be processed (RFC 9112, 9.6). */
   closing: boolean;
-  /** For what its client waits for, once somebody has asked. */
+  /** Aborts when it closes; made when somebody first asks. */
   left: AbortSignal | undefined;
 }
 

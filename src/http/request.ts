@@ -59,7 +59,7 @@ export class HttpRequest {
     return this.#target;
   }
 
-  /** Aborts when the client leaves; another request of its connection may share it. */
+  /** Aborts when the client leaves; all requests of its connection share it. */
   get signal(): AbortSignal {
     return leftSignal(this.raw.socket);
   }

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Sortable } from '../domain/cursor.ts';
+import { positionOf, type Sortable } from '../domain/cursor.ts';
 import type { Sort, SortKey } from '../domain/list-query.ts';
 import { type Condition, equal, type List, type ListStart, rangesFrom, selectSql } from './list-sql.ts';
 import { prepareRows, type SqliteRow } from './sqlite-rows.ts';
@@ -31,8 +31,8 @@ export class SqliteLists {
   }
 
   /**
-   * The first `count` rows from the start on, all of one moment. Of the last of so many no more is told
-   * than that it is there: a page asks for one more than it shows.
+   * The first `count` rows from the start on, all of one moment. When there are as many, the last may
+   * be any of its tie: a page asks for one more than it shows, to see whether more follow.
    */
   read<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
@@ -40,42 +40,74 @@ export class SqliteLists {
     count: number,
     start: ListStart,
   ): Row[] {
+    const along = indexOrder(sort, list.filter);
     this.#begin.run();
     try {
-      // Rows that are skipped must be in their order, too.
-      if ('offset' in start && start.offset > 0) return this.#select(list, [], sort, count, start.offset);
-      const rows: Row[] = [];
-      for (const range of rangesFrom(sort, start)) {
-        rows.push(...this.#range(list, range, sort, count - rows.length));
-        if (rows.length === count) break;
-      }
-      return rows;
+      if (along === undefined) return this.#ranges(list, sort, count, start);
+      const place = 'after' in start ? start : this.#place(list, sort, along, start.offset);
+      return place === undefined ? [] : this.#ranges(list, sort, count, place, along);
     } finally {
       if (this.#db.isTransaction) this.#end.run();
     }
   }
 
-  #range<Field extends string, Row extends Sortable<Field>>(
+  #ranges<Field extends string, Row extends Sortable<Field>>(
+    list: SqliteList<Row>,
+    sort: Sort<Field>,
+    count: number,
+    start: ListStart,
+    along?: Sort<Field>,
+  ): Row[] {
+    const offset = 'offset' in start ? start.offset : 0;
+    const rows: Row[] = [];
+    for (const range of rangesFrom(sort, start)) {
+      const missing = count - rows.length;
+      if (missing === 0) break;
+      // Where the range fixes all keys but the id, it is one tie, which has its index in either direction.
+      const isTie = range.length === sort.length;
+      const more =
+        along === undefined || isTie
+          ? this.#select(list, range, sort, missing, offset)
+          : this.#turn(list, range, sort, along, missing);
+      rows.push(...more);
+    }
+    return rows;
+  }
+
+  /** Where a page begins, so many rows in: behind the row before it. Ties begin at the same rows either way round. */
+  #place<Field extends string, Row extends Sortable<Field>>(
+    list: SqliteList<Row>,
+    sort: Sort<Field>,
+    along: Sort<Field>,
+    offset: number,
+  ): ListStart | undefined {
+    if (offset === 0) return { offset };
+    const [met] = this.#select(list, [], along, 1, offset - 1);
+    if (met === undefined) return undefined;
+    const tie = tieOf(met, sort);
+    const ids = sort.slice(-1);
+    const ahead = { field: 'id', operator: ids[0]?.descending ? '<' : '>', value: met.id ?? 0 } as const;
+    const counting = { ...list, columns: 'count(*)', toRow: ({ 0: rows }: SqliteRow) => Number(rows) };
+    const [skipped] = this.#select(counting, [...tie, ahead], ids, 1);
+    const [last] = this.#select(list, tie, ids, 1, skipped);
+    return last && { after: positionOf(last, sort) };
+  }
+
+  /** A range read along its index, with each tie turned round. */
+  #turn<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     range: readonly Condition[],
     sort: Sort<Field>,
+    along: Sort<Field>,
     count: number,
   ): Row[] {
-    const keys = sort.slice(0, -1);
-    const [id, last] = [sort.at(-1), keys.at(-1)];
-    const isOneTie = range.length === sort.length;
-    if (id === undefined || last === undefined || last.descending === id.descending || isOneTie) {
-      return this.#select(list, range, sort, count);
-    }
-    const along = [...keys, { ...id, descending: last.descending }];
     const rows = this.#select(list, range, along, count);
-    const ties = tiesOf(rows, keys);
+    const ties = turnedTies(rows, sort.slice(0, -1));
     if (ties.length === rows.length) return rows;
-    const cut = ties.at(-1) ?? [];
-    // Those of it that come first may not be among the rows.
-    if (rows.length === count && cut.length > 1) {
-      const same = keys.map(({ field }) => equal(field, cut[0]?.[field] ?? ''));
-      ties[ties.length - 1] = this.#select(list, same, [id], cut.length);
+    // Of the last the rows that come first may not be here. One row stands for any: see `read`.
+    const [row, ...others] = ties.at(-1) ?? [];
+    if (rows.length === count && row !== undefined && others.length > 0) {
+      ties[ties.length - 1] = this.#select(list, tieOf(row, sort), sort.slice(-1), 1 + others.length);
     }
     return ties.flat();
   }
@@ -107,8 +139,25 @@ export class SqliteLists {
   }
 }
 
-/** Runs of rows that are equal in all keys, each turned round. */
-function tiesOf<Field extends string, Row extends Sortable<Field>>(
+/** The order in which an index has the rows, where it is not the sort itself: its ids go the way of its last key. */
+function indexOrder<Field extends string>(
+  sort: Sort<Field>,
+  filter: List['filter'],
+): Sort<Field> | undefined {
+  const id = sort.at(-1);
+  // What the filter fixes gives no direction.
+  const last = sort.slice(0, -1).findLast(({ field }) => !(field in filter));
+  if (id === undefined || last === undefined || last.descending === id.descending) return undefined;
+  return sort.with(-1, { ...id, descending: last.descending });
+}
+
+/** The conditions of all rows that are equal to this one but for the id. */
+function tieOf<Field extends string>(row: Sortable<Field>, sort: Sort<Field>): Condition[] {
+  return sort.slice(0, -1).map(({ field }) => equal(field, row[field] ?? ''));
+}
+
+/** The rows in runs of those that are equal in all keys, each run turned round. */
+function turnedTies<Field extends string, Row extends Sortable<Field>>(
   rows: readonly Row[],
   keys: readonly SortKey<Field | 'id'>[],
 ): Row[][] {
@@ -116,8 +165,8 @@ function tiesOf<Field extends string, Row extends Sortable<Field>>(
   for (const row of rows) {
     const tie = ties.at(-1);
     const other = tie?.[0];
-    const same = other !== undefined && keys.every(({ field }) => row[field] === other[field]);
-    if (same) tie?.unshift(row);
+    const isTied = other !== undefined && keys.every(({ field }) => row[field] === other[field]);
+    if (isTied) tie?.unshift(row);
     else ties.push([row]);
   }
   return ties;

@@ -49,7 +49,7 @@ const migrations: readonly string[] = [
   INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 0), ('posts', 0);
   `,
   // Lists turn the ties of an index they follow backwards: users_by_role serves both directions.
-  'DROP INDEX users_by_role_desc',
+  'DROP INDEX IF EXISTS users_by_role_desc',
 ];
 
 // A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.

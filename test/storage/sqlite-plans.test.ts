@@ -36,6 +36,9 @@ const userPlans: readonly (readonly [query: string, indexes: readonly string[]])
   ['role=admin&sort=-role', ['users_by_role']],
   ['role=admin&sort=name', byRoleAndName],
   ['role=admin&sort=-name', byRoleAndName],
+  // The role has no say in the order.
+  ['role=admin&sort=name,-role', byRoleAndName],
+  ['role=admin&sort=-name,role,-id', byRoleAndName],
 ];
 const postPlans: typeof userPlans = [
   ['', ['posts_by_user']],
@@ -70,7 +73,7 @@ describe('query plans of SQLite', () => {
     return steps.map((row) => String(row['detail']));
   }
 
-  /** Reads a first page and one behind a row, and looks at the plan of each statement that took. */
+  /** Reads a first page, a second one and one behind a row, and looks at the plan of each statement that took. */
   function check<Field extends string, Row extends Partial<Record<Field | 'id', string | number>>>(
     list: SqliteList<Row>,
     { sort, limit }: ListQuery<Field>,
@@ -80,6 +83,7 @@ describe('query plans of SQLite', () => {
     statements = [];
     const lists = new SqliteLists(db);
     lists.read(list, sort, limit + 1, { offset: 0 });
+    lists.read(list, sort, limit + 1, { offset: limit });
     lists.read(list, sort, limit + 1, { after: positionOf(behind, sort) });
     const selects = statements.filter((sql) => sql.startsWith('SELECT'));
     assert.ok(selects.length >= 2);
