@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { positionOf, type Sortable } from '../domain/cursor.ts';
-import type { Sort, SortKey } from '../domain/list-query.ts';
+import type { Sort } from '../domain/list-query.ts';
 import { type Condition, equal, type List, type ListStart, rangesFrom, selectSql } from './list-sql.ts';
 import { prepareRows, type SqliteRow } from './sqlite-rows.ts';
 
@@ -41,17 +41,36 @@ export class SqliteLists {
     start: ListStart,
   ): Row[] {
     const along = indexOrder(sort, list.filter);
+    const rows = this.#readAtOnce(list, sort, count, start, along);
+    if (rows !== undefined) return rows;
     this.#begin.run();
     try {
-      if (along === undefined) return this.#ranges(list, sort, count, start);
+      if (along === undefined) return this.#readRanges(list, sort, count, start);
       const place = 'after' in start ? start : this.#place(list, sort, along, start.offset);
-      return place === undefined ? [] : this.#ranges(list, sort, count, place, along);
+      return place === undefined ? [] : this.#readRanges(list, sort, count, place, along);
     } finally {
       if (this.#db.isTransaction) this.#end.run();
     }
   }
 
-  #ranges<Field extends string, Row extends Sortable<Field>>(
+  /** By one statement, which is of one moment by itself: a transaction takes a twentieth more. `undefined` where one is not enough. */
+  #readAtOnce<Field extends string, Row extends Sortable<Field>>(
+    list: SqliteList<Row>,
+    sort: Sort<Field>,
+    count: number,
+    start: ListStart,
+    along: Sort<Field> | undefined,
+  ): Row[] | undefined {
+    const [range, ...others] = rangesFrom(sort, start);
+    const offset = 'offset' in start ? start.offset : 0;
+    if (range === undefined || others.length > 0) return undefined;
+    if (along === undefined) return this.#select(list, range, sort, count, offset);
+    if (offset > 0) return undefined;
+    const rows = this.#select(list, range, along, count);
+    return turnTies(rows, sort, count) === 0 ? rows : undefined;
+  }
+
+  #readRanges<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     sort: Sort<Field>,
     count: number,
@@ -102,14 +121,12 @@ export class SqliteLists {
     count: number,
   ): Row[] {
     const rows = this.#select(list, range, along, count);
-    const ties = turnedTies(rows, sort.slice(0, -1));
-    if (ties.length === rows.length) return rows;
-    // Of the last the rows that come first may not be here. One row stands for any: see `read`.
-    const [row, ...others] = ties.at(-1) ?? [];
-    if (rows.length === count && row !== undefined && others.length > 0) {
-      ties[ties.length - 1] = this.#select(list, tieOf(row, sort), sort.slice(-1), 1 + others.length);
+    const cut = turnTies(rows, sort, count);
+    const [row] = rows.slice(-cut);
+    if (cut > 0 && row !== undefined) {
+      rows.splice(-cut, cut, ...this.#select(list, tieOf(row, sort), sort.slice(-1), cut));
     }
-    return ties.flat();
+    return rows;
   }
 
   #select<Row>(
@@ -156,18 +173,27 @@ function tieOf<Field extends string>(row: Sortable<Field>, sort: Sort<Field>): C
   return sort.slice(0, -1).map(({ field }) => equal(field, row[field] ?? ''));
 }
 
-/** The rows in runs of those that are equal in all keys, each run turned round. */
-function turnedTies<Field extends string, Row extends Sortable<Field>>(
-  rows: readonly Row[],
-  keys: readonly SortKey<Field | 'id'>[],
-): Row[][] {
-  const ties: Row[][] = [];
-  for (const row of rows) {
-    const tie = ties.at(-1);
-    const other = tie?.[0];
-    const isTied = other !== undefined && keys.every(({ field }) => row[field] === other[field]);
-    if (isTied) tie?.unshift(row);
-    else ties.push([row]);
+/**
+ * Turns each tie round, in place. Returns how many rows at the end are of a tie that may go on, and so
+ * may not be those of it that come first; of a tie one row stands for any, as `read` says.
+ */
+function turnTies<Field extends string, Row extends Sortable<Field>>(
+  rows: Row[],
+  sort: Sort<Field>,
+  count: number,
+): number {
+  const keys = sort.slice(0, -1);
+  let first = 0;
+  const turn = (end: number): void => {
+    if (end - first > 1) rows.splice(first, end - first, ...rows.slice(first, end).reverse());
+  };
+  for (const [i, row] of rows.entries()) {
+    const other = rows[first] ?? row;
+    if (keys.every(({ field }) => row[field] === other[field])) continue;
+    turn(i);
+    first = i;
   }
-  return ties;
+  turn(rows.length);
+  const last = rows.length - first;
+  return rows.length === count && last > 1 ? last : 0;
 }
