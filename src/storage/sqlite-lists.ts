@@ -45,15 +45,16 @@ export class SqliteLists {
     if (rows !== undefined) return rows;
     this.#begin.run();
     try {
-      if (along === undefined) return this.#readRanges(list, sort, count, start);
-      const place = 'after' in start ? start : this.#place(list, sort, along, start.offset);
+      const place =
+        along === undefined || 'after' in start ? start : this.#place(list, sort, along, start.offset);
       return place === undefined ? [] : this.#readRanges(list, sort, count, place, along);
     } finally {
       if (this.#db.isTransaction) this.#end.run();
     }
   }
 
-  /** By one statement, which is of one moment by itself: a transaction takes a twentieth more. `undefined` where one is not enough. */
+  // One statement is of one moment by itself, and a transaction around it takes a twentieth longer.
+  /** By one statement; `undefined` where one is not enough. */
   #readAtOnce<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     sort: Sort<Field>,
@@ -75,9 +76,8 @@ export class SqliteLists {
     sort: Sort<Field>,
     count: number,
     start: ListStart,
-    along?: Sort<Field>,
+    along: Sort<Field> | undefined,
   ): Row[] {
-    const offset = 'offset' in start ? start.offset : 0;
     const rows: Row[] = [];
     for (const range of rangesFrom(sort, start)) {
       const missing = count - rows.length;
@@ -86,14 +86,14 @@ export class SqliteLists {
       const isTie = range.length === sort.length;
       const more =
         along === undefined || isTie
-          ? this.#select(list, range, sort, missing, offset)
+          ? this.#select(list, range, sort, missing)
           : this.#turn(list, range, sort, along, missing);
       rows.push(...more);
     }
     return rows;
   }
 
-  /** Where a page begins, so many rows in: behind the row before it. Ties begin at the same rows either way round. */
+  /** The place so many rows in: behind the row before it. Either way round, its tie is the same rows at the same places. */
   #place<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     sort: Sort<Field>,
