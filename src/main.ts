@@ -9,8 +9,8 @@ if (Number.parseInt(process.versions.node, 10) < oldestNode) {
   process.exitCode = 1;
 } else {
   const home = process.env['HOME'] ?? process.env['USERPROFILE'];
-  // Reading the modules anew takes a quarter of a start. Where it cannot be kept, nothing is; and not in the
-  // shared folder of temporary files, where anybody could leave us code to run.
+  // Compiling the modules anew takes a quarter of a start. Where nothing can be kept, nothing is; and not
+  // in the shared folder of temporary files, where anybody could leave us code to run.
   if (home) (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
   const { commands } = await import('./commands/commands.ts');
   const [first = '', ...rest] = process.argv.slice(2);
