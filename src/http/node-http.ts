@@ -2,7 +2,8 @@ import type { Server } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import { createRequire } from 'node:module';
 
-const require = createRequire(import.meta.url);
+// What is Node's own is found from anywhere, also where a bundler has left no `import.meta.url`.
+const require = createRequire('/');
 
 /**
  * `node:http` by `require`: an import reads all that a module exports, and with its WebSocket loads a
