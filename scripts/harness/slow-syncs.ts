@@ -1,4 +1,4 @@
-/** The command line to put before another, each of whose fsyncs and fdatasyncs then takes so much longer, in ms. */
+/** What to put before a command whose every fsync and fdatasync shall take so much longer, in ms. */
 export function slowSyncs(ms: number): readonly string[] {
   if (ms === 0) return [];
   const quiet = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', 'trace=fsync,fdatasync'];

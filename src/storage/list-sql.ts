@@ -1,5 +1,5 @@
-import type { Position } from '../domain/cursor.ts';
-import type { Sort } from '../domain/list-query.ts';
+import type { CursorSealer, Position } from '../domain/cursor.ts';
+import type { ListQuery, Sort } from '../domain/list-query.ts';
 
 /** Of which table a list shows which columns, in the SQL both databases share. */
 export interface List {
@@ -10,6 +10,11 @@ export interface List {
 }
 
 export type ListStart = { readonly offset: number } | { readonly after: Position };
+
+/** Where a query starts, with its cursor opened; fails with `invalid` when that is of another list. */
+export function startOf(sealer: CursorSealer, scope: string, { sort, start }: ListQuery<string>): ListStart {
+  return 'offset' in start ? start : { after: sealer.open(scope, sort, start.cursor) };
+}
 
 export interface Condition {
   readonly field: string;

@@ -2,7 +2,7 @@ import type { Sort } from '../domain/list-query.ts';
 import { type List, type ListStart, orderSql, rangesFrom, selectSql } from './list-sql.ts';
 
 /** A statement and its parameters in order. */
-export interface Statement {
+interface Statement {
   readonly sql: string;
   readonly parameters: readonly (string | number)[];
 }

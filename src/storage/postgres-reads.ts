@@ -4,7 +4,7 @@ import type { Post } from '../domain/post.ts';
 import type { Page } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User } from '../domain/user.ts';
-import type { List } from './list-sql.ts';
+import { type List, startOf } from './list-sql.ts';
 import { listStatement } from './postgres-lists.ts';
 import type { PostgresPool, Sql } from './postgres-pool.ts';
 import type { CountRow, PostRow, StoredUserRow } from './postgres-rows.ts';
@@ -130,8 +130,7 @@ export class PostgresReads {
     signal: AbortSignal | undefined,
   ): Promise<Page<Item>> {
     const { sort, limit } = query;
-    const start =
-      'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
+    const start = startOf(this.#sealer, scope, query);
     const { sql, parameters } = listStatement(list, sort, limit + 1, start);
     const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
     return this.#sealer.page(scope, query, rows.map(toItem));

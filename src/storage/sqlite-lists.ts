@@ -95,7 +95,10 @@ export class SqliteLists {
     return rows;
   }
 
-  /** The place so many rows in: behind the row before it. Either way round, its tie is the same rows at the same places. */
+  /**
+   * The place so many rows in, which is behind the row before it. Whichever way round a tie is read, its
+   * rows as a whole stand at the same places.
+   */
   #place<Field extends string, Row extends Sortable<Field>>(
     list: SqliteList<Row>,
     sort: Sort<Field>,
@@ -158,7 +161,10 @@ export class SqliteLists {
   }
 }
 
-/** The order in which an index has the rows, where it is not the sort itself: its ids go the way of its last key. */
+/**
+ * The order in which an index has the rows, where it is not the sort itself: its ids go the way of its
+ * last key.
+ */
 function indexOrder<Field extends string>(
   sort: Sort<Field>,
   filter: List['filter'],

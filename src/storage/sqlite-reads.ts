@@ -5,6 +5,7 @@ import type { Post } from '../domain/post.ts';
 import type { Page } from '../domain/repository.ts';
 import type { StoreSummary } from '../domain/transfer.ts';
 import type { StoredUser, User } from '../domain/user.ts';
+import { startOf } from './list-sql.ts';
 import { type SqliteList, SqliteLists } from './sqlite-lists.ts';
 import {
   postColumns,
@@ -114,8 +115,7 @@ export class SqliteReads {
     list: SqliteList<Row>,
   ): Page<Row> {
     const { sort, limit } = query;
-    const start =
-      'offset' in query.start ? query.start : { after: this.#sealer.open(scope, sort, query.start.cursor) };
+    const start = startOf(this.#sealer, scope, query);
     return this.#sealer.page(scope, query, this.#lists.read(list, sort, limit + 1, start));
   }
 }

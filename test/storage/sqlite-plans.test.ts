@@ -73,7 +73,7 @@ describe('query plans of SQLite', () => {
     return steps.map((row) => String(row['detail']));
   }
 
-  /** Reads a first page, a second one and one behind a row, and looks at the plan of each statement that took. */
+  /** Reads a first page, a second one and one behind a row, and looks at the plan of each statement. */
   function check<Field extends string, Row extends Partial<Record<Field | 'id', string | number>>>(
     list: SqliteList<Row>,
     { sort, limit }: ListQuery<Field>,
