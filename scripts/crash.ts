@@ -11,8 +11,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
-import { allUsers, create, type Intent, Ledger } from '../test/support/ledger.ts';
-import { startPostgres } from '../test/support/postgres.ts';
+import { allUsers, create, type Intent, Ledger } from '../test/kit/ledger.ts';
+import { startPostgres } from '../test/kit/postgres.ts';
 import { KillableServer } from './harness/server.ts';
 
 const { values } = parseArgs({

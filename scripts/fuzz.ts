@@ -5,8 +5,8 @@
  *   node scripts/fuzz.ts [inputs] [seed]
  */
 import { createService } from '../src/service.ts';
-import { createMemoryStore } from '../src/storage/memory.ts';
-import { fuzz } from '../test/support/fuzz/run.ts';
+import { createMemoryStore } from '../src/storage/memory/store.ts';
+import { fuzz } from '../test/kit/fuzz/run.ts';
 
 const inputs = Number(process.argv[2] ?? 100_000);
 const seed = Number(process.argv[3] ?? Math.floor(Math.random() * 2 ** 31));

@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { shapeDigest } from '../test/support/openapi-shape.ts';
+import { shapeDigest } from '../test/kit/openapi-shape.ts';
 
 const document = fileURLToPath(new URL('../public/openapi.json', import.meta.url));
 const folder = new URL('../test/generated/', import.meta.url);

@@ -13,8 +13,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
-import { openMigrated } from '../src/storage/sqlite-schema.ts';
-import { largeServer, startPostgres } from '../test/support/postgres.ts';
+import { openMigrated } from '../src/storage/sqlite/schema.ts';
+import { largeServer, startPostgres } from '../test/kit/postgres.ts';
 
 const { values } = parseArgs({
   options: {

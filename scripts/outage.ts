@@ -7,13 +7,13 @@
 // synchronous standby promoted behind the same address. The last line is a summary in JSON.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { openForwarder } from '../test/support/forwarder.ts';
-import { usersClient } from '../test/support/grpc.ts';
-import { allUsers } from '../test/support/ledger.ts';
-import { OutageLoad, untilReady } from '../test/support/outage-load.ts';
-import { startPostgres } from '../test/support/postgres.ts';
-import { until } from '../test/support/postgres-session.ts';
-import { startProcess } from '../test/support/process.ts';
+import { openForwarder } from '../test/kit/forwarder.ts';
+import { usersClient } from '../test/kit/grpc.ts';
+import { allUsers } from '../test/kit/ledger.ts';
+import { OutageLoad, untilReady } from '../test/kit/outage-load.ts';
+import { startPostgres } from '../test/kit/postgres.ts';
+import { until } from '../test/kit/postgres-session.ts';
+import { startProcess } from '../test/kit/process.ts';
 
 const { values } = parseArgs({
   options: { clients: { type: 'string', default: '8' }, 'down-ms': { type: 'string', default: '5000' } },

@@ -10,7 +10,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
-import { type ServiceProcess, startProcess } from '../test/support/process.ts';
+import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { pin } from './bench/cores.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { freePorts } from '../test/support/free-ports.ts';
+import { freePorts } from '../test/kit/free-ports.ts';
 import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));

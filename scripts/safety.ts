@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { allUsers, create, Ledger } from '../test/support/ledger.ts';
-import { startPostgres } from '../test/support/postgres.ts';
+import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
+import { startPostgres } from '../test/kit/postgres.ts';
 import { Balancer } from './harness/balancer.ts';
 import { KillableServer } from './harness/server.ts';
 

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createService } from '../src/service.ts';
-import { closeBrowser, launchBrowser, noBrowser } from '../test/support/browser.ts';
+import { closeBrowser, launchBrowser, noBrowser } from '../test/kit/browser.ts';
 import { fillWithSamples } from './sample-data.ts';
 
 const sizes = [

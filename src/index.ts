@@ -1,4 +1,3 @@
-export { addUsersService, type UsersServiceOptions } from './add-users-service.ts';
 export type { AuthMode } from './domain/access.ts';
 export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
 export type {
@@ -23,19 +22,12 @@ export type {
 } from './domain/repository.ts';
 export type { Store, StoreSummary } from './domain/transfer.ts';
 export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
+export { addUsersService, type UsersServiceOptions } from './grpc/add-users-service.ts';
 export type { GrpcLimits } from './grpc/limits.ts';
 export type { ListenerLimits } from './http/limits.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
-export type {
-  FailureEvent,
-  ListeningEvent,
-  Observe,
-  RefusedEvent,
-  RequestEvent,
-  ServiceEvent,
-} from './observer.ts';
-export { createRequestListener, type RequestListenerOptions } from './request-listener.ts';
+export { createRequestListener, type RequestListenerOptions } from './rest/request-listener.ts';
 export {
   type Addresses,
   type CloseOptions,
@@ -44,3 +36,11 @@ export {
   type ServiceOptions,
 } from './service.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
+export type {
+  FailureEvent,
+  ListeningEvent,
+  Observe,
+  RefusedEvent,
+  RequestEvent,
+  ServiceEvent,
+} from './telemetry/events.ts';

@@ -7,11 +7,11 @@ import { defaultLimits } from './http/limits.ts';
 import type { HttpListener } from './http/listener.ts';
 import { HttpPort } from './http/port.ts';
 import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { createHttpFace, type RequestListenerOptions } from './http-face.ts';
-import { meteredObserve } from './observers/metered.ts';
-import { Metrics } from './observers/metrics.ts';
+import { createHttpFace, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
+import { meteredObserve } from './telemetry/metered.ts';
+import { Metrics } from './telemetry/metrics.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`; opened by `listen`, closed by `close`. */

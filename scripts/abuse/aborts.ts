@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createService } from '../../src/service.ts';
-import { abortKinds, abortRequest } from '../../test/support/aborts.ts';
+import { abortKinds, abortRequest } from '../../test/kit/aborts.ts';
 
 const requests = 10_000;
 const atOnce = abortKinds;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startProcess } from '../../test/support/process.ts';
+import { startProcess } from '../../test/kit/process.ts';
 import { cpuSecondsOf } from '../harness/cpu.ts';
 
 export interface Victim {

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { head } from '../../test/support/wire.ts';
+import { head } from '../../test/kit/wire.ts';
 import { startVictim } from './service.ts';
 
 const clients = 200;

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { head } from '../../test/support/wire.ts';
+import { head } from '../../test/kit/wire.ts';
 import { startVictim } from './service.ts';
 
 interface Drip {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { openMigrated } from '../../src/storage/sqlite-schema.ts';
+import { openMigrated } from '../../src/storage/sqlite/schema.ts';
 import type { LoadRequest } from './load/load.ts';
 import { progressBar } from './progress.ts';
 

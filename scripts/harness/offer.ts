@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { openMigrated } from '../../src/storage/sqlite-schema.ts';
-import { freePorts } from '../../test/support/free-ports.ts';
+import { openMigrated } from '../../src/storage/sqlite/schema.ts';
+import { freePorts } from '../../test/kit/free-ports.ts';
 import { pin } from '../bench/cores.ts';
 import type { LoadJob, LoadReport } from './open-loop.ts';
 

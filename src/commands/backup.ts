@@ -1,5 +1,5 @@
 import { sqlitePath } from '../storage/open.ts';
-import { backupSqlite } from '../storage/sqlite-backup.ts';
+import { backupSqlite } from '../storage/sqlite/backup.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, misuse, parseOptions, runCommand, UsageError } from './options.ts';
 import { createProgress, type Progress } from './progress.ts';

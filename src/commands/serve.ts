@@ -7,10 +7,10 @@ import {
   parseConfig,
   printConfig,
 } from '../config.ts';
-import type { Observe } from '../observer.ts';
-import { createLog, type Log } from '../observers/log.ts';
 import { type Addresses, createService, type Service } from '../service.ts';
 import { StartError, type StartOption } from '../start-error.ts';
+import type { Observe } from '../telemetry/events.ts';
+import { createLog, type Log } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import { checkFiles } from './check-files.ts';
 import type { CommandContext } from './command.ts';

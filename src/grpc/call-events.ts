@@ -1,6 +1,6 @@
 import { type Server, type ServerInterceptingCall, type ServerInterceptor, status } from '@grpc/grpc-js';
-import type { Observe } from '../observer.ts';
-import { requestId } from '../request-id.ts';
+import type { Observe } from '../telemetry/events.ts';
+import { requestId } from '../telemetry/request-id.ts';
 import { UsersService } from './stubs.ts';
 
 interface Ending {

@@ -1,5 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import type { Engine, TlsOptions, UsersServiceOptions } from './engine.ts';
+import type { Engine, TlsOptions, UsersServiceOptions } from './app.ts';
 import type { GrpcLimits } from './limits.ts';
 
 /**
@@ -99,7 +99,7 @@ export class GrpcServer {
   }
 
   async #start(): Promise<Engine> {
-    const { createEngine } = await import('./engine.ts');
+    const { createEngine } = await import('./app.ts');
     const engine = createEngine(this.#options, this.#limits, this.#tls);
     engine.setServing(this.#serving);
     return engine;

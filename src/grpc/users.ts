@@ -2,8 +2,8 @@ import type { Access } from '../domain/access.ts';
 import { userNotFound } from '../domain/errors.ts';
 import type { Repository } from '../domain/repository.ts';
 import { parseUserId } from '../domain/user.ts';
+import type { UnaryHandler } from './call.ts';
 import { type GetUserRequest, UserMessage } from './stubs.ts';
-import type { UnaryHandler } from './unary.ts';
 
 export interface UserHandlers {
   readonly getUser: UnaryHandler<GetUserRequest, UserMessage>;

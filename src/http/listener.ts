@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Observe } from '../observer.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { BodyMemory } from './body-memory.ts';
 import { connectionOf } from './connection.ts';
 import { errorReply } from './error-reply.ts';

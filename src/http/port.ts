@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
-import type { Observe } from '../observer.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { isSecure } from './node-http.ts';
 import type { TlsOptions } from './server.ts';
 

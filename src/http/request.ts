@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { requestId } from '../request-id.ts';
+import { requestId } from '../telemetry/request-id.ts';
 import { checkBodyHead, parseJson, readBody } from './body.ts';
 import type { BodyMemory } from './body-memory.ts';
 import { leftSignal } from './connection.ts';

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Observe } from '../observer.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import { limitConnections } from './connection-limit.ts';
 import { errorReply } from './error-reply.ts';

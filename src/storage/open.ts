@@ -1,8 +1,8 @@
 import { invalid } from '../domain/errors.ts';
 import type { Store } from '../domain/transfer.ts';
-import type { MemoryStoreOptions } from './memory.ts';
-import type { PostgresStoreOptions } from './postgres-options.ts';
-import type { SqliteStoreOptions } from './sqlite.ts';
+import type { MemoryStoreOptions } from './memory/store.ts';
+import type { PostgresStoreOptions } from './postgres/options.ts';
+import type { SqliteStoreOptions } from './sqlite/store.ts';
 
 /** The options of all stores; each takes those it knows. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
@@ -14,16 +14,16 @@ export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresSto
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   if (url === 'memory:') {
-    const { createMemoryStore } = await import('./memory.ts');
+    const { createMemoryStore } = await import('./memory/store.ts');
     return createMemoryStore(options);
   }
   const path = sqlitePath(url);
   if (path !== undefined) {
-    const { openSqliteStore } = await import('./sqlite.ts');
+    const { openSqliteStore } = await import('./sqlite/store.ts');
     return openSqliteStore(path, options);
   }
   if (/^postgres(ql)?:\/\/./.test(url)) {
-    const { openPostgresStore } = await import('./postgres.ts');
+    const { openPostgresStore } = await import('./postgres/store.ts');
     return openPostgresStore(url, options);
   }
   // Not a word of the URL: what is wrong with it may be that its password is in the wrong place.

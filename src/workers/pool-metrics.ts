@@ -1,4 +1,4 @@
-import { countersOf, sumMetrics } from '../observers/sum-metrics.ts';
+import { countersOf, sumMetrics } from '../telemetry/sum-metrics.ts';
 
 /** Of each worker, its metrics as it told them last. `Key` stands for the worker. */
 export class PoolMetrics<Key> {

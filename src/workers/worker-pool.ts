@@ -2,9 +2,9 @@ import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Observe } from '../observer.ts';
 import type { Addresses } from '../service.ts';
 import { openPort } from '../start-error.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { portsVariable, type ToPrimary, type ToWorker } from './messages.ts';
 import { PoolMetrics } from './pool-metrics.ts';
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { describeOptions } from '../../src/config.ts';
+import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
-import { runMain } from '../support/process.ts';
 
 describe('what is asked for instead of service', () => {
   it('--help tells every option, and that there is nothing wrong', async () => {

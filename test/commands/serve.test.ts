@@ -8,11 +8,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { runMain, type ServiceProcess, startProcess } from '../kit/process.ts';
+import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { fetch } from '../support/fetch.ts';
-import { runMain, type ServiceProcess, startProcess } from '../support/process.ts';
 import { runTool } from '../support/tool.ts';
-import { head, post, Wire } from '../support/wire.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { openStore } from '../../src/storage/open.ts';
+import { runMain, startProcess } from '../kit/process.ts';
 import { fetch } from '../support/fetch.ts';
-import { runMain, startProcess } from '../support/process.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { expectAway, noBrowser, useBrowser } from '../support/browser.ts';
+import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, openUser } from './people.ts';

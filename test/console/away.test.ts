@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-import { expectAway, noBrowser, useBrowser } from '../support/browser.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, namesIn, readUser, recordRequests, said } from './people.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../support/browser.ts';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { noBrowser, useBrowser } from '../support/browser.ts';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';

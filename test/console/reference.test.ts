@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../support/browser.ts';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
 
 /** Opens the page with another answer for the description. */

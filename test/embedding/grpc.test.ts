@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Client, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
 import { addUsersService, type ServiceEvent } from '../../src/index.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 // A service of the host's, with bytes for messages.
 const echoMethod = {

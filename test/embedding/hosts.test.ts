@@ -6,7 +6,7 @@ import express from 'express';
 import fastify from 'fastify';
 import Koa from 'koa';
 import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch as fetchDocumented } from '../support/fetch.ts';
 
 /** Mounts the service at `/api` beside the host's own `GET /own`; resolves to the host's address. */

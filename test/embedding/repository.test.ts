@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { it } from 'node:test';
 import { testRepository } from '../../src/conformance/test-repository.ts';
 import type { Repository } from '../../src/index.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { constants, type OutgoingHttpHeaders } from 'node:http2';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import type { RequestEvent } from '../../src/observer.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { RequestEvent } from '../../src/telemetry/events.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 

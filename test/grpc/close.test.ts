@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-import { getUser, type Outcome, usersClient } from '../support/grpc.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { getUser, type Outcome, usersClient } from '../kit/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 

@@ -7,9 +7,9 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { GrpcLimits } from '../../src/grpc/limits.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 

@@ -6,10 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { aborted, DomainError } from '../../src/domain/errors.ts';
 import { GetUserRequest } from '../../src/grpc/stubs.ts';
-import type { RequestEvent, ServiceEvent } from '../../src/observer.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import type { Repository } from '../../src/domain/repository.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { startService } from '../support/service.ts';
 
 type GetUser = Repository['getUser'];

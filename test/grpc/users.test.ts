@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import type { RequestEvent } from '../../src/observer.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { RequestEvent } from '../../src/telemetry/events.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 

@@ -3,9 +3,9 @@ import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-import { Chance } from '../support/generate.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { Chance } from '../kit/generate.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-import { abortKinds, abortRequest } from '../support/aborts.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { abortKinds, abortRequest } from '../kit/aborts.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { maxJsonDepth, parseJson } from '../../src/http/body.ts';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
+import { head, post, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
-import { head, post, Wire } from '../support/wire.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 const nested = (depth: number, open = '[', close = ']') => open.repeat(depth) + close.repeat(depth);

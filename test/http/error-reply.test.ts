@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
-import { head, Wire } from '../support/wire.ts';
 
 const plain = 'application/json; charset=utf-8';
 const problem = 'application/problem+json';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { fuzz } from '../kit/fuzz/run.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
-import { fuzz } from '../support/fuzz/run.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { startService } from '../support/service.ts';
 
 const inputs = 1_000;

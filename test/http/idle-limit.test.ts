@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
+import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
-import { head, Wire } from '../support/wire.ts';
 
 const timeouts = {
   headersTimeoutMs: 200,

@@ -5,9 +5,9 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { exchange } from '../kit/raw.ts';
 import { fetch } from '../support/fetch.ts';
-import { exchange } from '../support/raw.ts';
 import { startService } from '../support/service.ts';
 
 const body = '{"name":"Eve"}';

@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
+import { head, post, Wire } from '../kit/wire.ts';
 import { createFace, startKit } from '../support/http-kit.ts';
-import { head, post, Wire } from '../support/wire.ts';
 
 const hello: Handler = () => json(200, 'hello');
 const echo: Handler = async (request) => json(200, (await request.json()).value);

@@ -5,9 +5,9 @@ import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { HttpPort } from '../../src/http/port.ts';
 import { createHttpServer, type TlsOptions } from '../../src/http/server.ts';
+import { head } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
-import { head } from '../support/wire.ts';
 
 const big = 'x'.repeat(20_000_000);
 const timeouts = {

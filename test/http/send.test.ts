@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 import { Source } from '../support/source.ts';
-import { head, Wire } from '../support/wire.ts';
 import { checkForm } from './wire/table.ts';
 
 const wholes: readonly [what: string, reply: Reply, length: string | undefined, body: string][] = [

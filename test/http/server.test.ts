@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
+import { head, post, Wire } from '../kit/wire.ts';
 import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
-import { head, post, Wire } from '../support/wire.ts';
 import { checkForm } from './wire/table.ts';
 
 const hello: Handler = () => json(200, 'hello');

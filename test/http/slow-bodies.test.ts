@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { head, post, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { startService } from '../support/service.ts';
-import { head, post, Wire } from '../support/wire.ts';
 
 const maxInFlight = 2;
 const json = 'Content-Type: application/json';

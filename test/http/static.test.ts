@@ -16,9 +16,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { RawResponse } from '../support/raw.ts';
+import type { RawResponse } from '../kit/raw.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { startService } from '../support/service.ts';
-import { head, Wire } from '../support/wire.ts';
 import { checkForm } from './wire/table.ts';
 
 const page = '<!doctype html><title>home</title>';

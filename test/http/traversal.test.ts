@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { head, Wire } from '../kit/wire.ts';
 import { startService } from '../support/service.ts';
-import { head, Wire } from '../support/wire.ts';
 import { checkForm } from './wire/table.ts';
 
 // What stands for "the folder above", in all the ways that have led out of some server's folder.

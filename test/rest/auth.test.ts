@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { Access, type AuthMode, authModes } from '../../src/domain/access.ts';
 import { createService } from '../../src/service.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { startService } from '../support/service.ts';
 
 // Every route and method of both faces, by who is let in.

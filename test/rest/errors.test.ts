@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import { DomainError, type ErrorKind, errorKinds } from '../../src/domain/errors.ts';
-import { errorStatuses as grpcStatuses } from '../../src/grpc/error-status.ts';
-import { errorStatuses } from '../../src/rest/error-status.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
+import { errorStatuses } from '../../src/rest/errors.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, send } from '../support/client.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { startService } from '../support/service.ts';
 
 const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus, retryAfter?: string]>> = {

@@ -6,8 +6,8 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Answer, send } from '../support/client.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { type RunningService, startService } from '../support/service.ts';
 
 // What the service promises, as its clients would see it broken. Each runs through several copies of

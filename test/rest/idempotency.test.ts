@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyInUse } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Chance } from '../kit/generate.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
-import { Chance } from '../support/generate.ts';
 import { startService } from '../support/service.ts';
 
 // Generated bodies against a judge that knows the rules in its own words. A failure prints the seed's

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
-import { getUser, usersClient } from '../support/grpc.ts';
 import { startService } from '../support/service.ts';
 
 // What must come back byte for byte: nothing is normalised, trimmed, folded or escaped for good.

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { exchange } from '../kit/raw.ts';
 import { errorOf, send } from '../support/client.ts';
-import { exchange } from '../support/raw.ts';
 import { startService } from '../support/service.ts';
 
 test('/health never touches the store', async (t) => {

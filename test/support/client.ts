@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import { validateExchange } from './openapi.ts';
+import { validateExchange } from '../kit/openapi.ts';
 
 export interface Answer {
   readonly status: number;

@@ -1,4 +1,4 @@
-import { validateResponse } from './openapi.ts';
+import { validateResponse } from '../kit/openapi.ts';
 
 /** The global `fetch`, whose answer has to be as the OpenAPI document says; read whole before it is given. */
 export async function fetch(url: string, init: RequestInit = {}, basePath = ''): Promise<Response> {

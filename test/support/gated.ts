@@ -1,5 +1,5 @@
 import type { Repository } from '../../src/domain/repository.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 export interface GatedRepository {
   readonly repository: Repository;

@@ -6,7 +6,7 @@ import { type Handler, HttpListener, type ListenerOptions, type Route } from '..
 import { parsePattern } from '../../src/http/pattern.ts';
 import { Router } from '../../src/http/router.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
-import type { RequestEvent, ServiceEvent } from '../../src/observer.ts';
+import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface HttpKit {
   readonly port: number;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { type Answer, type Operation, operations, resolve, validateExchange } from './openapi.ts';
-import { exchange } from './raw.ts';
+import { type Answer, type Operation, operations, resolve, validateExchange } from '../kit/openapi.ts';
+import { exchange } from '../kit/raw.ts';
 
 /** A request as it is written on the wire, and the status it is there to provoke. */
 export interface Case {

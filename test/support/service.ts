@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import type { FailureEvent, ServiceEvent } from '../../src/observer.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
+import type { FailureEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface RunningService {
   readonly service: Service;

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePorts } from '../../../test/support/free-ports.ts';
+import { freePorts } from '../../../test/kit/free-ports.ts';
 import type { Case, Contestant } from '../case.ts';
 import { answersBytes } from '../check.ts';
 import { commandExists } from '../cores.ts';

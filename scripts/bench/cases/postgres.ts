@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { largeServer, startPostgres } from '../../../test/support/postgres.ts';
+import { largeServer, startPostgres } from '../../../test/kit/postgres.ts';
 import type { Case, Contestant, Measured } from '../case.ts';
 import { answersJson } from '../check.ts';
 import { commandExists } from '../cores.ts';

@@ -1,4 +1,4 @@
-import { head, post } from '../../support/wire.ts';
+import { head, post } from '../../kit/wire.ts';
 import { ends, goesOn, testWire } from './table.ts';
 
 const json = 'Content-Type: application/json';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createMemoryStore } from '../../../src/storage/memory.ts';
+import { createMemoryStore } from '../../../src/storage/memory/store.ts';
+import { head, Wire } from '../../kit/wire.ts';
 import { startService } from '../../support/service.ts';
-import { head, Wire } from '../../support/wire.ts';
 
 // RFC 9110, 9.3.2: as GET, without the content. What each asks for, and the headers it asks with.
 const asked: readonly [target: string, ...headers: string[]][] = [

@@ -1,4 +1,4 @@
-import { head, post } from '../../support/wire.ts';
+import { head, post } from '../../kit/wire.ts';
 import { ends, goesOn, testWire } from './table.ts';
 
 const get = 'GET /health HTTP/1.1\r\n';

@@ -1,4 +1,4 @@
-import { head } from '../../support/wire.ts';
+import { head } from '../../kit/wire.ts';
 import { ends, goesOn, testWire } from './table.ts';
 
 const host = 'Host: x\r\n\r\n';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { RawResponse } from '../../support/raw.ts';
+import type { RawResponse } from '../../kit/raw.ts';
+import { head, Wire } from '../../kit/wire.ts';
 import { startService } from '../../support/service.ts';
-import { head, Wire } from '../../support/wire.ts';
 
 export interface WireCase {
   /** The behaviour, with the section that asks for it where one does (RFC 9112 unless said). */

@@ -1,0 +1,30 @@
+import { status } from '@grpc/grpc-js';
+import { DomainError, type ErrorKind } from '../domain/errors.ts';
+import type { Observe } from '../telemetry/events.ts';
+
+/** The gRPC status of each kind of failure. Total: a new kind does not compile without its status. */
+export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
+  invalid: status.INVALID_ARGUMENT,
+  unauthenticated: status.UNAUTHENTICATED,
+  'not-found': status.NOT_FOUND,
+  conflict: status.ABORTED,
+  'precondition-failed': status.FAILED_PRECONDITION,
+  unprocessable: status.INVALID_ARGUMENT,
+  'precondition-required': status.FAILED_PRECONDITION,
+  cancelled: status.CANCELLED,
+  internal: status.INTERNAL,
+  overloaded: status.RESOURCE_EXHAUSTED,
+  unavailable: status.UNAVAILABLE,
+  'deadline-exceeded': status.DEADLINE_EXCEEDED,
+};
+
+/** Makes a status of anything a handler threw; causes go to the observer, never to the client. */
+export function toGrpcError(caught: unknown, requestId: string, observe: Observe) {
+  const error = DomainError.from(caught);
+  const internal = error.kind === 'internal';
+  if (internal || error.kind === 'unavailable') {
+    const where = internal ? 'grpc' : 'store';
+    observe({ type: 'failure', where, requestId, cause: error.cause ?? error });
+  }
+  return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };
+}

@@ -1,0 +1,42 @@
+import { DomainError, type ErrorKind, retryAfterSeconds } from '../domain/errors.ts';
+import { HttpError } from '../http/http-error.ts';
+import type { Headers } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+import type { Observe } from '../telemetry/events.ts';
+
+/** The HTTP status of each kind of failure. Total: a new kind does not compile without its status. */
+export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
+  invalid: 400,
+  unauthenticated: 401,
+  'not-found': 404,
+  conflict: 409,
+  'precondition-failed': 412,
+  unprocessable: 422,
+  'precondition-required': 428,
+  cancelled: 499,
+  internal: 500,
+  overloaded: 503,
+  unavailable: 503,
+  'deadline-exceeded': 504,
+};
+
+const retry: Headers = { 'retry-after': String(retryAfterSeconds) };
+const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
+  unauthenticated: { 'www-authenticate': 'ApiKey realm="users-service"' },
+  conflict: retry,
+  overloaded: retry,
+  unavailable: retry,
+};
+
+/** Makes an answer of anything a handler threw; causes go to the observer, never to the client. */
+export function toHttpError(caught: unknown, request: HttpRequest, observe: Observe): HttpError {
+  if (caught instanceof HttpError) return caught;
+  const error = DomainError.from(caught);
+  const internal = error.kind === 'internal';
+  if (internal || error.kind === 'unavailable') {
+    const where = internal ? 'http' : 'store';
+    observe({ type: 'failure', where, requestId: request.id, cause: error.cause ?? error });
+  }
+  const message = internal ? 'internal error' : error.message;
+  return new HttpError(errorStatuses[error.kind], message, errorHeaders[error.kind]);
+}

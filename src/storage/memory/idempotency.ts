@@ -1,0 +1,42 @@
+import { keyReused } from '../../domain/errors.ts';
+import { type Created, type CreateOptions, idempotencyTtlMs } from '../../domain/repository.ts';
+
+export interface KeptResultsOptions {
+  /** The clock idempotency keys expire by, in milliseconds. Default: `Date.now`. */
+  readonly now?: () => number;
+  /** How long an idempotency key is remembered, in milliseconds. Default: a day. */
+  readonly idempotencyTtlMs?: number;
+}
+
+/** What keyed creations resulted in, for as long as a key is remembered. */
+export class KeptResults {
+  /** Results as JSON, so that no later change reaches them; the oldest first. */
+  readonly #kept = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
+  readonly #now: () => number;
+  readonly #ttlMs: number;
+
+  constructor(options: KeptResultsOptions) {
+    this.#now = options.now ?? Date.now;
+    this.#ttlMs = options.idempotencyTtlMs ?? idempotencyTtlMs;
+  }
+
+  find<T>({ idempotency }: CreateOptions = {}): Created<T> | undefined {
+    const kept = idempotency && this.#kept.get(idempotency.key);
+    if (kept === undefined || kept.expiresAt <= this.#now()) return undefined;
+    if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
+    return { value: JSON.parse(kept.result), replayed: true };
+  }
+
+  keep<T>(value: T, { idempotency }: CreateOptions = {}): Created<T> {
+    if (idempotency !== undefined) {
+      const now = this.#now();
+      for (const [key, { expiresAt }] of this.#kept) {
+        if (expiresAt > now) break;
+        this.#kept.delete(key);
+      }
+      const { key, fingerprint } = idempotency;
+      this.#kept.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: now + this.#ttlMs });
+    }
+    return { value, replayed: false };
+  }
+}

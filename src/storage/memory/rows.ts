@@ -1,0 +1,52 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Position, positionOf, type Sortable } from '../../domain/cursor.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { Sort } from '../../domain/list-query.ts';
+import { compareText } from '../../domain/text.ts';
+
+export function sortRows<Field extends string, Row extends Sortable<Field>>(
+  rows: readonly Row[],
+  sort: Sort<Field>,
+): Row[] {
+  return rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
+}
+
+/** The rows that come after a position, whether or not a row is still there. */
+export function rowsBehind<Field extends string, Row extends Sortable<Field>>(
+  sorted: readonly Row[],
+  sort: Sort<Field>,
+  position: Position,
+): Row[] {
+  return sorted.filter((row) => compare(sort, positionOf(row, sort), position) > 0);
+}
+
+function compare(sort: Sort<string>, a: Position, b: Position): number {
+  for (const [i, { descending }] of sort.entries()) {
+    const [x, y] = [a[i] ?? '', b[i] ?? ''];
+    const order = typeof x === 'number' ? x - Number(y) : compareText(x, String(y));
+    if (order !== 0) return descending ? -order : order;
+  }
+  return 0;
+}
+
+interface Row {
+  readonly id: number;
+}
+
+export function rowsById<R extends Row>(rows: ReadonlyMap<number, R>, afterId: number, limit: number): R[] {
+  const after = [...rows.values()].filter((row) => row.id > afterId);
+  return after.sort((a, b) => a.id - b.id).slice(0, limit);
+}
+
+/** The rows not there yet; one that is there and differs is a conflict. */
+export function newRows<R extends Row>(what: string, there: ReadonlyMap<number, R>, rows: readonly R[]): R[] {
+  const added = new Map<number, R>();
+  for (const row of rows) {
+    const known = there.get(row.id) ?? added.get(row.id);
+    if (known === undefined) added.set(row.id, row);
+    else if (!isDeepStrictEqual(known, row)) {
+      throw new DomainError('conflict', `${what} ${row.id} is there already and differs`);
+    }
+  }
+  return [...added.values()];
+}

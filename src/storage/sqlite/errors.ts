@@ -1,0 +1,45 @@
+import { DomainError } from '../../domain/errors.ts';
+import { idsExhausted } from '../../domain/user.ts';
+
+/** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used just now. */
+const unavailableCodes = new Set([
+  5, // SQLITE_BUSY: another process kept the lock for longer than the busy timeout
+  6, // SQLITE_LOCKED
+  8, // SQLITE_READONLY
+  10, // SQLITE_IOERR
+  11, // SQLITE_CORRUPT
+  13, // SQLITE_FULL
+  14, // SQLITE_CANTOPEN
+  26, // SQLITE_NOTADB
+]);
+const busy = 5;
+const checkConstraint = 275;
+const foreignKeyConstraint = 787;
+
+/** The one place where what SQLite throws becomes a `DomainError`. */
+export function fromSqlite(caught: unknown): DomainError {
+  const code = resultCode(caught);
+  // Ids are the only columns with a CHECK.
+  if (code === checkConstraint) return idsExhausted();
+  if (unavailableCodes.has(primary(code))) {
+    return new DomainError('unavailable', 'the store is not available', { cause: caught });
+  }
+  return DomainError.from(caught);
+}
+
+export function isBusy(caught: unknown): boolean {
+  return primary(resultCode(caught)) === busy;
+}
+
+export function isMissingParent(caught: unknown): boolean {
+  return resultCode(caught) === foreignKeyConstraint;
+}
+
+function resultCode(caught: unknown): number {
+  return caught instanceof Error && 'errcode' in caught ? Number(caught.errcode) : 0;
+}
+
+// An extended code has its primary code in the low byte.
+function primary(code: number): number {
+  return code & 0xff;
+}

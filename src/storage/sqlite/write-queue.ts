@@ -1,0 +1,158 @@
+import type { Worker } from 'node:worker_threads';
+import { aborted, DomainError } from '../../domain/errors.ts';
+import type { Outcome, WriteArguments, WriteName, WriteResult } from './group.ts';
+import type { WriterMessage } from './writer-thread.ts';
+
+export interface WriteQueueOptions {
+  /** Starts the writer thread; called at the first write, and at the first after it crashed. */
+  readonly startWriter: () => Worker;
+  /** Writes waiting or under way beyond which more are refused. */
+  readonly maxPendingWrites: number;
+  /** How long a write may wait for its turn, in milliseconds. */
+  readonly maxWaitMs: number;
+}
+
+interface PendingWrite {
+  readonly name: WriteName;
+  readonly parameters: readonly unknown[];
+  readonly signal: AbortSignal | undefined;
+  readonly since: number;
+  resolve(value: unknown): void;
+  reject(error: DomainError): void;
+}
+
+// One transaction holds the lock other processes wait for: with this many writes, some 5 ms.
+const maxGroupSize = 256;
+
+/**
+ * Hands writes to the writer thread, one group at a time. What arrives while a group is being
+ * committed is the next group: the slower the disk, the larger the groups. A write that is still
+ * waiting when its signal aborts is not made.
+ */
+export class WriteQueue {
+  readonly #options: WriteQueueOptions;
+  #waiting: PendingWrite[] = [];
+  #sent: PendingWrite[] = [];
+  #sending = false;
+  #writer: Worker | undefined;
+  #idle: PromiseWithResolvers<void> | undefined;
+
+  constructor(options: WriteQueueOptions) {
+    this.#options = options;
+  }
+
+  write<Name extends WriteName>(
+    name: Name,
+    parameters: WriteArguments<Name>,
+    signal: AbortSignal | undefined,
+  ): Promise<WriteResult<Name>> {
+    if (this.#waiting.length + this.#sent.length >= this.#options.maxPendingWrites) {
+      return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
+    }
+    return new Promise((resolve, reject) => {
+      // What comes back from the writer is the result of the method that was named.
+      const settle = resolve as (value: unknown) => void;
+      this.#waiting.push({ name, parameters, signal, since: performance.now(), resolve: settle, reject });
+      if (this.#sending) return;
+      this.#sending = true;
+      // Behind the requests that have arrived together with this one: they make one group.
+      setImmediate(() => this.#sendGroup());
+    });
+  }
+
+  /** Resolves when no write is waiting or under way. */
+  async drain(): Promise<void> {
+    if (!this.#sending) return;
+    this.#idle ??= Promise.withResolvers();
+    await this.#idle.promise;
+  }
+
+  /** Ends the writer thread; for after `drain`. */
+  async close(): Promise<void> {
+    const writer = this.#writer;
+    if (writer === undefined) return;
+    this.#writer = undefined;
+    const exited = new Promise((resolve) => writer.once('exit', resolve));
+    writer.ref();
+    send(writer, 'close');
+    await exited;
+  }
+
+  #sendGroup(): void {
+    if (this.#sent.length > 0) return;
+    while (this.#sent.length === 0 && this.#waiting.length > 0) {
+      this.#sent = this.#waiting.splice(0, maxGroupSize).filter((write) => this.#isWanted(write));
+    }
+    this.#sending = this.#sent.length > 0;
+    if (!this.#sending) {
+      // An idle writer does not keep the process alive.
+      this.#writer?.unref();
+      this.#idle?.resolve();
+      return;
+    }
+    try {
+      this.#writer ??= this.#startWriter();
+      this.#writer.ref();
+      const group = this.#sent.map(({ name, parameters }) => ({ name, parameters }));
+      send(this.#writer, group);
+    } catch (caught) {
+      this.#failAll(caught);
+    }
+  }
+
+  #isWanted({ signal, since, reject }: PendingWrite): boolean {
+    if (signal?.aborted) {
+      reject(aborted(signal));
+      return false;
+    }
+    // Behind a lock that is not had, each group waits as long again: those at the end would wait for all.
+    if (performance.now() - since > this.#options.maxWaitMs) {
+      reject(new DomainError('unavailable', 'the store is not available'));
+      return false;
+    }
+    return true;
+  }
+
+  #startWriter(): Worker {
+    const writer = this.#options.startWriter();
+    writer.on('message', (outcomes: readonly Outcome[]) => this.#answer(outcomes));
+    writer.on('error', (error) => this.#lose(writer, error));
+    writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
+    return writer;
+  }
+
+  #answer(outcomes: readonly Outcome[]): void {
+    const answered = this.#sent;
+    this.#sent = [];
+    // The next group first: its commit goes on while these are answered.
+    this.#sendGroup();
+    for (const [i, { resolve, reject }] of answered.entries()) {
+      const outcome = outcomes[i];
+      if (outcome === undefined) reject(new DomainError('internal', 'a write was not answered'));
+      else if ('failed' in outcome) {
+        const { kind, message, cause } = outcome.failed;
+        reject(new DomainError(kind, message, { cause }));
+      } else resolve(outcome.value);
+    }
+  }
+
+  #lose(writer: Worker, cause: unknown): void {
+    if (this.#writer !== writer) return;
+    this.#writer = undefined;
+    this.#failAll(cause);
+  }
+
+  #failAll(cause: unknown): void {
+    const failed = [...this.#sent, ...this.#waiting];
+    this.#sent = [];
+    this.#waiting = [];
+    this.#sendGroup();
+    for (const { reject } of failed) {
+      reject(new DomainError('unavailable', 'the store is not available', { cause }));
+    }
+  }
+}
+
+function send(writer: Worker, message: WriterMessage): void {
+  writer.postMessage(message);
+}

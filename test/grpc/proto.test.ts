@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { GetUserRequest, UserMessage, UsersService } from '../../src/grpc/stubs.ts';
+import { buf as bufCommand, runTool } from '../support/tool.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const proto = join(root, 'proto');
+const published = join(root, 'test', 'published');
+const contract = readFileSync(join(proto, 'users.proto'), 'utf8');
+
+/** What buf says, and whether it is content: 0, or 100 where it found something. */
+async function buf(...args: readonly string[]): Promise<{ code: number; output: string }> {
+  const { code, stdout, stderr } = await runTool(bufCommand, args);
+  return { code, output: stdout + stderr };
+}
+
+/** A copy of proto/ with a change in users.proto. */
+function changed(t: TestContext, from: string | RegExp, to: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'proto-'));
+  t.after(() => rm(folder, { recursive: true }));
+  cpSync(proto, folder, { recursive: true });
+  const text = contract.replace(from, to);
+  assert.notEqual(text, contract, 'the change has changed something');
+  writeFileSync(join(folder, 'users.proto'), text);
+  return folder;
+}
+
+describe('the gRPC contract', () => {
+  it('keeps the rules of proto/buf.yaml', async () => {
+    assert.deepEqual(await buf('lint', proto), { code: 0, output: '' });
+  });
+
+  it('is formatted', async () => {
+    assert.deepEqual(await buf('format', '--exit-code', '-d', proto), { code: 0, output: '' });
+  });
+
+  it('breaks nobody who has the published one', async () => {
+    assert.deepEqual(await buf('breaking', proto, '--against', published), { code: 0, output: '' });
+  });
+
+  const breaking: readonly (readonly [string, string | RegExp, string])[] = [
+    ['another path of the method', 'rpc GetUser', 'rpc FindUser'],
+    ['another name of the service', 'service Users', 'service UserService'],
+    ['a package', 'syntax = "proto3";', 'syntax = "proto3";\npackage users.v1;'],
+    ['a stream for an answer', 'returns (User)', 'returns (stream User)'],
+    ['another answer', 'returns (User)', 'returns (GetUserRequest)'],
+    ['another type of a field', 'int32 id = 1;', 'int64 id = 1;'],
+    ['another number of a field', 'string name = 2;', 'string name = 3;'],
+    ['another name of a field', 'string name = 2;', 'string full_name = 2;'],
+    ['a field that is gone', 'string name = 2;', 'reserved 2;'],
+  ];
+  for (const [name, from, to] of breaking) {
+    it(`would break clients by ${name}, and is caught at it`, async (t) => {
+      const { code, output } = await buf('breaking', changed(t, from, to), '--against', published);
+      assert.equal(code, 100, output);
+      assert.match(output, /users\.proto:\d+/);
+    });
+  }
+
+  it('may grow: a field or a method more breaks nobody', async (t) => {
+    const grown = changed(t, 'string name = 2;', 'string name = 2;\n  // Role, if any.\n  string role = 3;');
+    assert.deepEqual(await buf('breaking', grown, '--against', published), { code: 0, output: '' });
+  });
+
+  it('is linted for what the rules except only where they must', async (t) => {
+    const { code, output } = await buf('lint', changed(t, 'int32 id = 1;', 'int32 userId = 1;'));
+    assert.equal(code, 100);
+    assert.match(output, /userId/);
+  });
+});
+
+describe('what is generated from the contract', () => {
+  it('has the descriptors of the contract as it is: npm run generate', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'image-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const image = join(folder, 'users.binpb');
+    const flags = ['--as-file-descriptor-set', '--exclude-source-info', '-o', image];
+    assert.deepEqual(await buf('build', proto, ...flags), { code: 0, output: '' });
+    const committed = readFileSync(join(root, 'generated', 'descriptors.binpb'));
+    assert.ok(
+      committed.includes(readFileSync(image)),
+      'generated/descriptors.binpb has the same users.proto',
+    );
+  });
+
+  it('calls /Users/GetUser', () => {
+    assert.deepEqual(Object.keys(UsersService), ['getUser']);
+    const { path, requestStream, responseStream } = UsersService.getUser;
+    assert.deepEqual([path, requestStream, responseStream], ['/Users/GetUser', false, false]);
+  });
+
+  it('writes the fields by the numbers of the contract', () => {
+    const request = new GetUserRequest();
+    request.setId(1);
+    assert.deepEqual([...request.serializeBinary()], [0x08, 1]);
+    const user = new UserMessage();
+    user.setId(1);
+    user.setName('Ada');
+    assert.deepEqual([...user.serializeBinary()], [0x08, 1, 0x12, 3, 0x41, 0x64, 0x61]);
+  });
+
+  it('writes a negative id in ten bytes, as int32 is', () => {
+    const request = new GetUserRequest();
+    request.setId(-1);
+    assert.deepEqual([...request.serializeBinary()], [0x08, ...Array.from({ length: 9 }, () => 0xff), 1]);
+  });
+
+  it('reads past fields it does not know', () => {
+    const user = UserMessage.deserializeBinary(Uint8Array.of(0x08, 7, 0x1a, 1, 0x78));
+    assert.deepEqual(user.toObject(), { id: 7, name: '' });
+  });
+});

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { aborted } from '../../src/domain/errors.ts';
+import type { Repository } from '../../src/domain/repository.ts';
+import { createService, type Service } from '../../src/service.ts';
+import { startService } from '../support/service.ts';
+import { buf, runTool, type ToolRun } from '../support/tool.ts';
+
+const proto = fileURLToPath(new URL('../../proto', import.meta.url));
+const hasGrpcurl = (await runTool('grpcurl', ['-version'])).code === 0;
+const skip = hasGrpcurl ? false : 'grpcurl is not installed';
+
+const ada = '{\n  "id": 1,\n  "name": "Ada"\n}\n';
+const json = (id: number | string): readonly string[] => ['-d', JSON.stringify({ id })];
+
+const method = 'Users/GetUser';
+
+/** What a person types, ADDRESS standing for the server's, and what they get to see. */
+interface Row {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly code?: number;
+  readonly stdout?: string | RegExp;
+  readonly stderr?: string | RegExp;
+}
+
+function check({ code = 0, stdout = '', stderr = '' }: Row, run: ToolRun): void {
+  for (const [stream, expected] of Object.entries({ stdout, stderr })) {
+    const text = (stream === 'stdout' ? run.stdout : run.stderr).replaceAll('\r\n', '\n');
+    if (typeof expected === 'string') assert.equal(text, expected, `${stream}: ${run.stdout}${run.stderr}`);
+    else assert.match(text, expected, stream);
+  }
+  assert.equal(run.code, code);
+}
+
+// grpcurl ends with 64 and the status: 67 for INVALID_ARGUMENT, 69 for NOT_FOUND.
+const grpcurlRows: readonly Row[] = [
+  { name: 'lists the services', args: ['ADDRESS', 'list'], stdout: 'Users\ngrpc.health.v1.Health\n' },
+  { name: 'lists the methods', args: ['ADDRESS', 'list', 'Users'], stdout: 'Users.GetUser\n' },
+  {
+    name: 'describes the service',
+    args: ['ADDRESS', 'describe', 'Users'],
+    stdout: /service Users \{\n {2}rpc GetUser \( \.GetUserRequest \) returns \( \.User \);\n\}/,
+  },
+  {
+    name: 'describes a message',
+    args: ['ADDRESS', 'describe', 'User'],
+    stdout: /message User \{\n {2}int32 id = 1;\n {2}string name = 2;\n\}/,
+  },
+  { name: 'knows of no other', args: ['ADDRESS', 'describe', 'Posts'], code: 1, stderr: /Symbol not found/ },
+  { name: 'gets a user', args: [...json(1), 'ADDRESS', method], stdout: ada },
+  { name: 'gets a user by a name with dots', args: [...json(1), 'ADDRESS', 'Users.GetUser'], stdout: ada },
+  {
+    name: 'gets a user by the contract alone',
+    args: ['-import-path', proto, '-proto', 'users.proto', ...json(1), 'ADDRESS', method],
+    stdout: ada,
+  },
+  {
+    name: 'gets a user that is not there',
+    args: [...json(7), 'ADDRESS', method],
+    code: 69,
+    stderr: 'ERROR:\n  Code: NotFound\n  Message: user 7 not found\n',
+  },
+  {
+    name: 'gets no user without an id',
+    args: ['ADDRESS', method],
+    code: 67,
+    stderr: 'ERROR:\n  Code: InvalidArgument\n  Message: id must be a positive integer\n',
+  },
+  {
+    name: 'gets no user by a negative id',
+    args: [...json(-1), 'ADDRESS', method],
+    code: 67,
+    stderr: /InvalidArgument\n {2}Message: id must be a positive integer\n/,
+  },
+  {
+    name: 'cannot ask for more than 32 bits',
+    args: [...json(2 ** 31), 'ADDRESS', method],
+    code: 1,
+    stderr: /range/,
+  },
+  {
+    name: 'cannot ask for a name',
+    args: ['-d', '{"name":"Ada"}', 'ADDRESS', method],
+    code: 1,
+    stderr: /name/,
+  },
+  {
+    name: 'sends a request id and gets it back',
+    args: ['-v', '-H', 'x-request-id: 7f1c', ...json(1), 'ADDRESS', method],
+    stdout: /Response trailers received:\nx-request-id: 7f1c\n/,
+  },
+  {
+    name: 'asks for health',
+    args: ['-d', '{"service":"Users"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
+    stdout: '{\n  "status": "SERVING"\n}\n',
+  },
+  {
+    name: 'asks for the health of nothing known',
+    args: ['-d', '{"service":"Posts"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
+    code: 69,
+    stderr: /NotFound/,
+  },
+];
+
+const plain = ['curl', '--protocol', 'grpc', '--http2-prior-knowledge'];
+const bufRows: readonly Row[] = [
+  {
+    name: 'lists the services',
+    args: [...plain, '--list-services', 'URL'],
+    stdout: 'Users\ngrpc.health.v1.Health\n',
+  },
+  { name: 'lists the methods', args: [...plain, '--list-methods', 'URL'], stdout: /^Users\/GetUser\n/ },
+  { name: 'gets a user', args: [...plain, ...json(1), `URL/${method}`], stdout: ada },
+  {
+    name: 'gets a user by the contract alone',
+    args: [...plain, '--schema', proto, ...json(1), `URL/${method}`],
+    stdout: ada,
+  },
+  {
+    name: 'gets a user by the older reflection',
+    args: [...plain, '--reflect-protocol', 'grpc-v1alpha', ...json(1), `URL/${method}`],
+    stdout: ada,
+  },
+  {
+    name: 'gets a user that is not there',
+    args: [...plain, ...json(7), `URL/${method}`],
+    code: 8 * 5,
+    stderr: '{\n   "code": "not_found",\n   "message": "user 7 not found"\n}\n',
+  },
+  {
+    name: 'gets no user by an id of 0',
+    args: [...plain, ...json(0), `URL/${method}`],
+    code: 8 * 3,
+    stderr: /"invalid_argument",\n {3}"message": "id must be a positive integer"/,
+  },
+];
+
+describe('the tools people call the gRPC face with', () => {
+  let service: Service;
+  let address = '';
+
+  before(async () => {
+    service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
+    const { http, grpc = '' } = await service.listen();
+    address = grpc;
+    const headers = { 'content-type': 'application/json' };
+    await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada","role":"admin"}' });
+  });
+  after(() => service.close());
+
+  const at = (args: readonly string[]) =>
+    args.map((arg) => arg.replace('ADDRESS', address).replace('URL', `http://${address}`));
+
+  for (const row of grpcurlRows) {
+    it(`grpcurl ${row.name}`, { skip }, async () => {
+      check(row, await runTool('grpcurl', ['-plaintext', ...at(row.args)]));
+    });
+  }
+  for (const row of bufRows) {
+    it(`buf curl ${row.name}`, async () => check(row, await runTool(buf, at(row.args))));
+  }
+});
+
+describe('grpcurl on a service that wants keys', { skip }, () => {
+  const call = (grpc: string, ...args: readonly string[]) =>
+    runTool('grpcurl', ['-plaintext', ...args, ...json(1), grpc, method]);
+
+  it('is refused without one, and told what is missing', async (t: TestContext) => {
+    const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
+    const missing = await call(grpc);
+    assert.equal(missing.code, 64 + 16);
+    assert.match(missing.stderr, /Unauthenticated\n {2}Message: x-api-key is required/);
+    const wrong = await call(grpc, '-H', 'x-api-key: wrong');
+    assert.match(wrong.stderr, /Unauthenticated\n {2}Message: x-api-key is not a valid key/);
+  });
+
+  it('is let in with one', async (t: TestContext) => {
+    const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
+    assert.match((await call(grpc, '-H', 'x-api-key: secret-key')).stderr, /user 1 not found/);
+  });
+
+  it('needs none to see the contract and the health', async (t: TestContext) => {
+    const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
+    assert.equal((await runTool('grpcurl', ['-plaintext', grpc, 'list'])).code, 0);
+    assert.equal((await runTool('grpcurl', ['-plaintext', grpc, 'grpc.health.v1.Health/Check'])).code, 0);
+  });
+});
+
+describe('grpcurl with a deadline', { skip }, () => {
+  it('gets DEADLINE_EXCEEDED when the store is slow, and the store is told', async (t: TestContext) => {
+    const told = Promise.withResolvers<void>();
+    const slow: Partial<Repository> = {
+      getUser(_id, { signal } = {}) {
+        assert.ok(signal);
+        const { promise, reject } = Promise.withResolvers<never>();
+        signal.addEventListener('abort', () => {
+          told.resolve();
+          reject(aborted(signal));
+        });
+        return promise;
+      },
+    };
+    const { grpc } = await startService(t, { grpcPort: 0, repository: slow as Repository });
+    const run = await runTool('grpcurl', ['-plaintext', '-max-time', '0.5', ...json(1), grpc, method]);
+    assert.equal(run.code, 64 + 4);
+    await told.promise;
+  });
+});

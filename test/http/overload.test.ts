@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { collect, exchange, type RawResponse } from '../kit/raw.ts';
+import { gatedRepository } from '../support/gated.ts';
+import { startService } from '../support/service.ts';
+
+const limits = { maxInFlight: 2 };
+const head = (line: string, headers = '') => `${line} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`;
+const closing = 'Connection: close\r\n';
+const json = 'Content-Type: application/json\r\nContent-Length: 14\r\n';
+
+/** A service of which all room is taken, until the gate opens. */
+async function startFull(t: Parameters<typeof startService>[0]) {
+  const { repository, open, entered } = await gatedRepository();
+  // Before the service ends, or it would wait for them.
+  t.after(open);
+  const running = await startService(t, { repository, limits, grpcPort: 0 });
+  const holders = Array.from({ length: limits.maxInFlight }, () =>
+    exchange(running.port, head('GET /users/1', closing)),
+  );
+  await entered;
+  while (!/in_flight\{face="http"\} 3\n/.test(await ask(running.port, 'GET /metrics').then((r) => r.body)));
+  return { ...running, open, holders };
+}
+
+async function ask(port: number, line: string, headers = '', body = ''): Promise<RawResponse> {
+  const isHead = line.startsWith('HEAD');
+  const { responses } = await exchange(port, head(line, closing + headers) + body, { head: isHead });
+  const [response] = responses;
+  assert.ok(response !== undefined, `${line} was answered`);
+  return response;
+}
+
+async function open(port: number, bytes: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.write(bytes);
+  return socket;
+}
+
+const refused: readonly [line: string, headers?: string, body?: string][] = [
+  ['GET /users'],
+  ['HEAD /users'],
+  ['GET /users/1'],
+  ['GET /users/1/posts'],
+  ['POST /users', json, '{"name":"Ada"}'],
+  ['POST /users', `${json}Expect: 100-continue\r\n`],
+  ['PUT /users/1', json, '{"name":"Ada"}'],
+  ['PATCH /users/1', json, '{"name":"Ada"}'],
+  ['DELETE /users/1'],
+  ['POST /echo', json, '{"name":"Ada"}'],
+  ['GET /info'],
+  ['GET /boom'],
+];
+for (const [line, headers, body] of refused) {
+  test(`${line}${headers?.includes('Expect') ? ' with Expect' : ''} is 503 beyond maxInFlight`, async (t) => {
+    const { port, events } = await startFull(t);
+    const response = await ask(port, line, headers, body);
+    assert.deepEqual([response.status, response.headers['retry-after']], [503, '1']);
+    assert.equal(response.headers['cache-control'], 'no-store');
+    if (!line.startsWith('HEAD')) {
+      assert.deepEqual(JSON.parse(response.body), { error: 'too many requests are under way' });
+    }
+    const [method, path] = line.split(' ');
+    const reported = events.findLast((event) => event.type === 'request');
+    assert.deepEqual([reported?.method, reported?.path, reported?.status], [method, path, 503]);
+  });
+}
+
+const answered: readonly [line: string, status: number][] = [
+  ['GET /health', 200],
+  ['HEAD /health', 200],
+  ['GET /health/ready', 200],
+  ['GET /metrics', 200],
+  ['GET /', 200],
+  ['GET /openapi.json', 200],
+  ['OPTIONS /users', 204],
+  ['GET /nowhere', 404],
+  ['DELETE /users', 405],
+];
+for (const [line, expected] of answered) {
+  test(`${line} is ${expected} however much is under way`, async (t) => {
+    const { port } = await startFull(t);
+    assert.equal((await ask(port, line)).status, expected);
+  });
+}
+
+test('files that are slow to go keep no request out', async (t) => {
+  const { repository, entered, open: release } = await gatedRepository();
+  t.after(release);
+  const { port } = await startService(t, { repository, limits: { maxInFlight: 1 } });
+  // Never read from: more of the file than the kernel takes is still to be sent.
+  const files = await Promise.all([1, 2, 3].map(() => open(port, head('GET /openapi.json').repeat(100))));
+  t.after(() => files.map((socket) => socket.destroy()));
+  for (const socket of files) socket.pause();
+  const admitted = exchange(port, head('GET /users/1', closing));
+  await entered;
+  release();
+  assert.equal((await admitted).responses[0]?.status, 200);
+});
+
+test('there is room again for each one that ends', async (t) => {
+  const { port, open: release, holders } = await startFull(t);
+  assert.equal((await ask(port, 'GET /users')).status, 503);
+  release();
+  for (const { responses } of await Promise.all(holders)) assert.equal(responses[0]?.status, 200);
+  for (let round = 0; round < 5; round += 1) assert.equal((await ask(port, 'GET /users/1')).status, 200);
+});
+
+test('there is room again when a client has left', async (t) => {
+  const { repository, open: release } = await gatedRepository();
+  t.after(release);
+  const left = Promise.withResolvers<void>();
+  const { port } = await startService(t, {
+    repository,
+    limits: { maxInFlight: 1 },
+    observe: (event) => event.type === 'request' && event.status === 499 && left.resolve(),
+  });
+  const holder = await open(port, head('GET /users/1'));
+  while ((await ask(port, 'GET /users')).status !== 503);
+  holder.destroy();
+  await left.promise;
+  assert.equal((await ask(port, 'GET /users')).status, 200);
+});
+
+test('refusals by the hundred do not count as under way, nor keep others out after', async (t) => {
+  const { port, open: release, holders } = await startFull(t);
+  // Their bodies are on the way for ever: each lingers until its client has read the answer.
+  const body = 'Content-Type: application/json\r\nContent-Length: 100000\r\n';
+  const sockets = await Promise.all(Array.from({ length: 100 }, () => open(port, head('POST /users', body))));
+  t.after(() => sockets.map((socket) => socket.destroy()));
+  await Promise.all(sockets.map((socket) => once(socket, 'data')));
+  release();
+  await Promise.all(holders);
+  assert.equal((await ask(port, 'GET /users/1')).status, 200);
+});
+
+const asked: readonly [line: string, bytes: string][] = [
+  ['GET', head('GET /users')],
+  // Node listens again for the rest of a body.
+  ['POST', `${head('POST /users', json)}{"name":"Ada"}`],
+  ['POST without a body', head('POST /echo', 'Content-Length: 0\r\n')],
+];
+for (const [what, bytes] of asked) {
+  test(`whose ${what} is refused, and who asks again at once, is answered after the second it was told to wait`, async (t) => {
+    const { port, open: release, holders } = await startFull(t);
+    const socket = await open(port, bytes);
+    await once(socket, 'readable');
+    const firstBytes = socket.readableLength;
+    const startedAt = performance.now();
+    socket.write(head('GET /users/1', closing));
+    release();
+    await Promise.all(holders);
+    const other = await ask(port, 'GET /users/1');
+    assert.equal(other.status, 200, 'others are answered meanwhile');
+    assert.equal(socket.readableLength, firstBytes, 'this one is not');
+    const { responses } = await collect(socket);
+    const waited = performance.now() - startedAt;
+    assert.deepEqual(
+      responses.map((response) => response.status),
+      [503, 200],
+    );
+    assert.ok(waited > 900 && waited < 20_000, `${waited} ms`);
+  });
+}
+
+test('what a refused client has sent already is answered when the service closes', async (t) => {
+  const { service, port, open: release } = await startFull(t);
+  const socket = await open(port, head('GET /users'));
+  await once(socket, 'readable');
+  socket.write(head('GET /health'));
+  const startedAt = performance.now();
+  const closed = service.close({ timeoutMs: 5_000 });
+  release();
+  const { responses } = await collect(socket);
+  assert.deepEqual(
+    responses.map((response) => [response.status, response.headers['connection']]),
+    [
+      [503, 'keep-alive'],
+      [200, 'close'],
+    ],
+  );
+  assert.ok(performance.now() - startedAt < 900, 'it was not held any longer');
+  await closed;
+});
+
+test('a refused client that leaves is forgotten', async (t) => {
+  const { service, port, open: release, holders } = await startFull(t);
+  const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head('GET /users'))));
+  await Promise.all(sockets.map((socket) => once(socket, 'data')));
+  for (const socket of sockets) socket.resetAndDestroy();
+  release();
+  await Promise.all(holders);
+  await service.close({ timeoutMs: 1_000 });
+});
+
+test('calls beyond maxInFlight are RESOURCE_EXHAUSTED on gRPC, and answered again after', async (t) => {
+  const { repository, open: release } = await gatedRepository();
+  t.after(release);
+  const { grpc, events } = await startService(t, { repository, limits, grpcPort: 0 });
+  const client = usersClient(t, grpc);
+  const calls = Array.from({ length: 5 }, () => getUser(client, 1));
+  // Those that are refused are over first.
+  const codes: number[] = [];
+  const over = Promise.withResolvers<void>();
+  for (const call of calls) {
+    call.then(({ code }) => codes.push(code) === 3 && over.resolve());
+  }
+  await over.promise;
+  assert.deepEqual(codes, Array(3).fill(status.RESOURCE_EXHAUSTED));
+  release();
+  const outcomes = await Promise.all(calls);
+  assert.equal(outcomes.filter(({ code }) => code === status.OK).length, limits.maxInFlight);
+  assert.equal((await getUser(client, 1)).code, status.OK);
+  const reported = events.filter((event) => event.type === 'request').map((event) => event.status);
+  assert.deepEqual(reported.sort(), [0, 0, 0, 8, 8, 8]);
+});
+
+test('each face has room of its own', async (t) => {
+  const { grpc, open: release } = await startFull(t);
+  const answer = getUser(usersClient(t, grpc), 1);
+  release();
+  assert.equal((await answer).code, status.OK);
+});

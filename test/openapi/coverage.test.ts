@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
+import type { Repository } from '../../src/domain/repository.ts';
+import { operations, resolve } from '../kit/openapi.ts';
+import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
+import { type StartOptions, startService } from '../support/service.ts';
+
+const ada = { name: 'Ada Lovelace', role: 'admin' };
+const notes = { title: 'Notes', body: 'On the Analytical Engine' };
+const mergePatch = 'Content-Type: application/merge-patch+json';
+
+/** A whole and right request for each operation. */
+const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
+  'GET /users': { path: '/users' },
+  'POST /users': { path: '/users', body: ada },
+  'GET /users/{id}': { path: '/users/1' },
+  'PUT /users/{id}': { path: '/users/1', body: { name: 'Ada King' } },
+  'PATCH /users/{id}': { path: '/users/1', body: { role: 'countess' }, headers: [mergePatch] },
+  'DELETE /users/{id}': { path: '/users/2' },
+  'GET /users/{id}/posts': { path: '/users/1/posts' },
+  'POST /users/{id}/posts': { path: '/users/1/posts', body: notes },
+  'GET /health': { path: '/health' },
+  'GET /health/ready': { path: '/health/ready' },
+  'GET /metrics': { path: '/metrics' },
+  'GET /info': { path: '/info' },
+  'POST /echo': { path: '/echo', body: { hello: ['world', 1, null] } },
+  'GET /private': { path: '/private', headers: ['X-Api-Key: secret'] },
+  'GET /boom': { path: '/boom' },
+  'GET /': { path: '/' },
+  'GET /{file}': { path: '/openapi.json' },
+};
+
+/** What is wrong with any request before a route is looked for. */
+const malformed: readonly (Pick<Case, 'status' | 'version' | 'body'> & {
+  readonly headers?: readonly string[];
+})[] = [
+  { status: 400, headers: ['Host: elsewhere'] },
+  { status: 413, headers: ['Transfer-Encoding: chunked'], body: `1;${'a'.repeat(20_000)}\r\nx\r\n0\r\n\r\n` },
+  { status: 417, headers: ['Expect: a miracle'] },
+  { status: 431, headers: Array.from({ length: 101 }, (_, i) => `X-Number-${i}: ${i}`) },
+  { status: 501, headers: ['Transfer-Encoding: gzip, chunked'] },
+  { status: 505, version: '2.0' },
+];
+
+/** The life of two users, in order. */
+const story: readonly Case[] = [
+  { method: 'POST', path: '/users', body: ada, status: 201 },
+  {
+    method: 'POST',
+    path: '/users',
+    body: { name: 'Grace Hopper' },
+    status: 201,
+    headers: ['Idempotency-Key: a'],
+  },
+  {
+    method: 'POST',
+    path: '/users',
+    body: { name: 'Grace Hopper' },
+    status: 201,
+    headers: ['Idempotency-Key: a'],
+  },
+  { method: 'POST', path: '/users', body: { name: 'Mary' }, status: 422, headers: ['Idempotency-Key: a'] },
+  { method: 'GET', path: '/users', status: 200 },
+  {
+    method: 'GET',
+    path: '/users?limit=1&sort=-name&role=admin',
+    status: 200,
+    headers: ['Prefer: count=exact'],
+  },
+  { method: 'GET', path: '/users?page=9', status: 200 },
+  { method: 'GET', path: '/users?limit=101', status: 400 },
+  { method: 'GET', path: '/users?q=ada', status: 400 },
+  { method: 'GET', path: '/users?cursor=forged', status: 400 },
+  { method: 'GET', path: '/users/1', status: 200 },
+  { method: 'GET', path: '/users/1', status: 304, headers: ['If-None-Match: "1"'] },
+  { method: 'GET', path: '/users/1', status: 412, headers: ['If-Match: "9"'] },
+  { method: 'GET', path: '/users/0', status: 400 },
+  { method: 'GET', path: '/users/7', status: 404 },
+  { method: 'POST', path: '/users', body: { ...ada, nick: 'ada' }, status: 400 },
+  { method: 'POST', path: '/users', body: { name: ' ' }, status: 400 },
+  { method: 'POST', path: '/users', body: '{', status: 400 },
+  { method: 'PATCH', path: '/users/1', body: { role: 'countess' }, headers: [mergePatch], status: 200 },
+  { method: 'PATCH', path: '/users/7', body: {}, status: 404 },
+  { method: 'PATCH', path: '/users/1', body: {}, status: 412, headers: ['If-Match: "9"'] },
+  { method: 'PUT', path: '/users/1', body: { name: 'Ada King' }, headers: ['If-Match: "2"'], status: 200 },
+  { method: 'PUT', path: '/users/7', body: { name: 'Ada King' }, status: 404 },
+  { method: 'PUT', path: '/users/1', body: { name: 'Eve' }, status: 412, headers: ['If-Match: "1"'] },
+  { method: 'POST', path: '/users/1/posts', body: notes, status: 201, headers: ['Idempotency-Key: b'] },
+  {
+    method: 'POST',
+    path: '/users/1/posts',
+    body: { title: 'x' },
+    status: 422,
+    headers: ['Idempotency-Key: b'],
+  },
+  { method: 'POST', path: '/users/7/posts', body: notes, status: 404 },
+  { method: 'GET', path: '/users/1/posts', status: 200 },
+  { method: 'GET', path: '/users/1/posts?limit=1', status: 200, headers: ['Prefer: count=exact'] },
+  { method: 'GET', path: '/users/7/posts', status: 404 },
+  { method: 'GET', path: '/users/1/posts?limit=101', status: 400 },
+  { method: 'DELETE', path: '/users/2', status: 412, headers: ['If-Match: "9"'] },
+  { method: 'DELETE', path: '/users/2', status: 204 },
+  { method: 'DELETE', path: '/users/2', status: 404 },
+  { method: 'POST', path: '/echo', body: { hello: ['world', 1, null] }, status: 200 },
+  { method: 'POST', path: '/echo', body: ' ', status: 400 },
+  { method: 'GET', path: '/private', status: 200, headers: ['X-Api-Key: secret'] },
+  { method: 'GET', path: '/private', status: 401 },
+  { method: 'GET', path: '/private', status: 401, headers: ['X-Api-Key: wrong'] },
+  { method: 'GET', path: '/boom', status: 500 },
+  ...['/health', '/health/ready', '/metrics', '/info'].map((path) => ({ method: 'GET', path, status: 200 })),
+  ...['/', '/openapi.json'].flatMap((path) => [
+    { method: 'GET', path, status: 200 },
+    { method: 'GET', path, status: 206, headers: ['Range: bytes=0-14'] },
+    { method: 'GET', path, status: 304, headers: ['If-None-Match: *'] },
+    { method: 'GET', path, status: 412, headers: ['If-Match: "other"'] },
+    { method: 'GET', path, status: 416, headers: ['Range: bytes=99999999-'] },
+  ]),
+  { method: 'GET', path: '/missing.txt', status: 404 },
+];
+
+/** Failures of the store, by what a client sees of them. */
+const storeFailures: readonly (readonly [status: number, kind: ErrorKind, message: string])[] = [
+  [409, 'conflict', 'a request with this Idempotency-Key is still running'],
+  [500, 'internal', 'secret'],
+  [503, 'unavailable', 'the store is closed'],
+  [504, 'deadline-exceeded', 'the database took too long'],
+];
+
+describe('every answer the document promises is given, and is as it says', () => {
+  const recorder = new Recorder();
+  const start = async (t: TestContext, options?: StartOptions) =>
+    (await startService(t, { apiKeys: ['secret'], expectFailures: true, ...options })).port;
+  const casesFor = (status: number): Case[] =>
+    Object.entries(right)
+      .filter(([operation]) => documented().includes(`${operation} ${status}`))
+      .map(([operation, request]) => ({ ...request, method: operation.split(' ')[0] ?? '', status }));
+
+  let publicDir: string;
+  before(() => {
+    publicDir = mkdtempSync(join(tmpdir(), 'public-'));
+  });
+  after(() => rmSync(publicDir, { recursive: true }));
+
+  it('has a right request for each operation', () => {
+    assert.deepEqual(Object.keys(right).sort(), [...operations().keys()].sort());
+  });
+
+  it('right and wrong requests, in order', async (t) => {
+    const port = await start(t);
+    for (const request of story) await recorder.record(port, request);
+  });
+
+  it('bodies of another type, coding or length', async (t) => {
+    const port = await start(t);
+    for (const request of casesFor(415)) {
+      await recorder.record(port, { ...request, headers: ['Content-Type: text/plain'] });
+      const headers = [...(request.headers ?? []), 'Content-Encoding: gzip'];
+      await recorder.record(port, { ...request, headers });
+      const long = [...(request.headers ?? ['Content-Type: application/json']), 'Content-Length: 2000000'];
+      await recorder.record(port, { method: request.method, path: request.path, headers: long, status: 413 });
+    }
+    for (const request of casesFor(400).filter(({ body }) => body !== undefined)) {
+      await recorder.record(port, { ...request, body: '[' });
+    }
+  });
+
+  for (const { status, headers = [], ...rest } of malformed) {
+    it(`${status} on every route`, async (t) => {
+      const port = await start(t);
+      for (const { method, path, body } of casesFor(status)) {
+        if (status === 413 && body === undefined) continue;
+        await recorder.record(port, { method, path, status, headers: [...headers], ...rest });
+      }
+    });
+  }
+
+  it('408 on every route', async (t) => {
+    const port = await start(t, {
+      timeouts: { headersTimeoutMs: 100, requestTimeoutMs: 100, checkingIntervalMs: 50 },
+    });
+    const late = casesFor(408).map(({ method, path }) => ({ method, path, endless: true, status: 408 }));
+    await Promise.all(late.map((request) => recorder.record(port, request)));
+  });
+
+  it('401 without a key', async (t) => {
+    const port = await start(t, { auth: 'all' });
+    for (const request of casesFor(401)) {
+      await recorder.record(port, {
+        ...request,
+        headers: (request.headers ?? []).filter((h) => h === mergePatch),
+      });
+    }
+  });
+
+  it('428 without If-Match, where it is required', async (t) => {
+    const port = await start(t, { requirePreconditions: true });
+    for (const request of casesFor(428)) await recorder.record(port, request);
+  });
+
+  it('503 when too much is under way', async (t) => {
+    const port = await start(t, { limits: { maxInFlight: 0 } });
+    for (const request of casesFor(503)) {
+      if (request.path !== '/health/ready') await recorder.record(port, request);
+    }
+  });
+
+  it('503 of readiness while draining', async (t) => {
+    const { promise: draining, resolve: drain } = Promise.withResolvers<void>();
+    const { service, port } = await startService(t, {
+      drainDelayMs: 500,
+      observe: ({ type }) => type === 'draining' && drain(),
+    });
+    const closed = service.close();
+    await draining;
+    await recorder.record(port, { method: 'GET', path: '/health/ready', status: 503 });
+    await closed;
+  });
+
+  for (const [status, kind, message] of storeFailures) {
+    it(`${status} when the store fails with ${kind}`, async (t) => {
+      const port = await start(t, { repository: failing(kind, message) });
+      for (const request of casesFor(status)) {
+        if (status === 504 || status === 409 || /^\/users/.test(request.path))
+          await recorder.record(port, request);
+      }
+    });
+  }
+
+  it('404 of a file that is gone', async (t) => {
+    writeFileSync(join(publicDir, 'index.html'), '<!doctype html>');
+    const port = await start(t, { publicDir });
+    rmSync(join(publicDir, 'index.html'));
+    await recorder.record(port, { method: 'GET', path: '/', status: 404 });
+  });
+
+  it('takes every example of a body', async (t) => {
+    const port = await start(t);
+    await recorder.record(port, { method: 'POST', path: '/users', body: ada, status: 201 });
+    for (const [operation, { requestBody, responses }] of operations()) {
+      const status = Number(Object.keys(responses)[0]);
+      for (const [type, { examples = {} }] of Object.entries(requestBody?.content ?? {})) {
+        for (const example of Object.values(examples)) {
+          const [method = '', path = ''] = operation.split(' ');
+          const headers = [`Content-Type: ${type}`];
+          const { value: body } = resolve(example);
+          await recorder.record(port, { method, path: path.replace('{id}', '1'), headers, body, status });
+        }
+      }
+    }
+  });
+
+  it('leaves out only what no request can provoke', () => {
+    // Any route may fail, but nothing a client or a store does makes these.
+    const safe = ['/health', '/health/ready', '/metrics', '/info', '/private', '/', '/{file}'];
+    // A body that nobody waits for may be found malformed before the answer is out, or after.
+    const bodiless = Object.keys(right).filter((operation) => right[operation]?.body === undefined);
+    assert.deepEqual(
+      recorder.unseen().sort(),
+      [
+        ...safe.map((path) => `GET ${path} 500`),
+        'POST /echo 500',
+        ...bodiless.map((operation) => `${operation} 413`),
+      ].sort(),
+    );
+  });
+
+  it('has no example that was not an answer', () => assert.deepEqual(recorder.unseenExamples(), []));
+});
+
+/** A store of which every call fails. */
+function failing(kind: ErrorKind, message: string): Repository {
+  const fail = () => Promise.reject(new DomainError(kind, message));
+  return new Proxy({} as Repository, { get: () => fail });
+}

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Access } from '../../src/domain/access.ts';
+import {
+  defaultLimit,
+  maxLimit,
+  maxOffset,
+  parsePostQuery,
+  parseUserQuery,
+} from '../../src/domain/list-query.ts';
+import { parsePostDraft } from '../../src/domain/post.ts';
+import { maxId, maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
+import { parseEntityTags } from '../../src/http/conditional.ts';
+import { listFiles } from '../../src/http/static.ts';
+import { routes } from '../../src/rest/routes.ts';
+import { openStore } from '../../src/storage/open.ts';
+import { type Answer, checkValue, openApi, operations, validateExchange } from '../kit/openapi.ts';
+import { exchange } from '../kit/raw.ts';
+import { startService } from '../support/service.ts';
+
+const json = { 'content-type': 'application/json; charset=utf-8' };
+const ok: Answer = {
+  status: 200,
+  headers: { ...json, 'x-request-id': 'a', 'cache-control': 'no-cache', etag: '"1"' },
+  body: '{"id":1,"name":"Ada"}',
+};
+
+describe('the OpenAPI document', () => {
+  it('has the routes of the service and its files, and no others', async () => {
+    const repository = await openStore('memory:');
+    const access = new Access('none', []);
+    const none = () => undefined;
+    const table = routes({
+      repository,
+      access,
+      requirePreconditions: false,
+      refusal: none,
+      renderMetrics: () => '',
+    });
+    const expected = [...table.map(({ pattern }) => pattern), 'GET /', 'GET /{file}'];
+    assert.deepEqual([...operations().keys()].sort(), expected.sort());
+    const served = listFiles(fileURLToPath(new URL('../../public', import.meta.url)));
+    const names = served.map(({ pattern }) => pattern.template);
+    assert.ok(names.includes('/') && names.includes('/openapi.json'), 'both kinds of file are there');
+  });
+
+  it('gives every operation a name of its own', () => {
+    const ids = [...operations().values()].map(({ operationId }) => operationId);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  it('is found by OPTIONS on any path and from the root', async (t) => {
+    const { port } = await startService(t);
+    for (const head of ['OPTIONS /users', 'OPTIONS *', 'HEAD /']) {
+      const { responses } = await exchange(port, `${head} HTTP/1.1\r\nHost: a\r\n\r\n`, {
+        until: 1,
+        head: true,
+      });
+      assert.equal(responses[0]?.headers['link'], '</openapi.json>; rel="service-desc"', head);
+    }
+    const { responses } = await exchange(port, 'GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n', { until: 1 });
+    assert.deepEqual(JSON.parse(responses[0]?.body ?? ''), openApi);
+  });
+
+  it('names no address that is not there', async (t) => {
+    const { port } = await startService(t, { publicDir: false });
+    const request = 'OPTIONS /users HTTP/1.1\r\nHost: a\r\n\r\n';
+    const { responses } = await exchange(port, request, { until: 1, head: true });
+    assert.equal(responses[0]?.headers['link'], undefined);
+  });
+});
+
+describe('a schema takes what the service takes', () => {
+  const parsers = {
+    UserDraft: parseUserDraft,
+    PostDraft: parsePostDraft,
+    Role: parseRole,
+  };
+  const cases: readonly (readonly [keyof typeof parsers, string, unknown])[] = [
+    ['UserDraft', 'the longest name', { name: 'x'.repeat(maxNameLength) }],
+    ['UserDraft', 'a longer name', { name: 'x'.repeat(maxNameLength + 1) }],
+    ['UserDraft', 'the longest name in astral characters', { name: '😀'.repeat(maxNameLength) }],
+    ['UserDraft', 'a longer name in astral characters', { name: '😀'.repeat(maxNameLength + 1) }],
+    ['UserDraft', 'an empty name', { name: '' }],
+    ['UserDraft', 'spaces for a name', { name: ' \u00a0\u3000' }],
+    ['UserDraft', 'a byte order mark for a name', { name: '\ufeff' }],
+    ['UserDraft', 'a name with spaces around', { name: ' Ada ' }],
+    ['UserDraft', 'a line separator in a name', { name: 'a\u2028b' }],
+    ['UserDraft', 'a newline in a name', { name: 'a\nb' }],
+    ['UserDraft', 'U+0000 in a name', { name: 'a\0' }],
+    ['UserDraft', 'U+007F in a name', { name: 'a\x7f' }],
+    ['UserDraft', 'U+009F in a name', { name: 'a\x9f' }],
+    ['UserDraft', 'U+00A0 in a name', { name: 'a\xa0' }],
+    ['UserDraft', 'a number for a name', { name: 1 }],
+    ['UserDraft', 'no name', { role: 'admin' }],
+    ['UserDraft', 'an id', { id: 1, name: 'Ada' }],
+    ['UserDraft', 'a null role', { name: 'Ada', role: null }],
+    ['UserDraft', 'an array', [{ name: 'Ada' }]],
+    ['UserDraft', 'null', null],
+    ['PostDraft', 'a title alone', { title: 'Notes' }],
+    ['PostDraft', 'tab and newline in a body', { title: 'Notes', body: 'a\tb\nc' }],
+    ['PostDraft', 'a carriage return in a body', { title: 'Notes', body: 'a\r\n' }],
+    ['PostDraft', 'tab in a title', { title: 'a\tb' }],
+    ['PostDraft', 'the longest body', { title: 'Notes', body: 'x'.repeat(10_000) }],
+    ['PostDraft', 'a longer body', { title: 'Notes', body: 'x'.repeat(10_001) }],
+    ['PostDraft', 'a user id', { title: 'Notes', userId: 1 }],
+    ['Role', 'one letter', 'a'],
+    ['Role', 'the longest', `a${'_'.repeat(49)}`],
+    ['Role', 'a longer one', `a${'_'.repeat(50)}`],
+    ['Role', 'a capital', 'Admin'],
+    ['Role', 'a digit first', '1a'],
+    ['Role', 'a newline at its end', 'admin\n'],
+    ['Role', 'nothing', ''],
+  ];
+  for (const [schema, name, value] of cases) {
+    it(`${schema}: ${name}`, () => {
+      const taken = isTaken(() => parsers[schema](value));
+      const problems = checkValue(['components', 'schemas', schema], value);
+      assert.equal(
+        problems.length === 0,
+        taken,
+        `the service ${taken ? 'takes' : 'refuses'} it: ${problems}`,
+      );
+    });
+  }
+
+  const query = (name: string, value: string) => parseUserQuery([[name, value]]);
+  const parameters: readonly (readonly [string, (value: string) => unknown, readonly string[]])[] = [
+    [
+      'UserSort',
+      (value) => query('sort', value),
+      ['id', '-name', 'name,-role,id', 'id,id', 'id,-id', 'age', '', ',', 'id,', '+id', '--id', 'id ,name'],
+    ],
+    [
+      'PostSort',
+      (value) => parsePostQuery([['sort', value]]),
+      ['id', 'title', '-title,id', 'name', 'title,title', 'titled'],
+    ],
+    ['Role', (value) => query('role', value), ['admin', 'Admin', '', 'a b']],
+    [
+      'IfMatch',
+      (value) => assert.ok(parseEntityTags(value)),
+      [
+        '*',
+        '"1"',
+        'W/"1"',
+        '"1", "2"',
+        '"1","2"',
+        ',"1",,',
+        '""',
+        '"\xe9"',
+        '1',
+        '',
+        ',',
+        '"1" "2"',
+        '"a b"',
+        '*, "1"',
+      ],
+    ],
+  ];
+  for (const [parameter, parse, values] of parameters) {
+    for (const value of values) {
+      it(`${parameter}: ${JSON.stringify(value)}`, () => {
+        const problems = checkValue(['components', 'parameters', parameter, 'schema'], value);
+        assert.equal(
+          problems.length === 0,
+          isTaken(() => parse(value)),
+          String(problems),
+        );
+      });
+    }
+  }
+
+  it('bounds: ids, pages and limits', () => {
+    const { parameters, schemas } = openApi.components as unknown as {
+      parameters: Record<string, { schema: Record<string, number> }>;
+      schemas: { User: { properties: { id: { maximum: number } } } };
+    };
+    assert.equal(schemas.User.properties.id.maximum, maxId);
+    assert.equal(parameters['Id']?.schema['maximum'], maxId);
+    assert.equal(parameters['Limit']?.schema['maximum'], maxLimit);
+    assert.equal(parameters['Limit']?.schema['default'], defaultLimit);
+    assert.equal(parameters['Page']?.schema['maximum'], maxOffset + 1);
+  });
+});
+
+describe('the validator', () => {
+  it('takes a right answer', () =>
+    assert.equal(validateExchange('GET', '/users/1?x=1', ok), 'GET /users/{id}'));
+
+  const wrong: readonly (readonly [string, string, string, Partial<Answer>])[] = [
+    ['a status that is not documented', 'GET', '/users/1', { status: 202 }],
+    ['a header that is missing', 'GET', '/users/1', { headers: { ...json, 'x-request-id': 'a' } }],
+    [
+      'a header that is not documented',
+      'GET',
+      '/users/1',
+      { headers: { ...ok.headers, 'x-powered-by': 'a' } },
+    ],
+    ['a header of another form', 'GET', '/users/1', { headers: { ...ok.headers, etag: '1' } }],
+    ['a field that is not documented', 'GET', '/users/1', { body: '{"id":1,"name":"Ada","version":1}' }],
+    ['a field that is missing', 'GET', '/users/1', { body: '{"id":1}' }],
+    ['a field of another type', 'GET', '/users/1', { body: '{"id":"1","name":"Ada"}' }],
+    ['a body that is no JSON', 'GET', '/users/1', { body: '<html>' }],
+    ['another media type', 'GET', '/users/1', { headers: { ...ok.headers, 'content-type': 'text/html' } }],
+    ['a body where none belongs', 'DELETE', '/users/1', { status: 204 }],
+    ['an error of another shape', 'PUT', '/health', { status: 405, body: '{"message":"no"}' }],
+    ['405 without Allow', 'PUT', '/health', { status: 405, headers: json, body: '{"error":"no"}' }],
+    ['success of an unknown method', 'PUT', '/health', {}],
+    ['success of an unknown path', 'POST', '/nothing/here', {}],
+  ];
+  for (const [name, method, path, change] of wrong) {
+    it(`notices ${name}`, () => assert.throws(() => validateExchange(method, path, { ...ok, ...change })));
+  }
+});
+
+describe('what belongs to no operation is as the document says', () => {
+  const cases = [
+    ['HEAD', '/users', 200],
+    ['HEAD', '/health', 200],
+    ['HEAD', '/users/7', 404],
+    ['HEAD', '/', 200],
+    ['OPTIONS', '/users', 204],
+    ['OPTIONS', '*', 204],
+    ['OPTIONS', '/nothing/here', 404],
+    ['PUT', '/users', 405],
+    ['POST', '/', 405],
+    ['PATCH', '/openapi.json', 405],
+    ['POST', '/nothing/here', 404],
+    ['TRACE', '/users', 501],
+    ['PROPFIND', '/users', 501],
+    ['GET', '/console/missing.js', 404],
+  ] as const;
+  for (const [method, path, status] of cases) {
+    it(`${method} ${path} is ${status}`, async (t) => {
+      const { port } = await startService(t);
+      const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      const { responses } = await exchange(port, request, { until: 1, head: method === 'HEAD' });
+      const [answer] = responses;
+      assert.ok(answer);
+      assert.equal(answer.status, status);
+      validateExchange(method, path, answer);
+    });
+  }
+});
+
+function isTaken(parse: () => unknown): boolean {
+  try {
+    parse();
+    return true;
+  } catch {
+    return false;
+  }
+}

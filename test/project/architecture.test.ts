@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+// The rooms of the house, and from which others each may import values. Types of what a leaf defines
+// may be used anywhere.
+const arrows: Readonly<Record<string, readonly string[]>> = {
+  main: ['commands'],
+  index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
+  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'start-error'],
+  workers: ['service', 'telemetry', 'start-error'],
+  service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'deadline', 'start-error'],
+  rest: ['http', 'domain', 'telemetry'],
+  grpc: ['domain', 'telemetry', 'http', 'generated'],
+  http: ['telemetry'],
+  storage: ['domain'],
+  conformance: ['domain'],
+};
+const leaves = ['config'];
+// Which rooms may import which packages.
+const packages: Readonly<Record<string, readonly string[]>> = {
+  '@grpc/grpc-js': ['grpc'],
+  '@grpc/reflection': ['grpc'],
+  'grpc-health-check': ['grpc'],
+  'google-protobuf': ['grpc'],
+  pg: ['storage'],
+  // Only `http/node-http.ts` loads them, and not by an import, which would load much more.
+  'node:http': [],
+  'node:https': [],
+  'node:sqlite': ['storage'],
+  'node:cluster': ['workers'],
+  'node:test': ['conformance'],
+  'node:process': [],
+};
+
+interface Import {
+  readonly from: string;
+  /** A path from `src`'s parent for our own, else the package. */
+  readonly to: string;
+  readonly isType: boolean;
+  readonly line: string;
+}
+
+const files = globSync('src/**/*.ts', { cwd: root }).map(normalize).sort();
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
+
+// `import … from`, `export … from`, `import '…'` and `import('…')`, which after `typeof` is a type.
+const statement =
+  /^(import|export)\s+(type\s+)?([^'"`;]*?\bfrom\s+)?'([^']+)'|(?<![#.\w])(?<!typeof )import\(\s*'([^']+)'/gm;
+
+function importsOf(file: string): Import[] {
+  return [...textOf(file).matchAll(statement)].map(([line, , type, names = '', plain, dynamic]) => {
+    const target = plain ?? dynamic ?? '';
+    const to = target.startsWith('.') ? join(dirname(file), target) : target;
+    const named = /\{([^}]*)\}/.exec(names)?.[1]?.split(',') ?? [''];
+    const onlyTypes = named.every((name) => name.trim() === '' || name.trim().startsWith('type '));
+    const isType = type !== undefined || (names.includes('{') && onlyTypes);
+    return { from: file, to, isType, line: line.replaceAll(/\s+/g, ' ') };
+  });
+}
+
+const imports = files.flatMap(importsOf);
+const ours = imports.filter(({ to }) => to.startsWith('src/') || to.startsWith('generated/'));
+
+/** `src/http/send.ts` is in the room `http`, `src/service.ts` is one of its own. */
+function roomOf(path: string): string {
+  const [top = '', second = ''] = path.split('/');
+  return top === 'src' ? second.replace(/\.ts$/, '') : top;
+}
+
+function isAllowed({ from, to, isType }: Import): boolean {
+  const [room, other] = [roomOf(from), roomOf(to)];
+  if (room === other || (arrows[room] ?? []).includes(other)) return true;
+  return isType && leaves.includes(other);
+}
+
+test('the imports are found, in all their forms', () => {
+  assert.ok(files.length > 60, `${files.length} files`);
+  assert.ok(ours.length > 150, `${ours.length} imports`);
+  assert.ok(ours.some(({ from, line }) => from === 'src/main.ts' && line.startsWith('import(')));
+  for (const { to } of ours.filter((one) => one.to.startsWith('src/'))) assert.ok(files.includes(to), to);
+});
+
+test('a file imports only from where its room may', () => {
+  const wrong = ours.filter((one) => !isAllowed(one)).map(({ from, line }) => `${from}: ${line}`);
+  assert.deepEqual(wrong, []);
+});
+
+test('every arrow is in use', () => {
+  const used = new Set(ours.map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`));
+  const drawn = Object.entries(arrows).flatMap(([room, others]) =>
+    others.map((other) => `${room} -> ${other}`),
+  );
+  assert.deepEqual(
+    drawn.filter((arrow) => !used.has(arrow)),
+    [],
+  );
+});
+
+test('no import leads back to its file', () => {
+  const next = Map.groupBy(ours, ({ from }) => from);
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' -> '));
+    if (done.has(file) || path.includes(file)) return;
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) visit(file, []);
+  assert.deepEqual(circles, []);
+});
+
+test('a package is imported only where it belongs', () => {
+  const wrong = imports
+    .filter(({ to, isType }) => !isType && !to.startsWith('src/') && !to.startsWith('generated/'))
+    .filter(({ from, to }) => !(packages[to]?.includes(roomOf(from)) ?? to.startsWith('node:')))
+    .map(({ from, line }) => `${from}: ${line}`);
+  assert.deepEqual(wrong, []);
+});
+
+test('the generated code has one door', () => {
+  const doors = ours.filter(({ to }) => to.startsWith('generated/')).map(({ from }) => from);
+  assert.deepEqual([...new Set(doors)], ['src/grpc/stubs.ts']);
+});
+
+test('index only re-exports', () => {
+  const statements = textOf('src/index.ts')
+    .replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+    .split(';');
+  const wrong = statements
+    .map((text) => text.trim())
+    .filter((text) => text !== '' && !/^export (type )?\{[^}]*\} from '/.test(text));
+  assert.deepEqual(wrong, []);
+});
+
+/** The code of a file, without comments and the contents of strings. */
+function codeOf(file: string): string {
+  return textOf(file)
+    .replaceAll(/\/\*[\s\S]*?\*\//g, '')
+    .replaceAll(/(^|[^:\\])\/\/.*$/gm, '$1')
+    .replaceAll(/'(?:[^'\\\n]|\\.)*'/g, "''");
+}
+
+const bans: readonly [what: string, pattern: RegExp, except: readonly string[]][] = [
+  ['the process', /(?<![.\w])process\s*[.[]/, ['src/main.ts']],
+  ['the console', /(?<![.\w])console\s*\./, []],
+  ['a default export', /^export default\b|\bas default\b/m, []],
+  ['something left to do', /\b(?:TODO|FIXME|XXX)\b/, []],
+];
+
+for (const [what, pattern, except] of bans) {
+  test(`no file${except.length > 0 ? ` but ${except}` : ''} has ${what}`, () => {
+    const wrong = files.filter((file) => !except.includes(file) && pattern.test(codeOf(file)));
+    assert.deepEqual(wrong, []);
+  });
+}
+
+test('no file is longer than 300 lines, and half of them not than 100', () => {
+  const lengths = files.map((file) => ({ file, lines: textOf(file).split('\n').length - 1 }));
+  assert.deepEqual(
+    lengths.filter(({ lines }) => lines > 300),
+    [],
+  );
+  const median = lengths.map(({ lines }) => lines).sort((a, b) => a - b)[Math.floor(files.length / 2)] ?? 0;
+  assert.ok(median <= 100, `the median is ${median}`);
+});
+
+test('names are in kebab-case', () => {
+  assert.deepEqual(
+    files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.ts$/.test(file)),
+    [],
+  );
+});

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { createService, type Service } from '../../src/service.ts';
+
+const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const run = promisify(execFile);
+
+interface Step {
+  readonly command: string;
+  readonly expected: string;
+}
+
+/** The `$ command` steps of the console blocks, each with the output written below it. */
+function transcript(): Step[] {
+  const blocks = [...readme.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((found) => found[1] ?? '');
+  return blocks.flatMap((block) =>
+    block
+      .split(/^\$ /m)
+      .slice(1)
+      .map((step) => {
+        const end = step.search(/[^\\]\n/) + 1;
+        return { command: step.slice(0, end), expected: step.slice(end + 1) };
+      }),
+  );
+}
+
+/** The written output as a pattern: `…` stands for anything, a line of its own for any lines. */
+function pattern(expected: string): RegExp {
+  const text = expected
+    .trim()
+    .split('…')
+    .map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+    .join('[\\s\\S]*?');
+  return new RegExp(`^${text}$`);
+}
+
+async function isInstalled(tool: string): Promise<boolean> {
+  return await run('sh', ['-c', `command -v ${tool}`]).then(
+    () => true,
+    () => false,
+  );
+}
+
+describe('the README, step by step on a new store', async () => {
+  const missing = new Set<string>();
+  for (const tool of ['curl', 'grpcurl', 'buf']) if (!(await isInstalled(tool))) missing.add(tool);
+  let service: Service;
+  let addresses: { http: string; grpc?: string };
+
+  before(async () => {
+    service = createService({ database: 'memory:', port: 0, grpcPort: 0, apiKeys: ['secret-key'] });
+    addresses = await service.listen();
+  });
+  after(() => service.close());
+
+  const steps = transcript();
+  it('has steps', () => assert.ok(steps.length > 10));
+  for (const { command, expected } of steps) {
+    const tool = command.split(' ')[0] ?? '';
+    it(`$ ${command}`, { skip: missing.has(tool) && `${tool} is not installed` }, async () => {
+      const local = command
+        .replaceAll('localhost:3000', addresses.http.slice('http://'.length))
+        .replaceAll('localhost:50051', addresses.grpc ?? '');
+      const { stdout } = await run('bash', ['-c', local]);
+      assert.match(stdout.replaceAll('\r', '').trim(), pattern(expected));
+    });
+  }
+});

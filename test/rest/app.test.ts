@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { createRequestListener, type RequestListenerOptions } from '../../src/rest/request-listener.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
+import { errorOf, send } from '../support/client.ts';
+
+async function serve(t: TestContext, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+}
+
+async function mount(t: TestContext, options: Partial<RequestListenerOptions> = {}): Promise<string> {
+  const repository = createMemoryStore();
+  await repository.createUser({ name: 'Ann' });
+  return serve(t, createRequestListener({ repository, ...options }));
+}
+
+test('it is a listener for a server of node:http, with nothing but a store', async (t) => {
+  const base = await mount(t);
+  assert.deepEqual((await send(base, 'GET /users')).json, [{ id: 1, name: 'Ann' }]);
+  assert.equal((await send(base, 'POST /users', { json: { name: 'Bob' } })).headers.location, '/users/2');
+  assert.equal((await send(base, 'GET /health/ready')).status, 200);
+  assert.match((await send(base, 'GET /metrics')).text, /route="\/users"/);
+});
+
+test('under a prefix every address it gives begins with it', async (t) => {
+  const basePath = '/api/v1';
+  const base = await mount(t, { basePath });
+  const created = await send(base, 'POST /api/v1/users', { json: { name: 'Bob' }, basePath });
+  assert.equal(created.headers.location, '/api/v1/users/2');
+  const post = await send(base, 'POST /api/v1/users/2/posts', { json: { title: 'Hi' }, basePath });
+  assert.equal(post.headers.location, '/api/v1/users/2/posts');
+  const { headers } = await send(base, 'GET /api/v1/users?limit=1', { basePath });
+  const [, next] = /<([^>]*)>; rel="next"/.exec(String(headers['link'])) ?? [];
+  assert.match(String(headers['link']), /^<\/api\/v1\/users\?limit=1>; rel="first", /);
+  assert.deepEqual((await send(base, `GET ${next}`, { basePath })).json, [{ id: 2, name: 'Bob' }]);
+  assert.equal(
+    (await send(base, 'GET /api/v1/info', { basePath })).json?.['path' as keyof object],
+    '/api/v1/info',
+  );
+  for (const path of ['/users', '/api/v1x/users', '/api/users', '/api/v1users', '/']) {
+    assert.equal((await fetch(base + path)).status, 404, path);
+  }
+  assert.notEqual((await send(base, 'GET /api/v1/', { basePath })).status, 500);
+});
+
+test('what it does not know goes to the host that gives a next, what it knows does not', async (t) => {
+  const repository = createMemoryStore();
+  const listener = createRequestListener({ repository, basePath: '/api', publicDir: false });
+  const base = await serve(t, (request, response) => {
+    listener(request, response, () => response.writeHead(200, { 'x-host': 'yes' }).end('the host'));
+  });
+  for (const path of ['/', '/other', '/apix', '/api/unknown', '/api/users/1/x']) {
+    assert.equal((await fetch(base + path)).headers.get('x-host'), 'yes', path);
+  }
+  for (const [line, status] of [
+    ['GET /api/users', 200],
+    ['GET /api/users/9', 404],
+    ['DELETE /api/users', 405],
+    ['GET /api/users/%zz', 400],
+  ] as const) {
+    const answer = await send(base, line, { basePath: '/api' });
+    assert.deepEqual([answer.status, answer.headers['x-host']], [status, undefined], line);
+  }
+});
+
+test('two listeners in one process know nothing of each other', async (t) => {
+  const first = await mount(t, { auth: 'all', apiKeys: ['k'] });
+  const second = await mount(t);
+  assert.equal((await send(first, 'GET /users')).status, 401);
+  await send(second, 'POST /users', { json: { name: 'Bob' } });
+  assert.deepEqual((await send(first, 'GET /users', { headers: { 'x-api-key': 'k' } })).json, [
+    { id: 1, name: 'Ann' },
+  ]);
+  assert.doesNotMatch((await send(second, 'GET /metrics')).text, /status="401"/);
+});
+
+test('its options and its limits are its own: what changes later changes nothing', async (t) => {
+  const apiKeys = ['k'];
+  const cors = ['https://app.example'];
+  const limits = { maxBodyBytes: 10 };
+  const base = await mount(t, { auth: 'all', apiKeys, cors, limits });
+  apiKeys.push('thief');
+  cors.push('https://evil.example');
+  limits.maxBodyBytes = 1_000_000;
+  const headers = { origin: 'https://evil.example', 'content-type': 'application/json' };
+  assert.equal(
+    (await send(base, 'GET /users', { headers: { ...headers, 'x-api-key': 'thief' } })).status,
+    401,
+  );
+  const refused = await send(base, 'POST /users', {
+    json: { name: 'too long' },
+    headers: { ...headers, 'x-api-key': 'k' },
+  });
+  assert.deepEqual([refused.status, errorOf(refused)], [413, 'the body must be at most 10 bytes']);
+  assert.equal(refused.headers['access-control-allow-origin'], undefined);
+});
+
+test('more requests than maxInFlight are 503 with Retry-After, but probes, metrics and files get through', async (t) => {
+  const repository = createMemoryStore();
+  const held = Promise.withResolvers<void>();
+  const began = Promise.withResolvers<void>();
+  let running = 0;
+  repository.getUser = async () => {
+    running += 1;
+    if (running === 2) began.resolve();
+    await held.promise;
+    return undefined;
+  };
+  const events: ServiceEvent[] = [];
+  const listener = createRequestListener({
+    repository,
+    limits: { maxInFlight: 2 },
+    observe: (e) => events.push(e),
+  });
+  const base = await serve(t, listener);
+  const slow = [send(base, 'GET /users/1'), send(base, 'GET /users/1')];
+  await began.promise;
+  for (const line of ['GET /users', 'POST /echo', 'GET /info']) {
+    const answer = await send(base, line, line.startsWith('POST') ? { json: {} } : {});
+    assert.deepEqual([answer.status, errorOf(answer)], [503, 'too many requests are under way'], line);
+    assert.equal(answer.headers['retry-after'], '1');
+  }
+  for (const line of ['GET /health', 'GET /health/ready', 'GET /metrics', 'GET /']) {
+    assert.equal((await send(base, line)).status, 200, line);
+  }
+  assert.match(
+    (await send(base, 'GET /metrics')).text,
+    /users_service_requests_in_flight\{face="http"\} 3\n/,
+  );
+  held.resolve();
+  for (const answer of slow) assert.equal((await answer).status, 404);
+  assert.equal((await send(base, 'GET /users')).status, 200);
+  assert.deepEqual(
+    events.filter(({ type }) => type === 'failure'),
+    [],
+  );
+});
+
+const wrong: readonly [what: string, options: Partial<RequestListenerOptions>, message: RegExp][] = [
+  ['a prefix without a slash before it', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
+  ['a prefix with a slash behind it', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
+  ['a prefix with a query', { basePath: '/api?x' }, /basePath must be empty or like "\/api"/],
+  [
+    'a limit that is no number',
+    { limits: { maxBodyBytes: Number.NaN } },
+    /limits\.maxBodyBytes must be a whole number/,
+  ],
+  ['a limit below 0', { limits: { maxInFlight: -1 } }, /limits\.maxInFlight must be a whole number/],
+  ['a limit that is not whole', { limits: { maxHeaders: 1.5 } }, /limits\.maxHeaders must be a whole number/],
+  ['a folder that is not there', { publicDir: '/nowhere/at/all' }, /nowhere/],
+];
+for (const [what, options, message] of wrong) {
+  test(`${what} is refused when the listener is made`, () => {
+    assert.throws(() => createRequestListener({ repository: createMemoryStore(), ...options }), message);
+  });
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
+import { status } from '@grpc/grpc-js';
+import { createService } from '../../src/service.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { head, Wire } from '../kit/wire.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { startService } from '../support/service.ts';
+
+const maxConnections = 20;
+
+/** Resolves when a connection that we opened has been ended by the other side, however. */
+async function ended(socket: Socket): Promise<void> {
+  socket.on('error', () => undefined).resume();
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
+}
+
+async function fill(t: TestContext, port: number): Promise<Wire[]> {
+  const wires = await Promise.all(Array.from({ length: maxConnections }, () => Wire.open(t, port)));
+  for (const wire of wires) {
+    wire.write(head('GET /health'));
+    assert.equal((await wire.next()).status, 200);
+  }
+  return wires;
+}
+
+test('at five times maxConnections those there are go on, and each other is told', async (t) => {
+  const { port, events } = await startService(t, { maxConnections });
+  const wires = await fill(t, port);
+  const others = await Promise.all(Array.from({ length: 4 * maxConnections }, () => Wire.open(t, port)));
+  for (const wire of others) {
+    const { status, headers, body } = await wire.write(head('GET /health')).next();
+    assert.deepEqual([status, headers['retry-after'], headers['connection']], [503, '1', 'close']);
+    assert.deepEqual(JSON.parse(body), { error: 'too many connections are open' });
+    assert.deepEqual(await wire.end(), []);
+    assert.equal(wire.wasReset, false);
+  }
+  for (const wire of wires) {
+    wire.write(head('GET /metrics'));
+    const { body } = await wire.next();
+    assert.match(body, /^users_service_refused_total\{face="http",status="503"\} 80$/m);
+  }
+  const refused = events.filter((event) => event.type === 'refused');
+  assert.deepEqual(new Set(refused.map(({ reason }) => reason)), new Set(['too many connections are open']));
+});
+
+test('there is room again when a connection has ended', async (t) => {
+  const { port } = await startService(t, { maxConnections });
+  const [first] = await fill(t, port);
+  first?.write(head('GET /health', 'Connection: close'));
+  await first?.end();
+  // The service hears of the end in its own time.
+  for (;;) {
+    const { status } = await (await Wire.open(t, port)).write(head('GET /health')).next();
+    if (status === 200) return;
+  }
+});
+
+test('a flood of connections, reset or left open, is survived, and most of it told nothing', async (t) => {
+  const { port, events } = await startService(t, { maxConnections });
+  const [wire] = await fill(t, port);
+  const flood = Array.from({ length: 400 }, (_, n) => {
+    const socket = connect(port, '127.0.0.1', () => n % 2 === 0 && socket.resetAndDestroy());
+    return ended(socket);
+  });
+  await Promise.all(flood);
+  wire?.write(head('GET /health'));
+  assert.equal((await wire?.next())?.status, 200);
+  assert.ok(events.filter((event) => event.type === 'refused').length > 0);
+});
+
+test('over TLS a connection beyond maxConnections is ended before its handshake', async (t) => {
+  const { port, events } = await startService(t, { maxConnections: 1, tls: createCertificate() });
+  const first = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(first, 'secureConnect');
+  t.after(() => first.destroy());
+  const second = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  let wasSecure = false;
+  second.on('secureConnect', () => {
+    wasSecure = true;
+  });
+  await ended(second);
+  assert.equal(wasSecure, false);
+  assert.equal(events.filter((event) => event.type === 'refused').length, 1);
+});
+
+test('gRPC connections beyond maxConnections are ended, those there are go on', async (t) => {
+  const { port, grpc, events } = await startService(t, { maxConnections: 2, grpcPort: 0 });
+  const clients = [usersClient(t, grpc), usersClient(t, grpc)];
+  const call = async (client: (typeof clients)[number]) => (await getUser(client, 1)).code;
+  for (const client of clients) assert.equal(await call(client), status.NOT_FOUND);
+  for (let i = 0; i < 8; i += 1) await ended(connect(Number(grpc.split(':')[1]), '127.0.0.1'));
+  assert.equal(await call(usersClient(t, grpc, { 'grpc.enable_retries': 0 })), status.UNAVAILABLE);
+  for (const client of clients) assert.equal(await call(client), status.NOT_FOUND);
+  const wire = await Wire.open(t, port);
+  wire.write(head('GET /metrics'));
+  const { body } = await wire.next();
+  const [, refused] = /^users_service_refused_total\{face="grpc",status="14"\} (\d+)$/m.exec(body) ?? [];
+  // A client may try again.
+  assert.ok(Number(refused) >= 9, body);
+  assert.equal(events.filter((event) => event.type === 'refused').length, Number(refused));
+});
+
+test('0 is no limit', async (t) => {
+  const { port } = await startService(t, { maxConnections: 0 });
+  await fill(t, port);
+});
+
+test('a number of connections that is none is refused', () => {
+  for (const wrong of [-1, 1.5, Number.NaN]) {
+    assert.throws(() => createService({ maxConnections: wrong }), /maxConnections must be a whole number/);
+  }
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { Agent, get } from 'node:http';
+import { it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createService, type Service } from '../../src/service.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { runTool } from '../support/tool.ts';
+
+// What a process shows of its guests: a library that leaves something behind leaves it here.
+function traces() {
+  return {
+    resources: process
+      .getActiveResourcesInfo()
+      .filter((name) => !/^(PipeWrap|TTYWrap|FSReqCallback|Immediate)$/.test(name))
+      .sort(),
+    listeners: process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`),
+    globals: Object.getOwnPropertyNames(globalThis).length,
+    environment: createHash('sha256').update(JSON.stringify(process.env)).digest('hex'),
+  };
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+}
+
+/** Handles that were closed go at the end of a turn of the event loop. */
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 3; turns += 1) await turn();
+}
+
+async function round(useIt: boolean): Promise<WeakRef<Service>> {
+  const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
+  const { http, grpc = '' } = await service.listen();
+  const closers: (() => void)[] = [];
+  if (useIt) {
+    const agent = new Agent({ keepAlive: true });
+    const [response] = await once(get(`${http}/users`, { agent }), 'response');
+    await response.toArray();
+    const client = usersClient({ after: (close) => closers.push(close as () => void) }, grpc);
+    await getUser(client, 1);
+    closers.push(() => agent.destroy());
+  }
+  const closing = service.close();
+  for (const close of closers) close();
+  await closing;
+  return new WeakRef(service);
+}
+
+it('fifty lives leave handles, listeners, globals and memory as they were', async () => {
+  // The first loads what is loaded once.
+  await round(true);
+  await settle();
+  const before = traces();
+  const lives: WeakRef<Service>[] = [];
+  for (let n = 0; n < 50; n += 1) lives.push(await round(n % 5 === 0));
+  await settle();
+  assert.deepEqual(traces(), before);
+  collectGarbage();
+  assert.equal(lives.filter((life) => life.deref() !== undefined).length, 0, 'services still in memory');
+});
+
+it('nothing is printed, no signal is taken, and the process ends by itself afterwards', async () => {
+  const source = JSON.stringify(new URL('../../src/service.ts', import.meta.url).href);
+  const host = `
+    import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createService } from ${source};
+    const options = { database: 'memory:', port: 0, grpcPort: 0 };
+    const before = process.eventNames().join();
+    const service = createService(options);
+    const { http } = await service.listen();
+    for (const path of ['/boom', '/nowhere', '/users']) await (await fetch(http + path)).text();
+    const taken = createService({ ...options, port: Number(new URL(http).port) });
+    await taken.listen().catch(() => undefined);
+    if (process.eventNames().join() !== before) process.exitCode = 3;
+    await service.close();
+  `;
+  const { code, stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', host]);
+  assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' });
+});
+
+it('the environment is not read', async () => {
+  const names = ['PORT', 'GRPC_PORT', 'DATABASE_URL', 'API_KEY', 'TLS_CERT'];
+  for (const name of names) process.env[name] = '1';
+  try {
+    await round(false);
+  } finally {
+    for (const name of names) delete process.env[name];
+  }
+});

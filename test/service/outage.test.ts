@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { usersClient } from '../kit/grpc.ts';
+import { allUsers } from '../kit/ledger.ts';
+import { OutageLoad, untilReady } from '../kit/outage-load.ts';
+import { startPostgres } from '../kit/postgres.ts';
+import { startProcess } from '../kit/process.ts';
+
+const postgres = await startPostgres();
+after(() => postgres.close());
+
+// In full, with a failover: scripts/outage.ts.
+test('a database that ends its sessions, crashes and comes back is "unavailable" to clients, and no more', async (t) => {
+  const { server } = postgres;
+  const url = await postgres.createDatabase();
+  const { child, http, grpc } = await startProcess(t, ['--database', url]);
+  await fetch(`${http}/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"name":"the first"}',
+  });
+  const load = new OutageLoad({ child, http, client: usersClient(t, grpc), clients: 3 });
+  const { ledger, violations } = load;
+  // After a violation there is nothing to wait for.
+  const untilCreated = async (count: number) => {
+    const enough = ledger.acknowledged.length + count;
+    while (violations.size === 0 && ledger.acknowledged.length < enough) await untilReady(http, true);
+  };
+  try {
+    for (let round = 0; round < 3; round += 1) {
+      await untilCreated(20);
+      await server.terminateBackends(new URL(url).pathname.slice(1));
+    }
+    await untilCreated(20);
+    await server.stop('immediate');
+    load.databaseIs('down');
+    load.report();
+    await untilReady(http, false);
+    const met = ['POST /users 503', 'GET /users/{id} 503', 'GetUser UNAVAILABLE'];
+    while (violations.size === 0 && !met.every((answer) => load.has(answer))) {
+      await untilReady(http, false);
+    }
+    load.databaseIs('up');
+    await server.start();
+    t.diagnostic(`ready ${await untilReady(http, true)} ms after the database`);
+    await untilCreated(20);
+  } finally {
+    await load.stop();
+  }
+  assert.deepEqual([...violations], []);
+  const { lost, doubled, reusedIds } = ledger.compare(await allUsers(http));
+  assert.deepEqual({ lost, doubled, reusedIds }, { lost: 0, doubled: 0, reusedIds: 0 });
+});

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
+import { describe, it, type TestContext } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
+import { StartError } from '../../src/start-error.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { fetch } from '../support/fetch.ts';
+
+/** A service on free ports over a memory store, not yet started. */
+function make(options: ServiceOptions = {}): { service: Service; events: ServiceEvent[] } {
+  const events: ServiceEvent[] = [];
+  const service = createService({
+    database: 'memory:',
+    port: 0,
+    grpcPort: 0,
+    observe: (event) => events.push(event),
+    ...options,
+  });
+  return { service, events };
+}
+
+function types(events: readonly ServiceEvent[]): string[] {
+  return events.map(({ type }) => type);
+}
+
+async function takePort(t: TestContext): Promise<{ server: Server; port: number }> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  return { server, port: address.port };
+}
+
+/** Resolves when the port can be opened again. */
+async function assertFree(port: number): Promise<void> {
+  const server = createServer();
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  server.close();
+  await once(server, 'close');
+}
+
+describe('listen', () => {
+  it('opens both ports and says so once', async (t) => {
+    const { service, events } = make();
+    t.after(() => service.close());
+    const { http, grpc = '' } = await service.listen();
+    assert.equal((await fetch(`${http}/health/ready`)).status, 200);
+    assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.NOT_FOUND);
+    assert.deepEqual(events[0], { type: 'listening', http, grpc });
+    await assert.rejects(service.listen(), /listens once/);
+  });
+
+  it('leaves the gRPC face out where it is off', async (t) => {
+    const { service } = make({ grpcPort: false });
+    t.after(() => service.close());
+    assert.deepEqual(Object.keys(await service.listen()), ['http']);
+  });
+
+  it('serves IPv6 and writes the address as URLs do', async (t) => {
+    const { service } = make({ host: '::1' });
+    t.after(() => service.close());
+    const { http, grpc = '' } = await service.listen();
+    assert.match(http, /^http:\/\/\[::1\]:\d+$/);
+    assert.match(grpc, /^\[::1\]:\d+$/);
+    assert.equal((await fetch(`${http}/health`)).status, 200);
+    assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.NOT_FOUND);
+  });
+
+  const failures: [name: string, options: ServiceOptions, option: string, message: RegExp][] = [
+    ['an unknown host', { host: 'nobody.invalid' }, 'host', /^the host name nobody.invalid is not known$/],
+    ['a host that is elsewhere', { host: '192.0.2.1' }, 'host', /^192.0.2.1 is not an address of this/],
+    ['no public folder', { publicDir: '/nowhere' }, 'publicDir', /ENOENT.*\/nowhere/],
+    ['a certificate that is none', { tls: { cert: 'x', key: 'y' } }, 'tls', /PEM/],
+    ['an unknown database', { database: 'mysql://root:secret@h/x' }, 'database', /^the database URL must/],
+    ['a database that cannot be opened', { database: 'sqlite:/dev/null/x.db' }, 'database', /\/dev\/null/],
+    ['a database that does not answer', { database: 'postgres://u:secret@127.0.0.1:1/x' }, 'database', /:1 /],
+  ];
+  for (const [name, options, option, message] of failures) {
+    it(`with ${name} fails naming ${option}, and nothing of a secret`, async () => {
+      const { service, events } = make(options);
+      await assert.rejects(service.listen(), (error) => {
+        assert.ok(error instanceof StartError, String(error));
+        assert.equal(error.option, option);
+        assert.match(error.message, message);
+        assert.doesNotMatch(error.message, /secret|\n/);
+        return true;
+      });
+      await service.close();
+      assert.deepEqual(types(events), [], 'what never listened does not drain or close');
+    });
+  }
+
+  it('with the HTTP port taken opens nothing', async (t) => {
+    const { port } = await takePort(t);
+    const { service } = make({ port });
+    await assert.rejects(service.listen(), {
+      name: 'StartError',
+      option: 'port',
+      message: `127.0.0.1:${port} is in use`,
+    });
+  });
+
+  it('with the gRPC port taken lets go of the HTTP port and of the store', async (t) => {
+    const { port: grpcPort } = await takePort(t);
+    const { server, port } = await takePort(t);
+    server.close();
+    await once(server, 'close');
+    const { service } = make({ port, grpcPort });
+    await assert.rejects(service.listen(), {
+      option: 'grpcPort',
+      message: `127.0.0.1:${grpcPort} is in use`,
+    });
+    await assertFree(port);
+    await service.close();
+    await assert.rejects(service.listen(), /listens once/);
+  });
+
+  const ranges: [options: ServiceOptions, message: RegExp][] = [
+    [{ port: 65_536 }, /^port must be a whole number from 0 to 65535, not 65536$/],
+    [{ port: Number.NaN }, /^port .* not NaN$/],
+    [{ grpcPort: -1 }, /^grpcPort .* not -1$/],
+    [{ drainDelayMs: -1 }, /^drainDelayMs .* not -1$/],
+    [{ drainIdleMs: 2 ** 31 }, /^drainIdleMs .* not 2147483648$/],
+    [{ timeouts: { keepAliveTimeoutMs: 0.5 } }, /^timeouts.keepAliveTimeoutMs .* not 0.5$/],
+    [{ grpcLimits: { keepaliveTimeMs: 0 } }, /^grpcLimits.keepaliveTimeMs .* not 0$/],
+  ];
+  for (const [options, message] of ranges) {
+    it(`is not even reached with ${JSON.stringify(options)}`, () => {
+      assert.throws(() => createService(options), { name: 'RangeError', message });
+    });
+  }
+
+  it('takes its options as they were, whatever becomes of the object', async (t) => {
+    const options: { database: string; port: number; grpcPort: false } = {
+      database: 'memory:',
+      port: 0,
+      grpcPort: false,
+    };
+    const service = createService(options);
+    t.after(() => service.close());
+    options.port = 1;
+    await service.listen();
+  });
+});
+
+describe('close', () => {
+  it('before listen is enough: nothing starts any more', async () => {
+    const { service, events } = make();
+    await service.close();
+    await assert.rejects(service.listen());
+    assert.deepEqual(types(events), []);
+  });
+
+  it('during listen waits for the start and ends it in order', async () => {
+    const { service, events } = make();
+    const listening = service.listen();
+    await service.close();
+    const { http } = await listening;
+    assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
+    await assert.rejects(fetch(`${http}/health`));
+  });
+
+  it('during a listen that fails resolves when all is released', async (t) => {
+    const { port: grpcPort } = await takePort(t);
+    const { service } = make({ grpcPort });
+    const listening = assert.rejects(service.listen());
+    await service.close();
+    await listening;
+  });
+
+  it('twice, and at once, is closing once', async () => {
+    const { service, events } = make();
+    await service.listen();
+    await Promise.all([service.close(), service.close(), service[Symbol.asyncDispose]()]);
+    await service.close();
+    assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
+  });
+
+  it('comes with the end of an await using block', async () => {
+    const { service, events } = make();
+    {
+      await using running = service;
+      await running.listen();
+    }
+    assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
+  });
+
+  it('leaves a store that was handed in to whoever made it', async () => {
+    const repository = createMemoryStore();
+    const { service } = make({ repository });
+    await service.listen();
+    await service.close();
+    await repository.ping();
+    await repository.close();
+  });
+
+  it('of one service leaves another in the same process alone', async (t) => {
+    const [one, other] = [make().service, make().service];
+    t.after(() => other.close());
+    const [first, second] = await Promise.all([one.listen(), other.listen()]);
+    assert.notEqual(first.http, second.http);
+    const client = usersClient(t, second.grpc ?? '');
+    assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+    await one.close();
+    await assert.rejects(fetch(`${first.http}/health`));
+    assert.equal((await fetch(`${second.http}/health/ready`)).status, 200);
+    assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+  });
+});

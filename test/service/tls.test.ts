@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Agent, get, type RequestOptions } from 'node:https';
+import { connect } from 'node:net';
+import { describe, it, type TestContext } from 'node:test';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { credentials, status } from '@grpc/grpc-js';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { type Certificate, createCertificate } from '../support/certificate.ts';
+import { type StartOptions, startService } from '../support/service.ts';
+
+const first = createCertificate('first');
+const second = createCertificate('second');
+
+async function start(t: TestContext, options: StartOptions = {}) {
+  const running = await startService(t, { tls: first, grpcPort: 0, ...options });
+  const grpcPort = Number(running.grpc.split(':')[1]);
+  return { ...running, grpcPort };
+}
+
+/** The status and the name in the certificate, by a client that trusts this certificate alone. */
+async function getOver(url: string, trusted: Certificate, options: RequestOptions = {}) {
+  const request = get(`${url}/health`, { ca: trusted.cert, agent: false, ...options });
+  const [response] = await once(request, 'response');
+  const { subject } = response.socket.getPeerCertificate();
+  await response.resume().toArray();
+  return [response.statusCode, subject.CN];
+}
+
+/** A gRPC client that trusts this certificate alone. */
+function clientOver(t: TestContext, address: string, { cert }: Certificate) {
+  // By name: TLS has no server names that are addresses, and grpc-js (1.14.7) sends the host as one.
+  const name = address.replace('127.0.0.1', 'localhost');
+  return usersClient(t, name, {}, credentials.createSsl(Buffer.from(cert)));
+}
+
+async function peerName(t: TestContext, port: number): Promise<string> {
+  const socket: TLSSocket = connectTls({
+    port,
+    host: '127.0.0.1',
+    ALPNProtocols: ['h2'],
+    rejectUnauthorized: false,
+  });
+  t.after(() => socket.destroy());
+  await once(socket, 'secureConnect');
+  const { subject } = socket.getPeerCertificate();
+  socket.destroy();
+  return String(subject.CN);
+}
+
+describe('with a certificate', () => {
+  it('both faces speak TLS, and say https', async (t) => {
+    const { http, grpc } = await start(t);
+    assert.match(http, /^https:/);
+    assert.deepEqual(await getOver(http, first), [200, 'first']);
+    assert.equal((await getUser(clientOver(t, grpc, first), 1)).code, status.NOT_FOUND);
+  });
+
+  it('a client that does not trust it gets nowhere', async (t) => {
+    const { http, grpc } = await start(t);
+    await assert.rejects(getOver(http, second), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
+    const { code } = await getUser(clientOver(t, grpc, second), 1, { deadline: Date.now() + 500 });
+    assert.notEqual(code, status.NOT_FOUND);
+  });
+
+  it('a client without TLS gets nowhere, and harms nobody', async (t) => {
+    const { http, port, grpcPort } = await start(t);
+    for (const to of [port, grpcPort]) {
+      const socket = connect(to, '127.0.0.1');
+      socket.on('error', () => undefined).resume();
+      socket.write('GET /health HTTP/1.1\r\nHost: x\r\n\r\n');
+      await once(socket, 'close');
+    }
+    assert.deepEqual(await getOver(http, first), [200, 'first']);
+  });
+
+  it('closing waits for no handshake', async (t) => {
+    const { service, port, grpcPort } = await start(t);
+    const sockets = await Promise.all(
+      [port, grpcPort].map(async (to) => {
+        const socket = connect(to, '127.0.0.1');
+        await once(socket, 'connect');
+        // The beginning of a handshake that never goes on.
+        socket.on('error', () => undefined).write(Buffer.from('160301', 'hex'));
+        return socket.resume();
+      }),
+    );
+    const gone = sockets.map((socket) => once(socket, 'close'));
+    await service.close({ timeoutMs: 200 });
+    await Promise.all(gone);
+  });
+});
+
+describe('another certificate', () => {
+  it('is what new connections get on both faces, while those open go on', async (t) => {
+    const { service, http, grpc, grpcPort } = await start(t);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: first.cert });
+    t.after(() => agent.destroy());
+    const client = clientOver(t, grpc, first);
+    assert.deepEqual(await getOver(http, first, { agent }), [200, 'first']);
+    assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+
+    service.setTls(second);
+    assert.deepEqual(await getOver(http, first, { agent }), [200, 'first'], 'the open connection');
+    assert.equal((await getUser(client, 1)).code, status.NOT_FOUND, 'the open channel');
+    assert.deepEqual(await getOver(http, second), [200, 'second']);
+    assert.equal((await getUser(clientOver(t, grpc, second), 1)).code, status.NOT_FOUND);
+    assert.equal(await peerName(t, grpcPort), 'second');
+  });
+
+  it('counts on the gRPC face also when nobody has called yet', async (t) => {
+    const { service, grpc } = await start(t);
+    service.setTls(second);
+    assert.equal((await getUser(clientOver(t, grpc, second), 1)).code, status.NOT_FOUND);
+  });
+
+  const bad: [name: string, pair: Certificate, message: RegExp][] = [
+    ['no PEM', { cert: 'x', key: first.key }, /PEM/],
+    ["another's key", { cert: first.cert, key: second.key }, /mismatch/],
+  ];
+  for (const [name, pair, message] of bad) {
+    it(`with ${name} is refused on both faces, and the old one stays`, async (t) => {
+      const { service, http, grpc, grpcPort } = await start(t);
+      assert.equal((await getUser(clientOver(t, grpc, first), 1)).code, status.NOT_FOUND);
+      assert.throws(() => service.setTls(pair), message);
+      assert.deepEqual(await getOver(http, first), [200, 'first']);
+      assert.equal(await peerName(t, grpcPort), 'first');
+    });
+  }
+
+  it('is a mistake in a service without TLS', async (t) => {
+    const { service } = await startService(t);
+    assert.throws(() => service.setTls(first), /has no TLS/);
+  });
+});

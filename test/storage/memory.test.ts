@@ -1,6 +1,0 @@
-import { testRepository } from '../../src/conformance/test-repository.ts';
-import { testTransfer } from '../../src/conformance/test-transfer.ts';
-import { createMemoryStore } from '../../src/storage/memory.ts';
-
-testRepository('memory', async (options) => createMemoryStore(options));
-testTransfer('memory', async () => createMemoryStore());

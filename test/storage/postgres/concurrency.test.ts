@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { DomainError } from '../../../src/domain/errors.ts';
+import { parseUserQuery } from '../../../src/domain/list-query.ts';
+import type { Store } from '../../../src/domain/transfer.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { openTestPostgres } from '../../kit/postgres.ts';
+import { openSession, type Session } from '../../kit/postgres-session.ts';
+
+const postgres = await openTestPostgres();
+after(() => postgres.close());
+
+async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
+  const url = await postgres.createDatabase();
+  const store = await openPostgresStore(url, options);
+  t.after(() => store.close());
+  return { store, url };
+}
+
+describe('two stores over one database', () => {
+  async function openTwo(t: TestContext): Promise<[Store, Store, string]> {
+    const { store, url } = await open(t);
+    const other = await openPostgresStore(url);
+    t.after(() => other.close());
+    return [store, other, url];
+  }
+
+  it('give out cursors that hold for both', async (t) => {
+    const [one, other] = await openTwo(t);
+    for (const name of ['a', 'b', 'c']) await one.createUser({ name });
+    const query = parseUserQuery([
+      ['sort', '-name'],
+      ['limit', '1'],
+    ]);
+    const { next: cursor = '' } = await one.listUsers(query);
+    const page = await other.listUsers({ ...query, start: { cursor } });
+    assert.deepEqual(page.items, [{ id: 2, name: 'b' }]);
+  });
+
+  it('let one of many changes to a version through', async (t) => {
+    const stores = await openTwo(t);
+    const { value } = await stores[0].createUser({ name: 'original' });
+    for (let version = value.version; version < 10; version += 1) {
+      const results = await Promise.allSettled(
+        Array.from({ length: 10 }, (_, i) =>
+          (i % 2 === 0 ? stores[0] : stores[1]).updateUser(
+            1,
+            { name: `${version}.${i}` },
+            { expected: [version] },
+          ),
+        ),
+      );
+      const made = results.filter((result) => result.status === 'fulfilled');
+      assert.equal(made.length, 1);
+      assert.equal(made[0]?.value?.version, version + 1);
+      for (const result of results) {
+        if (result.status === 'rejected')
+          assert.equal(DomainError.from(result.reason).kind, 'precondition-failed');
+      }
+    }
+  });
+
+  it('make one user of many requests with one key', async (t) => {
+    const stores = await openTwo(t);
+    const idempotency = { key: 'key', fingerprint: 'fingerprint' };
+    const ids = new Set<number>();
+    const create = async (store: Store): Promise<number> => {
+      const { value, replayed } = await store.createUser({ name: 'once' }, { idempotency });
+      ids.add(value.id);
+      return replayed ? 0 : 1;
+    };
+    const results = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, i) => create(stores[i % 2 === 0 ? 0 : 1])),
+    );
+    let made = 0;
+    for (const result of results) {
+      if (result.status === 'fulfilled') made += result.value;
+      else assert.equal(DomainError.from(result.reason).kind, 'conflict');
+    }
+    assert.equal(made, 1);
+    assert.deepEqual([...ids], [1]);
+    assert.equal(await stores[0].countUsers({}), 1);
+  });
+
+  it('make and delete, and never leave a post without a user', async (t) => {
+    const [one, other] = await openTwo(t);
+    for (let round = 0; round < 20; round += 1) {
+      const { value } = await one.createUser({ name: 'short-lived' });
+      const posts = Array.from({ length: 5 }, () => other.createPost(value.id, { title: 'title', body: '' }));
+      assert.equal(await one.deleteUser(value.id), true);
+      await Promise.all(posts);
+    }
+    assert.equal((await one.summary()).posts, 0);
+  });
+});
+
+/** Makes the insertion of a user wait for the session to unlock 42. */
+async function delayInserts(session: Session): Promise<void> {
+  await session.query('SELECT pg_advisory_lock(42)');
+  await session.query(`
+    CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END';
+    CREATE TRIGGER wait BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION wait()`);
+}
+
+describe('idempotency keys in PostgreSQL', () => {
+  const idempotency = { key: 'key', fingerprint: 'fingerprint' };
+
+  it('are in use until the first request is through, and then replay it, in any store', async (t) => {
+    const { store, url } = await open(t);
+    const other = await openPostgresStore(url);
+    t.after(() => other.close());
+    const session = await openSession(t, url);
+    await delayInserts(session);
+    const first = store.createUser({ name: 'first' }, { idempotency });
+    await session.untilBlocked(1);
+    for (const second of [store, other]) {
+      await assert.rejects(second.createUser({ name: 'first' }, { idempotency }), { kind: 'conflict' });
+    }
+    await session.query('SELECT pg_advisory_unlock(42)');
+    const { value } = await first;
+    for (const second of [store, other]) {
+      assert.deepEqual(await second.createUser({ name: 'first' }, { idempotency }), {
+        value,
+        replayed: true,
+      });
+    }
+  });
+
+  it('are free again when the first request failed', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await delayInserts(session);
+    const failed = assert.rejects(store.createUser({ name: 'first' }, { idempotency }), {
+      kind: 'unavailable',
+    });
+    await session.untilBlocked(1);
+    for (const pid of await session.backends()) await session.query('SELECT pg_terminate_backend($1)', [pid]);
+    await failed;
+    await session.query('SELECT pg_advisory_unlock(42)');
+    assert.equal((await store.createUser({ name: 'first' }, { idempotency })).replayed, false);
+    assert.equal(await store.countUsers({}), 1);
+  });
+
+  it('replay one that came in between, unseen and no longer locked', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    const response = { id: 7, name: 'first', role: '', version: 1 };
+    await session.query('BEGIN');
+    await session.query(
+      `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
+      [response],
+    );
+    const second = store.createUser({ name: 'first' }, { idempotency });
+    await session.untilBlocked(1);
+    await session.query('COMMIT');
+    assert.deepEqual(await second, { value: { id: 7, name: 'first', version: 1 }, replayed: true });
+    assert.equal(await store.countUsers({}), 0);
+  });
+
+  it('are free again when they have expired, for one of many', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    for (const [round, requests] of [1, 1, 10, 10, 1].entries()) {
+      const results = await Promise.allSettled(
+        Array.from({ length: requests }, () => store.createUser({ name: 'again' }, { idempotency })),
+      );
+      const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
+      assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
+      assert.equal(new Set(created.map(({ value }) => value.id)).size, 1, 'what is replayed is the new one');
+      assert.equal(await store.countUsers({}), round + 1);
+      await session.query(`UPDATE idempotency_keys SET expires_at = now() - interval '1 second'`);
+    }
+  });
+
+  it('are not taken by a post that has no user', async (t) => {
+    const { store } = await open(t);
+    const draft = { title: 'title', body: '' };
+    assert.equal(await store.createPost(1, draft, { idempotency }), undefined);
+    await store.createUser({ name: 'Ada' });
+    assert.equal((await store.createPost(1, draft, { idempotency }))?.replayed, false);
+  });
+
+  it('go a few at a time once expired, and past those another transaction holds', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await session.query(`
+      INSERT INTO idempotency_keys SELECT 'old ' || i, '', '{}', now() - i * interval '1 minute'
+      FROM generate_series(1, 35) AS i`);
+    await session.query(`BEGIN; SELECT FROM idempotency_keys WHERE key = 'old 35' FOR UPDATE`);
+    for (const left of [25, 15, 5, 1, 1]) {
+      await store.createUser(
+        { name: 'Ada' },
+        { idempotency: { key: `${left} ${Math.random()}`, fingerprint: '' } },
+      );
+      const [row] = await session.query<{ n: number }>(
+        `SELECT count(*)::integer AS n FROM idempotency_keys WHERE key LIKE 'old%'`,
+      );
+      assert.equal(row?.n, left);
+    }
+  });
+});
+
+it('repeats what lost against another transaction', async (t) => {
+  const { store, url } = await open(t);
+  const session = await openSession(t, url);
+  const [row] = await session.query<{ name: string }>('SELECT current_database() AS name');
+  await session.query(`ALTER DATABASE ${row?.name} SET default_transaction_isolation = 'serializable'`);
+  await store.createUser({ name: 'Ada' });
+  const strict = await openPostgresStore(url, { poolSize: 3 });
+  t.after(() => strict.close());
+  await Promise.all(Array.from({ length: 60 }, (_, i) => strict.updateUser(1, { name: `name ${i}` })));
+  assert.equal((await strict.getUser(1))?.version, 61);
+});

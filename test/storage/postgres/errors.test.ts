@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
+import {
+  cannotOpen,
+  type Fault,
+  faultOf,
+  sqlState,
+  toDomainError,
+} from '../../../src/storage/postgres/errors.ts';
+
+function fromServer(code: string): Error {
+  return Object.assign(new Error(`message of ${code}`), { code, severity: 'ERROR' });
+}
+
+function fromSystem(code: string, message = `connect ${code}`): Error {
+  return Object.assign(new Error(message), { code, syscall: 'connect' });
+}
+
+const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
+  ['08003', 'lost', 'unavailable'], // connection does not exist
+  ['08006', 'lost', 'unavailable'], // connection failure
+  ['08P01', 'lost', 'unavailable'], // protocol violation
+  ['2200H', 'final', 'unavailable'], // sequence limit exceeded
+  ['22003', 'final', 'internal'], // number out of range
+  ['22021', 'final', 'internal'], // U+0000 in a text
+  ['23503', 'final', 'conflict'], // foreign key
+  ['23505', 'rolled-back', 'unavailable'], // unique
+  ['23514', 'final', 'internal'], // check
+  ['25006', 'stale', 'unavailable'], // read-only transaction
+  ['25P03', 'lost', 'unavailable'], // idle in transaction for too long
+  ['26000', 'stale', 'unavailable'], // prepared statement does not exist
+  ['28P01', 'final', 'internal'], // wrong password
+  ['40001', 'rolled-back', 'unavailable'], // serialization failure
+  ['40P01', 'rolled-back', 'unavailable'], // deadlock
+  ['42501', 'final', 'internal'], // no privilege
+  ['42601', 'final', 'internal'], // syntax
+  ['42P01', 'final', 'internal'], // no such table
+  ['53100', 'final', 'unavailable'], // disk full
+  ['53200', 'final', 'unavailable'], // out of memory
+  ['53300', 'final', 'unavailable'], // too many connections
+  ['55P03', 'final', 'unavailable'], // lock timeout
+  ['57014', 'final', 'deadline-exceeded'], // statement timeout
+  ['57P01', 'lost', 'unavailable'], // ended by an administrator
+  ['57P02', 'lost', 'unavailable'], // another session crashed
+  ['57P03', 'lost', 'unavailable'], // starting up or shutting down
+  ['57P04', 'lost', 'unavailable'], // database dropped
+  ['57P05', 'lost', 'unavailable'], // idle for too long
+  ['58030', 'final', 'internal'], // input or output
+  ['XX001', 'final', 'internal'], // data corrupted
+  ['XX000', 'final', 'internal'], // bug
+];
+
+describe('an error of PostgreSQL', () => {
+  for (const [code, fault, kind] of states) {
+    it(`${code} is ${kind}, its fault ${fault}`, () => {
+      const error = fromServer(code);
+      assert.equal(faultOf(error), fault);
+      const converted = toDomainError(error, fault);
+      assert.equal(converted.kind, kind);
+      assert.doesNotMatch(converted.message, /message of/);
+      if (code !== '2200H') assert.equal(converted.cause, error);
+    });
+  }
+
+  it('has a state only if the server sent it', () => {
+    assert.equal(sqlState(fromServer('40001')), '40001');
+    for (const other of [fromSystem('EPIPE'), fromSystem('ECONNRESET'), new Error('x'), 'EPIPE', undefined]) {
+      assert.equal(sqlState(other), undefined);
+    }
+  });
+
+  it('on a dead connection is unavailable, whatever the driver says', () => {
+    for (const error of [new Error('Connection terminated unexpectedly'), fromSystem('EPIPE'), 'odd']) {
+      assert.equal(toDomainError(error, 'lost').kind, 'unavailable');
+      assert.equal(toDomainError(error, 'final').kind, 'internal');
+    }
+  });
+
+  it('that is one of the domain stays what it is', () => {
+    const conflict = new DomainError('conflict', 'differs');
+    assert.equal(faultOf(conflict), 'final');
+    assert.equal(toDomainError(conflict, 'final'), conflict);
+  });
+});
+
+describe('the refusal to open', () => {
+  const reasons: readonly [cause: unknown, message: string][] = [
+    [fromSystem('ECONNREFUSED', 'connect ECONNREFUSED 10.0.0.1:5432'), 'connect ECONNREFUSED 10.0.0.1:5432'],
+    [Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
+    [new Error(), 'Error'],
+    ['odd', 'odd'],
+  ];
+  for (const [cause, message] of reasons) {
+    it(`says where, and "${message}"`, () => {
+      const refusal = cannotOpen('db.example', 5432, cause);
+      assert.equal(refusal.message, `PostgreSQL at db.example:5432 cannot be used: ${message}`);
+      assert.equal(refusal.kind, 'unavailable');
+    });
+  }
+});

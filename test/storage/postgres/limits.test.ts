@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import type { ErrorKind } from '../../../src/domain/errors.ts';
+import { parseUserQuery } from '../../../src/domain/list-query.ts';
+import type { Store } from '../../../src/domain/transfer.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { openTestPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
+import { kindOf, timed } from '../../support/outcome.ts';
+
+const postgres = await openTestPostgres();
+after(() => postgres.close());
+
+async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
+  const url = await postgres.createDatabase();
+  const store = await openPostgresStore(url, options);
+  t.after(() => store.close());
+  return { store, url };
+}
+
+describe('a pool that is used up', () => {
+  it('lets so many wait for so long, refuses the others, and stays ready', async (t) => {
+    const { store, url } = await open(t, { poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    await session.lock('posts');
+    const running = [store.countPosts(1), store.countPosts(1)];
+    await session.untilBlocked(2);
+    const waiting = Array.from({ length: 3 }, () => timed(kindOf(store.getUser(1))));
+    const refused = await timed(kindOf(store.getUser(1)));
+    assert.equal(refused.result, 'overloaded');
+    assert.ok(refused.ms < 1_000, `refused after ${refused.ms} ms`);
+    await store.ping();
+    for (const { result, ms } of await Promise.all(waiting)) {
+      assert.equal(result, 'overloaded');
+      assert.ok(ms > 1_490 && ms < 20_000, `waited ${ms} ms`);
+    }
+    await session.unlock();
+    assert.deepEqual(await Promise.all(running), [0, 0]);
+    assert.equal((await store.getUser(1))?.name, 'Ada');
+  });
+});
+
+describe('a call whose caller leaves', () => {
+  it('ends at once, waiting or running, and gives its connection back', async (t) => {
+    const { store, url } = await open(t, { poolSize: 3 });
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    await session.lock('users');
+    const controller = new AbortController();
+    const { signal } = controller;
+    const calls = Array.from({ length: 200 }, () => kindOf(store.getUser(1, { signal })));
+    await session.untilBlocked(3);
+    controller.abort();
+    const { result, ms } = await timed(Promise.all(calls));
+    assert.deepEqual(new Set(result), new Set(['cancelled']));
+    assert.ok(ms < 10_000, `left after ${ms} ms`);
+    const endedMs = await session.untilBlocked(0);
+    assert.ok(endedMs < 20_000, `the server ended the statements after ${endedMs} ms`);
+    await session.unlock();
+    for (let round = 0; round < 10; round += 1) {
+      await Promise.all(Array.from({ length: 3 }, () => store.getUser(1)));
+    }
+    assert.ok((await session.backends()).length <= 4);
+  });
+
+  it('gives back a connection that was still being opened', async (t) => {
+    const { store } = await open(t, { poolSize: 2, connectTimeoutMs: 1_000 });
+    for (let round = 0; round < 10; round += 1) {
+      const controller = new AbortController();
+      const call = kindOf(store.getUser(1, { signal: controller.signal }));
+      controller.abort();
+      assert.equal(await call, 'cancelled');
+    }
+    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+  });
+
+  it('keeps the connection when the statement ends soon', async (t) => {
+    const { store, url } = await open(t, { poolSize: 1 });
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    const seen = new Set(await session.backends());
+    for (let i = 0; i < 100; i += 1) {
+      const controller = new AbortController();
+      const call = kindOf(store.getUser(1, { signal: controller.signal }));
+      await nextTurn();
+      controller.abort();
+      assert.ok(['none', 'cancelled'].includes(await call));
+      for (const pid of await session.backends()) seen.add(pid);
+    }
+    assert.equal((await store.getUser(1))?.name, 'Ada');
+    // On a machine that is very busy, some statement may have outlasted the grace.
+    assert.ok(seen.size < 20, `${seen.size} connections for 100 calls`);
+  });
+
+  it('is told from one whose deadline has passed', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await session.lock('users');
+    const { result, ms } = await timed(
+      kindOf(store.listUsers(parseUserQuery([]), { signal: AbortSignal.timeout(50) })),
+    );
+    assert.equal(result, 'deadline-exceeded');
+    assert.ok(ms < 1_000, `left after ${ms} ms`);
+    await session.unlock();
+  });
+});
+
+describe('statements that wait', () => {
+  const limits: readonly [PostgresStoreOptions, ErrorKind][] = [
+    [{ statementTimeoutMs: 100 }, 'deadline-exceeded'],
+    [{ lockTimeoutMs: 100 }, 'unavailable'],
+  ];
+  for (const [options, expected] of limits) {
+    it(`end with ${expected} by ${inspect(options)}`, async (t) => {
+      const { store, url } = await open(t, options);
+      const session = await openSession(t, url);
+      await session.lock('users');
+      assert.equal(await kindOf(store.getUser(1)), expected);
+      assert.equal(await kindOf(store.createUser({ name: 'Ada' })), expected);
+      await session.unlock();
+      await store.createUser({ name: 'Ada' });
+    });
+  }
+});

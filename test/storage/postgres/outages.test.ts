@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
+import { parseUserQuery } from '../../../src/domain/list-query.ts';
+import type { Store } from '../../../src/domain/transfer.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { openForwarder } from '../../kit/forwarder.ts';
+import { startPostgres } from '../../kit/postgres.ts';
+import { openSession, until } from '../../kit/postgres-session.ts';
+import { kindOf, timed } from '../../support/outcome.ts';
+
+const postgres = await startPostgres();
+const { server } = postgres;
+after(() => postgres.close());
+
+/** How long readiness may lag behind the database, by which everything below is measured. */
+const recoveryLimitMs = 2_000;
+
+async function open(t: TestContext, options?: PostgresStoreOptions, port?: number) {
+  const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+  const url = server.url(database);
+  const store = await openPostgresStore(server.url(database, port), options);
+  t.after(() => store.close());
+  return { store, url, database };
+}
+
+function untilReady(store: Store): Promise<number> {
+  return until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready', recoveryLimitMs);
+}
+
+/** Reads and writes without pause until `stop`, and keeps account of what came of it. */
+function startLoad(t: TestContext, store: Store) {
+  const created: number[] = [];
+  const kinds = new Set<ErrorKind>();
+  let running = true;
+  const worker = async (n: number) => {
+    for (let i = 0; running; i += 1) {
+      try {
+        const idempotency = { key: `${n}.${i}`, fingerprint: '' };
+        const options = n % 2 === 0 ? {} : { idempotency };
+        const { value } = await store.createUser({ name: `user ${n}.${i}` }, options);
+        created.push(value.id);
+        await store.getUser(value.id);
+      } catch (error) {
+        kinds.add(DomainError.from(error).kind);
+        await nextTurn();
+      }
+    }
+  };
+  const workers = Array.from({ length: 16 }, (_, n) => worker(n));
+  const stop = async () => {
+    running = false;
+    await Promise.all(workers);
+    return kinds;
+  };
+  t.after(stop);
+  return { created, stop };
+}
+
+async function assertAllThere(store: Store, created: readonly number[]): Promise<void> {
+  assert.equal(new Set(created).size, created.length, 'no id was given twice');
+  const ids = new Set((await store.exportUsers(0, 1_000_000)).map(({ id }) => id));
+  assert.deepEqual(
+    created.filter((id) => !ids.has(id)),
+    [],
+    'what was acknowledged is there',
+  );
+}
+
+describe('sessions that the server ends', () => {
+  it('are replaced when they were idle, without a call failing', async (t) => {
+    const { store, database } = await open(t);
+    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    assert.equal(await server.terminateBackends(database), 10);
+    const reads = await Promise.all(Array.from({ length: 20 }, () => store.getUser(1)));
+    assert.ok(reads.every((user) => user?.name === 'Ada'));
+    await store.createUser({ name: 'Bob' });
+  });
+
+  it('are replaced under a read, which is sent again', async (t) => {
+    const { store, url, database } = await open(t);
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    await session.lock('users');
+    const reads = Array.from({ length: 5 }, () => store.getUser(1));
+    await session.untilBlocked(5);
+    const before = await session.backends();
+    for (const pid of before) await server.query('SELECT pg_terminate_backend($1)', [pid]);
+    await until(
+      async () => (await session.backends()).some((pid) => !before.includes(pid)),
+      `new in ${database}`,
+    );
+    await session.unlock();
+    for (const user of await Promise.all(reads)) assert.equal(user?.name, 'Ada');
+  });
+
+  it('make a write unavailable, which is not sent again', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await session.lock('users');
+    const write = kindOf(store.createUser({ name: 'Ada' }));
+    await session.untilBlocked(1);
+    for (const pid of await session.backends()) await server.query('SELECT pg_terminate_backend($1)', [pid]);
+    await session.unlock();
+    assert.equal(await write, 'unavailable');
+    assert.equal(await store.countUsers({}), 0);
+  });
+});
+
+describe('a server that stops under load and comes back', () => {
+  for (const mode of ['fast', 'immediate'] as const) {
+    it(`(${mode}) is used again at once, and has all it acknowledged`, async (t) => {
+      const { store, database } = await open(t);
+      const load = startLoad(t, store);
+      await until(async () => load.created.length > 200, 'the load runs');
+      await server.stop(mode);
+      assert.equal(await kindOf(store.ping()), 'unavailable');
+      const failure = await store.getUser(1).catch((error: unknown) => error);
+      assert.ok(
+        !inspect(failure, { depth: 20, showHidden: true }).includes('secret-'),
+        'no password in errors',
+      );
+      await server.start();
+      const readyMs = await untilReady(store);
+      const before = load.created.length;
+      const writeMs = await until(
+        async () => load.created.length > before,
+        'writes succeed',
+        recoveryLimitMs,
+      );
+      assert.deepEqual(await load.stop(), new Set(['unavailable']));
+      await assertAllThere(store, load.created);
+      t.diagnostic(
+        `ready after ${readyMs.toFixed()} ms, wrote after ${writeMs.toFixed()} ms more (${database})`,
+      );
+    });
+  }
+});
+
+describe('a server that is away', () => {
+  it('is not asked by each call for itself', async (t) => {
+    const forwarder = await openForwarder(server.port);
+    t.after(() => forwarder.close());
+    const { store } = await open(t, {}, forwarder.port);
+    const load = startLoad(t, store);
+    await until(async () => load.created.length > 50, 'the load runs');
+    forwarder.moveTo(1);
+    forwarder.cut();
+    const before = forwarder.accepted;
+    await delay(500);
+    const attempts = forwarder.accepted - before;
+    assert.ok(attempts > 0 && attempts < 200, `${attempts} attempts in half a second`);
+    forwarder.moveTo(server.port);
+    await untilReady(store);
+    assert.deepEqual(await load.stop(), new Set(['unavailable']));
+  });
+});
+
+describe('a network that falls silent', () => {
+  it('is noticed, and used again as soon as it speaks', async (t) => {
+    const forwarder = await openForwarder(server.port);
+    t.after(() => forwarder.close());
+    const limits = { statementTimeoutMs: 200, connectTimeoutMs: 200, pingTimeoutMs: 300 };
+    const { store } = await open(t, limits, forwarder.port);
+    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    forwarder.freeze();
+    const read = timed(kindOf(store.getUser(1)));
+    const ping = await timed(kindOf(store.ping()));
+    assert.equal(ping.result, 'unavailable');
+    assert.ok(ping.ms < 10_000, `the ping took ${ping.ms} ms`);
+    const { result, ms } = await read;
+    assert.equal(result, 'unavailable');
+    assert.ok(ms < 10_000, `the read took ${ms} ms`);
+    forwarder.thaw();
+    const readyMs = await untilReady(store);
+    assert.equal((await store.getUser(1))?.name, 'Ada');
+    t.diagnostic(`silence noticed after ${ms.toFixed()} ms, ready after ${readyMs.toFixed()} ms`);
+  });
+});
+
+describe('sessions that went dead without a word', () => {
+  it('are all replaced once a ping met one', async (t) => {
+    const forwarder = await openForwarder(server.port);
+    t.after(() => forwarder.close());
+    const { store } = await open(t, { pingTimeoutMs: 200 }, forwarder.port);
+    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    forwarder.strand();
+    assert.equal(await kindOf(store.ping()), 'unavailable');
+    const { ms } = await timed(
+      Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Bob' }))),
+    );
+    assert.ok(ms < 10_000, `took ${ms} ms`);
+    await store.ping();
+  });
+});
+
+describe('a standby', () => {
+  it('serves reads and is not ready; the primary takes over from it, then it from the primary', async (t) => {
+    const standby = await postgres.createStandby();
+    const forwarder = await openForwarder(standby.port);
+    t.after(() => forwarder.close());
+    const { store: first, database } = await open(t);
+    for (let i = 0; i < 3; i += 1) await first.createUser({ name: `user ${i}` });
+    await server.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+    await server.query('SELECT pg_reload_conf()');
+    const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+    await until(async () => (await server.query(synchronous)).length === 1, 'the standby is synchronous');
+    await first.createUser({ name: 'last' });
+    const [{ lsn } = {}] = await server.query<{ lsn: string }>('SELECT pg_current_wal_lsn() AS lsn');
+    const replayed = 'SELECT FROM pg_last_wal_replay_lsn() AS replayed WHERE replayed >= $1::pg_lsn';
+    await until(async () => (await standby.query(replayed, [lsn])).length === 1, 'the standby has it all');
+
+    const store = await openPostgresStore(server.url(database, forwarder.port));
+    t.after(() => store.close());
+    assert.equal((await store.getUser(1))?.name, 'user 0');
+    assert.equal(await kindOf(store.ping()), 'unavailable');
+    assert.equal(await kindOf(store.createUser({ name: 'refused' })), 'unavailable');
+    await Promise.all(Array.from({ length: 10 }, () => store.getUser(1)));
+
+    // The address moves; the sessions of those reads live on at the standby.
+    forwarder.moveTo(server.port);
+    await store.createUser({ name: 'through a new session' });
+    await store.ping();
+
+    const query = parseUserQuery([['limit', '2']]);
+    const { next: cursor = '' } = await store.listUsers(query);
+    const idempotency = { key: 'before', fingerprint: 'fingerprint' };
+    const once = await store.createUser({ name: 'once' }, { idempotency });
+    const load = startLoad(t, store);
+    await until(async () => load.created.length > 200, 'the load runs');
+    await server.stop('immediate');
+    const promotion = timed(standby.promote());
+    forwarder.moveTo(standby.port);
+    const { ms: promotionMs } = await promotion;
+    const readyMs = await untilReady(store);
+    const before = load.created.length;
+    await until(async () => load.created.length > before, 'writes succeed', recoveryLimitMs);
+    assert.deepEqual(await load.stop(), new Set(['unavailable']));
+
+    await assertAllThere(store, load.created);
+    const page = await store.listUsers({ ...query, start: { cursor } });
+    assert.deepEqual(page.items[0], { id: 3, name: 'user 2' });
+    assert.deepEqual(await store.createUser({ name: 'once' }, { idempotency }), { ...once, replayed: true });
+    t.diagnostic(`promoted in ${promotionMs.toFixed()} ms, ready ${readyMs.toFixed()} ms later`);
+  });
+});

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import pg from 'pg';
+import { CursorSealer, type Position } from '../../../src/domain/cursor.ts';
+import { parsePostQuery, parseUserQuery } from '../../../src/domain/list-query.ts';
+import { PostgresReads } from '../../../src/storage/postgres/reads.ts';
+import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { openTestPostgres } from '../../kit/postgres.ts';
+
+// What 21 rows of three ranges touch, with room: the table alone has more than 1,300 blocks of 8 KiB.
+const maxBlocks = 120;
+
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+const postgres = await openTestPostgres();
+const url = await postgres.createDatabase();
+const client = new pg.Client({ connectionString: url });
+after(async () => {
+  await client.end();
+  await postgres.close();
+});
+
+before(async () => {
+  await (await openPostgresStore(url)).close();
+  await client.connect();
+  // Guests and namesakes are spread evenly up to id 180,000, and there are none beyond: at the end of
+  // either, an index on the id alone would lead through all that is left.
+  await client.query(`
+    INSERT INTO users (name, role) SELECT
+      CASE WHEN i < 180000 AND i % 4 = 0 THEN 'same' ELSE 'user ' || md5(i::text) END,
+      CASE WHEN i < 180000 AND i % 3 = 0 THEN 'guest' WHEN i % 3 = 1 THEN 'admin' ELSE '' END
+    FROM generate_series(1, 200000) AS i`);
+  await client.query(`
+    INSERT INTO posts (user_id, title, body)
+    SELECT CASE WHEN i < 90000 AND i % 2 = 0 THEN 1 ELSE i END, 'title ' || i % 1000, ''
+    FROM generate_series(1, 100000) AS i`);
+  await client.query('ANALYZE');
+});
+
+const secret = new Uint8Array(32);
+const sealer = new CursorSealer(secret);
+const plans: PlanNode[] = [];
+/** Statements of several ranges that are planned for each call, which takes longer than to run them. */
+const replanned: string[] = [];
+let statements = 0;
+
+/** Runs what the store would, explained. Prepared, and run often: then the server may keep one plan for all values. */
+const reads = new PostgresReads(
+  {
+    async read(sql, values) {
+      statements += 1;
+      const name = `statement_${statements}`;
+      const literals = values.map((value) =>
+        typeof value === 'number' ? value : pg.escapeLiteral(String(value)),
+      );
+      const execute = `EXECUTE ${name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`;
+      await client.query(`PREPARE ${name} AS ${sql.text}`);
+      for (let i = 0; i < 6; i += 1) await client.query(execute);
+      const explained = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${execute}`);
+      plans.push(explained.rows[0]['QUERY PLAN'][0].Plan);
+      const kept = 'SELECT FROM pg_prepared_statements WHERE name = $1 AND generic_plans > 0';
+      const isPlannedAnew = (await client.query(kept, [name])).rowCount !== 1;
+      if (isPlannedAnew && sql.text.includes('UNION ALL')) replanned.push(sql.text);
+      return (await client.query(execute)).rows;
+    },
+    probe: async () => undefined,
+  },
+  secret,
+);
+
+interface Cost {
+  readonly blocks: number;
+  readonly nodes: readonly string[];
+}
+
+async function cost(call: () => Promise<unknown>): Promise<Cost> {
+  plans.length = 0;
+  replanned.length = 0;
+  await call();
+  const typesOf = (node: PlanNode): string[] => [node['Node Type'], ...(node.Plans ?? []).flatMap(typesOf)];
+  const blocks = plans.map((plan) => plan['Shared Hit Blocks'] + plan['Shared Read Blocks']);
+  return { blocks: blocks.reduce((sum, n) => sum + n, 0), nodes: plans.flatMap(typesOf) };
+}
+
+function assertFew({ blocks, nodes }: Cost, limit = maxBlocks): void {
+  assert.ok(blocks <= limit, `${blocks} blocks by ${nodes.join(', ')}`);
+  assert.deepEqual(replanned, [], 'it is planned once for all values');
+}
+
+const lists: readonly [parameters: string, position: Position][] = [
+  ['', [150_000]],
+  ['sort=-id', [150_000]],
+  ['sort=name', ['same', 179_990]],
+  ['sort=-name', ['same', 179_990]],
+  ['sort=role', ['guest', 179_990]],
+  ['sort=-role', ['guest', 179_990]],
+  ['sort=role,name', ['guest', 'same', 179_990]],
+  ['sort=role,-name', ['guest', 'same', 179_990]],
+  ['role=guest', [179_990]],
+  ['role=guest&sort=-id', [100]],
+  ['role=guest&sort=name', ['same', 179_990]],
+  ['role=guest&sort=-name', ['same', 179_990]],
+  ['role=guest&sort=-name', ['user', 179_990]],
+  ['role=nobody', [1]],
+  ['role=nobody&sort=name', ['same', 1]],
+];
+
+const postLists: readonly [parameters: string, position: Position][] = [
+  ['', [89_990]],
+  ['sort=-id', [100]],
+  ['sort=title', ['title 998', 89_990]],
+  ['sort=-title', ['title 998', 89_990]],
+];
+
+describe('a page of 200,000 users is served by an index', () => {
+  for (const [parameters, position] of lists) {
+    const query = parseUserQuery(new URLSearchParams(parameters));
+    it(`first of "${parameters}"`, async () => {
+      assertFew(await cost(() => reads.listUsers(query)));
+    });
+
+    it(`behind ${position} of "${parameters}"`, async () => {
+      const cursor = sealer.seal(`users ${query.role ?? ''}`, query.sort, position);
+      assertFew(await cost(() => reads.listUsers({ ...query, start: { cursor } })));
+    });
+  }
+});
+
+describe("a page of one user's 45,000 posts is served by an index", () => {
+  for (const [parameters, position] of postLists) {
+    const query = parsePostQuery(new URLSearchParams(parameters));
+    it(`first of "${parameters}"`, async () => {
+      assertFew(await cost(() => reads.listPosts(1, query)));
+    });
+
+    it(`behind ${position} of "${parameters}"`, async () => {
+      const cursor = sealer.seal('posts 1', query.sort, position);
+      assertFew(await cost(() => reads.listPosts(1, { ...query, start: { cursor } })));
+    });
+  }
+});
+
+it('a user is found by the primary key', async () => {
+  assertFew(await cost(() => reads.getUser(123_456)), 5);
+});

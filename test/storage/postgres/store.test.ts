@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, describe, it, type TestContext } from 'node:test';
+import { inspect, promisify } from 'node:util';
+import pg from 'pg';
+import { testRepository } from '../../../src/conformance/test-repository.ts';
+import { testTransfer } from '../../../src/conformance/test-transfer.ts';
+import { DomainError } from '../../../src/domain/errors.ts';
+import type { Repository } from '../../../src/domain/repository.ts';
+import type { Store } from '../../../src/domain/transfer.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { openTestPostgres } from '../../kit/postgres.ts';
+import { openSession, until } from '../../kit/postgres-session.ts';
+
+const run = promisify(execFile);
+const postgres = await openTestPostgres();
+after(() => postgres.close());
+
+const module = new URL('../../../src/storage/postgres/store.ts', import.meta.url);
+
+const urls = new WeakMap<Repository, string>();
+
+async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
+  const store = await openPostgresStore(url, options);
+  urls.set(store, url);
+  return store;
+}
+
+async function queryAt(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query(sql);
+  await client.end();
+  return rows;
+}
+
+async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
+  const url = await postgres.createDatabase();
+  const store = await openAt(url, options);
+  t.after(() => store.close());
+  return { store, url };
+}
+
+const shared = await postgres.createDatabase();
+const openEmpty = async () => openAt(await postgres.createSchema(shared));
+testRepository('PostgreSQL', openEmpty, {
+  reopen: (closed) => openAt(urls.get(closed) ?? ''),
+  // Keys expire by the clock of the server, which all copies of the service share.
+  async passTime(repository, ms) {
+    await queryAt(
+      urls.get(repository) ?? '',
+      `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`,
+    );
+  },
+  async countKeys(repository) {
+    const [row] = await queryAt(urls.get(repository) ?? '', 'SELECT count(*) AS count FROM idempotency_keys');
+    return Number(row?.['count']);
+  },
+});
+testTransfer('PostgreSQL', openEmpty);
+
+describe('opening a PostgreSQL store', () => {
+  it('lets ten processes start at once on an empty database', async () => {
+    const url = await postgres.createDatabase();
+    const script = `
+      import { openPostgresStore } from '${module}';
+      const store = await openPostgresStore(process.argv[1]);
+      const { value } = await store.createUser({ name: 'one of ten' });
+      console.log(value.id);
+      await store.close();`;
+    const start = () => run(process.execPath, ['--input-type=module', '-e', script, url]);
+    const outputs = await Promise.all(Array.from({ length: 10 }, start));
+    const ids = outputs.map(({ stdout }) => Number(stdout));
+    assert.deepEqual(
+      ids.sort((a, b) => a - b),
+      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    );
+  });
+
+  it('lets ten stores of one process do so too', async (t) => {
+    for (let round = 0; round < 3; round += 1) {
+      const url = await postgres.createDatabase();
+      const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgresStore(url)));
+      t.after(() => Promise.all(stores.map((store) => store.close())));
+      assert.equal((await stores[0]?.createUser({ name: 'Ada' }))?.value.id, 1);
+      for (const store of stores) assert.equal((await store.getUser(1))?.name, 'Ada');
+    }
+  });
+
+  it('refuses a database of a newer release', async (t) => {
+    const { url } = await open(t);
+    const session = await openSession(t, url);
+    await session.query(`UPDATE meta SET value = '999' WHERE name = 'schema_version'`);
+    await assert.rejects(openPostgresStore(url), /at schema version 999, made by a newer release/);
+  });
+
+  it('refuses a database of another program, and leaves it as it is', async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    await session.query('CREATE TABLE posts (id integer)');
+    await assert.rejects(openPostgresStore(url), /relation "posts" already exists/);
+    const tables = await session.query(`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`);
+    assert.deepEqual(tables, [{ tablename: 'posts' }]);
+  });
+
+  it('refuses a database that cannot hold every text', async (t) => {
+    const url = new URL(await postgres.createDatabase());
+    const session = await openSession(t, url.href);
+    const name = `latin_${url.pathname.slice(1)}`;
+    await session.query(`CREATE DATABASE ${name} ENCODING LATIN1 LOCALE 'C' TEMPLATE template0`);
+    url.pathname = name;
+    await assert.rejects(openPostgresStore(url.href), /must be UTF8, but is LATIN1/);
+    await session.query(`DROP DATABASE ${name}`);
+  });
+
+  const secret = 'open-sesame';
+  const refused: Readonly<Record<string, [change: (url: URL) => void, message: RegExp]>> = {
+    'a port where nobody listens': [
+      (url) => {
+        url.port = '1';
+      },
+      /^PostgreSQL at 127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/,
+    ],
+    'a host that is not there': [
+      (url) => {
+        url.hostname = 'nowhere.invalid';
+      },
+      /^PostgreSQL at nowhere\.invalid:\d+ cannot be used: getaddrinfo/,
+    ],
+    'a wrong password': [() => {}, /cannot be used: password authentication failed for user "postgres"$/],
+    'a user that is not there': [
+      (url) => {
+        url.username = 'mallory';
+      },
+      /cannot be used: password authentication failed for user "mallory"$/,
+    ],
+  };
+  for (const [what, [change, message]] of Object.entries(refused)) {
+    it(`says where and why it cannot use ${what}, and keeps the password to itself`, async () => {
+      const url = new URL(await postgres.createDatabase());
+      url.password = secret;
+      change(url);
+      await assert.rejects(openPostgresStore(url.href), (error) => {
+        assert(error instanceof DomainError);
+        assert.equal(error.kind, 'unavailable');
+        assert.match(error.message, message);
+        assert.doesNotMatch(inspect(error, { depth: 20, showHidden: true }), new RegExp(secret));
+        return true;
+      });
+    });
+  }
+
+  it('does not repeat a URL it cannot read', async () => {
+    const opening = openPostgresStore(`postgres://user:${secret}@host:123456/name`);
+    await assert.rejects(opening, (error) => {
+      assert.match(String(error), /the database URL cannot be used: Invalid URL/);
+      return !inspect(error, { depth: 20, showHidden: true }).includes(secret);
+    });
+  });
+
+  const invalid: readonly [PostgresStoreOptions, RegExp][] = [
+    [{ poolSize: 0 }, /^poolSize is 0, but must be a whole number from 1 to 1000$/],
+    [{ maxWaiting: -1 }, /^maxWaiting is -1/],
+    [{ statementTimeoutMs: 1.5 }, /^statementTimeoutMs is 1\.5/],
+    [{ lockTimeoutMs: Number.NaN }, /^lockTimeoutMs is NaN/],
+    [{ pingTimeoutMs: Number.POSITIVE_INFINITY }, /^pingTimeoutMs is Infinity/],
+  ];
+  for (const [options, message] of invalid) {
+    it(`refuses the option ${inspect(options)}`, async () => {
+      await assert.rejects(openPostgresStore('postgres://nowhere.invalid/', options), {
+        name: 'RangeError',
+        message,
+      });
+    });
+  }
+});
+
+it('without its driver says what to install', async () => {
+  const script = `
+    import { registerHooks } from 'node:module';
+    registerHooks({
+      resolve(specifier, context, next) {
+        return next(specifier === 'pg' ? 'a-package-that-is-not-there' : specifier, context);
+      },
+    });
+    const { openPostgresStore } = await import('${module}');
+    await openPostgresStore('postgres://localhost/name');`;
+  const { stderr } = await run(process.execPath, ['--input-type=module', '-e', script]).catch(
+    (error) => error,
+  );
+  assert.match(stderr, /Error: a postgres: database needs the package "pg": run npm install pg/);
+});
+
+describe('closing a PostgreSQL store', () => {
+  it('leaves no session behind, though a call was under way and others waited', async (t) => {
+    const { store, url } = await open(t, { poolSize: 2 });
+    const session = await openSession(t, url);
+    const writes = Array.from({ length: 20 }, (_, i) => store.createUser({ name: `user ${i}` }));
+    const refused = store.updateUser(1000, { name: 'nobody' }, { expected: [1] });
+    await store.close();
+    assert.equal((await Promise.all(writes)).length, 20);
+    assert.equal(await refused, undefined);
+    await until(async () => (await session.backends()).length === 0, 'no session is left');
+  });
+});

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it } from 'node:test';
+import { addUsers, rejects, userQuery } from '../../../src/conformance/fixture.ts';
+import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { temporaryFolder } from '../temporary.ts';
+
+describe('a backup of a SQLite file', () => {
+  it('holds all the file held, and opens as a store', async (t) => {
+    const folder = temporaryFolder();
+    const store = await openSqliteStore(join(folder, 'users.db'));
+    t.after(() => store.close());
+    await addUsers(store, 'Ada:admin', 'Bob', 'gone');
+    await store.deleteUser(3);
+    await store.createPost(1, { title: 'title', body: 'line 1\nline 2' });
+    const { next: cursor = '' } = await store.listUsers(userQuery('limit=1'));
+    await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
+    assert.deepEqual(
+      readdirSync(folder).filter((name) => name.includes('backup')),
+      ['backup.db'],
+    );
+    const copy = await openSqliteStore(join(folder, 'backup.db'));
+    t.after(() => copy.close());
+    assert.deepEqual(await copy.summary(), await store.summary());
+    assert.deepEqual(await copy.exportUsers(0, 10), await store.exportUsers(0, 10));
+    assert.deepEqual(await copy.exportPosts(0, 10), await store.exportPosts(0, 10));
+    assert.equal(
+      (await copy.listUsers({ ...userQuery(), start: { cursor } })).items.length,
+      1,
+      'its cursors too',
+    );
+  });
+
+  it('is of one moment while the file is written, and ends', async (t) => {
+    const folder = temporaryFolder();
+    const store = await openSqliteStore(join(folder, 'users.db'));
+    t.after(() => store.close());
+    // Thousands of pages, hence several steps.
+    const filler = Array.from({ length: 2_000 }, (_, i) => ({ id: i + 1, name: `user ${i}`, version: 1 }));
+    await store.importUsers(filler);
+    await store.importPosts(
+      filler.map(({ id }) => ({ id, userId: id, title: 'title', body: 'x'.repeat(8_000) })),
+    );
+    let backedUp = false;
+    let written = 0;
+    const writing = (async () => {
+      while (!backedUp) {
+        // In one transaction each, or in none.
+        await Promise.all([store.createUser({ name: 'pair' }), store.createUser({ name: 'pair' })]);
+        written += 2;
+      }
+    })();
+    const progress: [number, number][] = [];
+    const target = join(folder, 'backup.db');
+    const pages = await backupSqlite(join(folder, 'users.db'), target, (...step) => progress.push(step));
+    backedUp = true;
+    await writing;
+    assert.ok(written > 0, 'it was written meanwhile');
+    assert.ok(progress.length > 2, `${progress.length} steps`);
+    assert.ok(progress.every(([done, total], i) => total === pages && done >= (progress[i - 1]?.[0] ?? 0)));
+    assert.deepEqual(progress.at(-1), [pages, pages]);
+    const db = new DatabaseSync(target, { readOnly: true });
+    t.after(() => db.close());
+    const { pairs } = { ...db.prepare("SELECT count(*) AS pairs FROM users WHERE name = 'pair'").get() };
+    assert.equal(Number(pairs) % 2, 0);
+    assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
+  });
+
+  it('is of a file that nobody has open, too', async (t) => {
+    const folder = temporaryFolder();
+    const store = await openSqliteStore(join(folder, 'users.db'));
+    await addUsers(store, 'Ada');
+    await store.close();
+    await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
+    const copy = await openSqliteStore(join(folder, 'backup.db'));
+    t.after(() => copy.close());
+    assert.equal(await copy.countUsers({}), 1);
+  });
+
+  const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [
+    ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db.*no such file/],
+    ['of what is no database', 'text.txt', 'backup.db', /not a database/],
+    ['onto a file that is there', 'users.db', 'text.txt', /text\.txt.*exists already/],
+    ['onto a folder', 'users.db', 'folder', /folder.*exists already/],
+    ['onto itself', 'users.db', 'users.db', /exists already/],
+    ['into a folder that is missing', 'users.db', 'missing/backup.db', /missing\/backup\.db/],
+  ];
+  for (const [what, source, target, problem] of refusals) {
+    it(`is refused ${what}, leaving nothing behind`, async () => {
+      const folder = temporaryFolder();
+      await (await openSqliteStore(join(folder, 'users.db'))).close();
+      writeFileSync(
+        join(folder, 'text.txt'),
+        'text that is no database, and long enough to be told. '.repeat(10),
+      );
+      mkdirSync(join(folder, 'folder'));
+      const backup = backupSqlite(join(folder, source), join(folder, target));
+      await assert.rejects(backup, { kind: 'unavailable', message: problem });
+      await rejects(backup, 'unavailable');
+      assert.deepEqual(readdirSync(folder).toSorted(), ['folder', 'text.txt', 'users.db']);
+      assert.equal(existsSync(join(folder, 'backup.db')), false);
+    });
+  }
+});

@@ -1,0 +1,37 @@
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+
+/** What a child process of the tests does with a file: `node sqlite-child.ts ROLE PATH`. */
+export type ChildRole = 'create' | 'create-with-key' | 'load' | 'leave-open';
+
+const [role, path = ''] = process.argv.slice(2);
+const store = await openSqliteStore(path, { busyTimeoutMs: 20_000 });
+
+switch (role) {
+  case 'create':
+    console.log((await store.createUser({ name: `of ${process.pid}` })).value.id);
+    await store.close();
+    break;
+  case 'create-with-key': {
+    const idempotency = { key: 'k', fingerprint: 'f' };
+    console.log((await store.createUser({ name: 'Ada' }, { idempotency })).replayed);
+    await store.close();
+    break;
+  }
+  case 'load':
+    // Prints what was acknowledged, until it is killed.
+    for (let i = 0; i < 32; i += 1) void createForever(`writer ${i}`);
+    break;
+  case 'leave-open':
+    await store.createUser({ name: 'Ada' });
+    console.log('created');
+    break;
+  default:
+    throw new Error(`no such role: ${role}`);
+}
+
+async function createForever(name: string): Promise<never> {
+  for (;;) {
+    const { value } = await store.createUser({ name });
+    console.log(`${value.id} ${value.name}`);
+  }
+}

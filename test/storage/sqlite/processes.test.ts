@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import type { Readable } from 'node:stream';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { rejects, userQuery } from '../../../src/conformance/fixture.ts';
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { temporaryFolder } from '../temporary.ts';
+import type { ChildRole } from './child.ts';
+
+const program = fileURLToPath(new URL('./child.ts', import.meta.url));
+
+type Child = ChildProcessByStdio<null, Readable, null>;
+
+function start(role: ChildRole, path: string): Child {
+  return spawn(process.execPath, [program, role, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+/** What a child prints, once it has ended by itself and well. */
+async function outputOf(child: Child): Promise<string> {
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk;
+  });
+  const [code] = await once(child, 'close');
+  assert.equal(code, 0);
+  return text.trim();
+}
+
+describe('several processes on one SQLite file', () => {
+  it('all come up when ten open a new file at once', async () => {
+    const path = join(temporaryFolder(), 'new', 'users.db');
+    const ids = await Promise.all(Array.from({ length: 10 }, () => outputOf(start('create', path))));
+    assert.deepEqual(
+      ids.map(Number).toSorted((a, b) => a - b),
+      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    );
+  });
+
+  it('all come up when four threads open a new file in the same moment, time and again', async (t) => {
+    const barrier = new Int32Array(new SharedArrayBuffer(8));
+    const rounds = 20;
+    const source = `
+      const { parentPort, workerData: { module, folder, barrier, rounds, threads } } = require('node:worker_threads');
+      (async () => {
+        const { openSqliteStore } = await import(module);
+        for (let round = 1; round <= rounds; round += 1) {
+          if (Atomics.add(barrier, 0, 1) + 1 === round * threads) {
+            Atomics.store(barrier, 1, round);
+            Atomics.notify(barrier, 1);
+          } else Atomics.wait(barrier, 1, round - 1);
+          const store = await openSqliteStore(folder + '/' + round + '.db');
+          await store.ping();
+          await store.close();
+        }
+        parentPort.postMessage('done');
+      })();`;
+    const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url).href;
+    const workerData = { module, folder: temporaryFolder(), barrier, rounds, threads: 4 };
+    const workers = Array.from({ length: 4 }, () => new Worker(source, { eval: true, workerData }));
+    t.after(() => Promise.all(workers.map((worker) => worker.terminate())));
+    const done = await Promise.all(workers.map((worker) => once(worker, 'message')));
+    assert.deepEqual(done.flat(), ['done', 'done', 'done', 'done']);
+  });
+
+  it('create once where five use one key at once', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    const replayed = await Promise.all(
+      Array.from({ length: 5 }, () => outputOf(start('create-with-key', path))),
+    );
+    assert.deepEqual(replayed.toSorted(), ['false', 'true', 'true', 'true', 'true']);
+  });
+
+  it('write side by side, and see what the others have written', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    const child = start('load', path);
+    const lines = createInterface({ input: child.stdout });
+    const theirs: number[] = [];
+    lines.on('line', (line) => theirs.push(Number.parseInt(line, 10)));
+    await once(lines, 'line');
+    const ours: number[] = [];
+    while (ours.length < 200) {
+      const created = await Promise.all(['a', 'b', 'c', 'd'].map((name) => store.createUser({ name })));
+      ours.push(...created.map(({ value }) => value.id));
+      const last = theirs.at(-1);
+      assert.ok(last && (await store.getUser(last)), `user ${last} of the other process`);
+    }
+    child.kill('SIGKILL');
+    await once(lines, 'close');
+    assert.equal(new Set([...ours, ...theirs]).size, ours.length + theirs.length, 'no id was given twice');
+    assert.ok((await store.countUsers({})) >= ours.length + theirs.length);
+  });
+
+  it('share cursors', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const [one, other] = [await openSqliteStore(path), await openSqliteStore(path)];
+    t.after(() => Promise.all([one.close(), other.close()]));
+    for (const name of ['a', 'b']) await one.createUser({ name });
+    const { next: cursor = '' } = await one.listUsers(userQuery('limit=1'));
+    const { items } = await other.listUsers({ ...userQuery(), start: { cursor } });
+    assert.deepEqual(items, [{ id: 2, name: 'b' }]);
+  });
+
+  it('keep every acknowledged write of one that is killed under load', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const child = start('load', path);
+    const acknowledged: string[] = [];
+    const lines = createInterface({ input: child.stdout });
+    lines.on('line', (line) => {
+      acknowledged.push(line);
+      if (acknowledged.length === 500) child.kill('SIGKILL');
+    });
+    const [, signal] = await once(child, 'close');
+    assert.equal(signal, 'SIGKILL');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    for (const line of acknowledged) {
+      const id = Number.parseInt(line, 10);
+      assert.equal(`${id} ${(await store.getUser(id))?.name}`, line);
+    }
+    const db = new DatabaseSync(path, { readOnly: true });
+    assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
+    db.close();
+  });
+
+  it('write whatever way they were started', async () => {
+    const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url).href;
+    const script = `
+      const { openSqliteStore } = await import(${JSON.stringify(module)});
+      const store = await openSqliteStore(${JSON.stringify(join(temporaryFolder(), 'users.db'))});
+      console.log((await store.createUser({ name: 'Ada' })).value.id);
+      await store.close();`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    assert.equal(await outputOf(child), '1');
+  });
+
+  it('need no end of a store that is idle to end', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    assert.equal(await outputOf(start('leave-open', path)), 'created');
+  });
+});
+
+describe('a SQLite file that another process has locked', () => {
+  function lock(path: string): DatabaseSync {
+    const db = new DatabaseSync(path);
+    db.exec('BEGIN EXCLUSIVE');
+    return db;
+  }
+
+  it('is read meanwhile, and written when the lock is free', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    const other = lock(path);
+    let written = 0;
+    const writing = Array.from({ length: 10 }, async () => {
+      await store.createUser({ name: 'waiting' });
+      written += 1;
+    });
+    const end = performance.now() + 2_000;
+    let reads = 0;
+    while (performance.now() < end) {
+      assert.equal((await store.getUser(1))?.name, 'Ada');
+      assert.equal((await store.listUsers(userQuery('sort=name'))).items.length, 1);
+      reads += 1;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.equal(written, 0, 'no write passes the lock');
+    assert.ok(reads > 100, `${reads} reads went on`);
+    other.exec('COMMIT');
+    other.close();
+    await Promise.all(writing);
+    assert.equal(await store.countUsers({}), 11);
+  });
+
+  it('is unavailable for writes when the lock is not free in time, and works again afterwards', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    const other = lock(path);
+    const before = performance.now();
+    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    const waited = performance.now() - before;
+    assert.ok(waited >= 300 && waited < 20_000, `it waited ${waited} ms`);
+    assert.equal(await store.countUsers({}), 1);
+    other.exec('COMMIT');
+    other.close();
+    assert.equal((await store.createUser({ name: 'Eve' })).value.id, 2);
+  });
+
+  it('is closed while a write waits for it: the write still gets its answer', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
+    await store.createUser({ name: 'Ada' });
+    const other = lock(path);
+    t.after(() => other.close());
+    const writing = rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    await store.close();
+    await writing;
+  });
+});

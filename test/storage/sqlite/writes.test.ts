@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { addUsers, rejects } from '../../../src/conformance/fixture.ts';
+import type { Store } from '../../../src/domain/transfer.ts';
+import { maxId } from '../../../src/domain/user.ts';
+import { OpenFile } from '../../../src/storage/sqlite/file.ts';
+import { commitGroup, type Write } from '../../../src/storage/sqlite/group.ts';
+import { connect } from '../../../src/storage/sqlite/schema.ts';
+import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
+import { WriteQueue } from '../../../src/storage/sqlite/write-queue.ts';
+import { SqliteWrites } from '../../../src/storage/sqlite/writes.ts';
+import { temporaryFolder } from '../temporary.ts';
+
+async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ store: Store; path: string }> {
+  const path = join(temporaryFolder(), 'users.db');
+  const store = await openSqliteStore(path, options);
+  t.after(() => store.close());
+  return { store, path };
+}
+
+/** Transactions in a write-ahead log that has not been copied back (sqlite.org/fileformat2.html#the_write_ahead_log). */
+function countCommits(path: string): number {
+  const log = readFileSync(`${path}-wal`);
+  const frameBytes = 24 + log.readUInt32BE(8);
+  let commits = 0;
+  for (let at = 32; at + frameBytes <= log.length; at += frameBytes) {
+    const ofThisLog = log.subarray(at + 8, at + 16).equals(log.subarray(16, 24));
+    // Only the last frame of a transaction tells the size of the file after it.
+    if (ofThisLog && log.readUInt32BE(at + 4) !== 0) commits += 1;
+  }
+  return commits;
+}
+
+function createUsers(store: Store, count: number): Promise<unknown>[] {
+  return Array.from({ length: count }, (_, i) => store.createUser({ name: `user ${i}` }));
+}
+
+describe('group commit of SQLite', () => {
+  it('makes one transaction of the writes that arrive together', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, 'Ada');
+    const before = countCommits(path);
+    await Promise.all(createUsers(store, 100));
+    assert.equal(countCommits(path) - before, 1);
+  });
+
+  it('makes a transaction of each write that arrives alone', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, 'Ada');
+    const before = countCommits(path);
+    await addUsers(store, 'a', 'b', 'c', 'd', 'e');
+    assert.equal(countCommits(path) - before, 5);
+  });
+
+  it('makes few transactions for 64 writers that each wait for their answer', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, 'Ada');
+    const before = countCommits(path);
+    await Promise.all(
+      Array.from({ length: 64 }, async () => {
+        for (let i = 0; i < 5; i += 1) await store.createUser({ name: 'Ada' });
+      }),
+    );
+    const commits = countCommits(path) - before;
+    assert.ok(commits >= 5 && commits <= 20, `${commits} transactions for 320 writes`);
+  });
+
+  it('answers a write only when it is committed', async (t) => {
+    const { store, path } = await open(t);
+    const other = connect(path);
+    t.after(() => other.close());
+    const find = other.prepare('SELECT name FROM users WHERE id = ?');
+    for (let round = 0; round < 5; round += 1) {
+      await Promise.all(
+        Array.from({ length: 20 }, async () => {
+          const { value } = await store.createUser({ name: 'Ada' });
+          assert.ok(find.get(value.id), `another connection sees user ${value.id}`);
+        }),
+      );
+    }
+  });
+
+  it('fails one write of a group without the others', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, 'a', 'b');
+    await store.createPost(1, { title: 'title', body: '' });
+    const before = countCommits(path);
+    const key = { idempotency: { key: 'k', fingerprint: 'f' } };
+    const results = await Promise.allSettled([
+      store.createUser({ name: 'first' }, key),
+      store.updateUser(1, { name: 'x' }, { expected: [9] }),
+      store.importUsers([
+        { id: 7, name: 'new', version: 1 },
+        { id: 2, name: 'different', version: 1 },
+      ]),
+      store.importPosts([{ id: 7, userId: 99, title: 'orphan', body: '' }]),
+      store.createPost(99, { title: 'orphan', body: '' }),
+      // biome-ignore lint/suspicious/noExplicitAny: what a caller without types might pass
+      store.createUser({ name: { not: 'a string' } as any }),
+      store.createUser({ name: 'last' }),
+    ]);
+    assert.equal(countCommits(path) - before, 1, 'they were one group');
+    assert.deepEqual(
+      results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.kind)),
+      ['done', 'precondition-failed', 'conflict', 'conflict', 'done', 'internal', 'done'],
+    );
+    const { users, posts } = await store.summary();
+    assert.deepEqual({ users, posts }, { users: 4, posts: 1 });
+  });
+
+  it('undoes all of a write that fails in its second statement', async (t) => {
+    const { store } = await open(t);
+    await store.continueIds({ lastUserId: maxId, lastPostId: 0 });
+    const key = { idempotency: { key: 'k', fingerprint: 'f' } };
+    await rejects(store.createUser({ name: 'Ada' }, key), 'unavailable');
+    await store.importUsers([{ id: 1, name: 'Ada', version: 1 }]);
+    const created = await store.createPost(1, { title: 'title', body: '' }, key);
+    assert.equal(created?.replayed, false, 'the key of the failed creation is free');
+  });
+
+  it('keeps the order of the writes of one caller', async (t) => {
+    const { store } = await open(t);
+    const results = await Promise.all([
+      store.createUser({ name: 'a' }),
+      store.updateUser(1, { name: 'b' }, { expected: [1] }),
+      store.updateUser(1, { name: 'c' }, { expected: [2] }),
+      store.deleteUser(1, { expected: [3] }),
+      store.deleteUser(1),
+    ]);
+    assert.deepEqual(results.slice(1), [
+      { id: 1, name: 'b', version: 2 },
+      { id: 1, name: 'c', version: 3 },
+      true,
+      false,
+    ]);
+  });
+
+  it('does not make a write whose signal ended while it waited', async (t) => {
+    const { store } = await open(t);
+    const controller = new AbortController();
+    const writing = createUsers(store, 3);
+    const aborted = store.createUser({ name: 'aborted' }, { signal: controller.signal });
+    controller.abort();
+    await rejects(aborted, 'cancelled');
+    await Promise.all(writing);
+    assert.equal(await store.countUsers({}), 3);
+  });
+
+  it('refuses writes beyond its bound, and takes them again later', async (t) => {
+    const { store } = await open(t, { maxPendingWrites: 10 });
+    const results = await Promise.allSettled(createUsers(store, 15));
+    const kinds = results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.kind));
+    assert.deepEqual(kinds, [...Array(10).fill('done'), ...Array(5).fill('overloaded')]);
+    await Promise.all(createUsers(store, 10));
+    assert.equal(await store.countUsers({}), 20);
+  });
+
+  it('takes more writes than a group holds', async (t) => {
+    const { store, path } = await open(t);
+    await addUsers(store, 'Ada');
+    const before = countCommits(path);
+    await Promise.all(createUsers(store, 600));
+    assert.equal(countCommits(path) - before, 3);
+    assert.equal(await store.countUsers({}), 601);
+  });
+});
+
+describe('a writer thread that is lost', () => {
+  const crash =
+    'require("node:worker_threads").parentPort.once("message", () => { throw new Error("crash"); })';
+  const exit = 'require("node:worker_threads").parentPort.once("message", () => process.exit(3))';
+  const answer = `const { parentPort } = require("node:worker_threads");
+    parentPort.on("message", (m) => m === "close" ? parentPort.close() : parentPort.postMessage(m.map(() => ({ value: true }))))`;
+
+  function queueOf(t: TestContext, ...sources: string[]): WriteQueue {
+    const startWriter = () => {
+      const source = sources.shift();
+      if (source === undefined) throw new Error('no thread could be started');
+      return new Worker(source, { eval: true });
+    };
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 10_000 });
+    t.after(() => queue.close());
+    return queue;
+  }
+
+  for (const [what, source] of [
+    ['crashes', crash],
+    ['exits', exit],
+    ['does not even load', 'this is no JavaScript'],
+  ] as const) {
+    it(`fails the pending writes and is replaced when it ${what}`, async (t) => {
+      const queue = queueOf(t, source, answer);
+      const writing = Array.from({ length: 100 }, () => queue.write('deleteUser', [1], undefined));
+      for (const result of await Promise.allSettled(writing)) {
+        assert.equal(result.status === 'rejected' && result.reason.kind, 'unavailable');
+      }
+      assert.equal(await queue.write('deleteUser', [1], undefined), true);
+    });
+  }
+
+  it('fails the writes when it cannot be started, and tries again at a later one', async (t) => {
+    const queue = queueOf(t);
+    await rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
+    await rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
+  });
+
+  it('lets the queue close', async (t) => {
+    const queue = queueOf(t, crash);
+    const write = rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
+    await queue.drain();
+    await queue.close();
+    await write;
+  });
+});
+
+describe('writes that wait too long for their turn', () => {
+  it('are unavailable', async (t) => {
+    const held = new Int32Array(new SharedArrayBuffer(4));
+    const source = `const { parentPort, workerData } = require("node:worker_threads");
+      parentPort.on("message", (m) => {
+        if (m === "close") return parentPort.close();
+        Atomics.wait(workerData, 0, 0);
+        parentPort.postMessage(m.map(() => ({ value: true })));
+      })`;
+    const startWriter = () => new Worker(source, { eval: true, workerData: held });
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 50 });
+    t.after(() => queue.close());
+    const first = queue.write('deleteUser', [1], undefined);
+    // Behind the first, whose group leaves in the same turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    const second = queue.write('deleteUser', [1], undefined);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    Atomics.store(held, 0, 1);
+    Atomics.notify(held, 0);
+    assert.equal(await first, true);
+    await rejects(second, 'unavailable');
+  });
+});
+
+describe('a full disk', () => {
+  it('fails writes as unavailable, keeps what was acknowledged, and works again when there is room', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    await (await openSqliteStore(path)).close();
+    const db = connect(path);
+    t.after(() => db.close());
+    const writes = new SqliteWrites(db);
+    const options = { file: new OpenFile(path), busyTimeoutMs: 0 };
+    const { pages } = { ...db.prepare('SELECT page_count AS pages FROM pragma_page_count').get() };
+    db.exec(`PRAGMA max_page_count = ${Number(pages) + 8}`);
+    const group: Write[] = Array.from({ length: 10 }, (_, i) => ({
+      name: 'createUser',
+      parameters: [{ name: `${i} ${'x'.repeat(180)}` }],
+    }));
+    let acknowledged = 0;
+    let failures: unknown[] = [];
+    while (failures.length === 0) {
+      const outcomes = commitGroup(db, writes, group, options);
+      acknowledged += outcomes.filter((outcome) => 'value' in outcome).length;
+      failures = outcomes.flatMap((outcome) => ('failed' in outcome ? [outcome.failed.kind] : []));
+    }
+    assert.ok(
+      failures.every((kind) => kind === 'unavailable'),
+      String(failures),
+    );
+    assert.equal(db.isTransaction, false);
+    const count = () => db.prepare('SELECT count(*) AS users FROM users').get()?.['users'];
+    assert.equal(count(), acknowledged);
+    db.exec('PRAGMA max_page_count = 100000');
+    assert.ok(commitGroup(db, writes, group, options).every((outcome) => 'value' in outcome));
+    assert.equal(count(), acknowledged + 10);
+  });
+
+  it('of a whole store: reads go on, and writes once there is room', async (t) => {
+    const folder = join(temporaryFolder(), 'disk');
+    mkdirSync(folder);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'ignore' });
+    } catch {
+      return t.skip('only root can mount a small disk');
+    }
+    t.after(() => execFileSync('umount', ['-l', folder]));
+    const store = await openSqliteStore(join(folder, 'users.db'));
+    t.after(() => store.close());
+    await addUsers(store, 'Ada');
+    const filler = join(folder, 'filler');
+    assert.throws(() => writeFileSync(filler, Buffer.alloc(1024 * 1024)), { code: 'ENOSPC' });
+    const results = await Promise.allSettled(createUsers(store, 200));
+    const acknowledged = results.filter((result) => result.status === 'fulfilled').length;
+    for (const result of results)
+      if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
+    assert.ok(acknowledged < 200, 'the disk is full');
+    assert.equal(await store.countUsers({}), 1 + acknowledged);
+    rmSync(filler);
+    await Promise.all(createUsers(store, 20));
+    assert.equal(await store.countUsers({}), 21 + acknowledged);
+  });
+});

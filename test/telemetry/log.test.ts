@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { channel } from 'node:diagnostics_channel';
+import { describe, it, type TestContext } from 'node:test';
+import type { RefusedEvent, RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
+import { createLog, type LogFormat } from '../../src/telemetry/log.ts';
+import { fetch } from '../support/fetch.ts';
+import { startService } from '../support/service.ts';
+
+const request: RequestEvent = {
+  type: 'request',
+  face: 'http',
+  id: 'r1',
+  method: 'GET',
+  route: '/users/{id}',
+  traceparent: undefined,
+  path: '/users/1',
+  status: 200,
+  durationMs: 1.234,
+};
+const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reason: 'malformed' };
+
+/** A log at a moment of its own choosing, and what it has written. */
+function start(t: TestContext, format: LogFormat = 'json') {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2030, 0, 2, 3, 4, 5, 678) });
+  const writes: string[] = [];
+  const sink = { writableLength: 0, write: (text: string) => writes.push(text) };
+  const log = createLog(format, sink);
+  const lines = () => writes.join('').split('\n').slice(0, -1);
+  const events = (): Record<string, unknown>[] => lines().map((line) => JSON.parse(line));
+  return { ...log, sink, writes, lines, events };
+}
+
+describe('a line', () => {
+  const time = '2030-01-02T03:04:05.678Z';
+  const rows: [event: ServiceEvent, json: object, pretty: RegExp][] = [
+    [
+      { type: 'listening', http: 'http://h:1', grpc: 'h:2' },
+      { time, event: 'listening', http: 'http://h:1', grpc: 'h:2' },
+      /^03:04:05.678 listening on http:\/\/h:1 and gRPC on h:2$/,
+    ],
+    [
+      { type: 'listening', http: 'http://h:1' },
+      { time, event: 'listening', http: 'http://h:1' },
+      /^03:04:05.678 listening on http:\/\/h:1$/,
+    ],
+    [
+      request,
+      {
+        time,
+        event: 'request',
+        face: 'http',
+        id: 'r1',
+        method: 'GET',
+        route: '/users/{id}',
+        path: '/users/1',
+        status: 200,
+        durationMs: 1.234,
+      },
+      /^03:04:05.678 200 GET \/users\/1 1.2 ms r1$/,
+    ],
+    [
+      refused,
+      { time, event: 'refused', face: 'http', status: 400, reason: 'malformed' },
+      /^03:04:05.678 400 refused: malformed$/,
+    ],
+    [{ type: 'draining' }, { time, event: 'draining' }, /^03:04:05.678 draining$/],
+    [{ type: 'reloaded' }, { time, event: 'reloaded' }, /^03:04:05.678 reloaded$/],
+    [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
+  ];
+  for (const [event, json, pretty] of rows) {
+    it(`of ${event.type} is one JSON object`, (t) => {
+      const log = start(t);
+      log.observe(event);
+      log.flush();
+      assert.deepEqual(log.events(), [json]);
+    });
+    it(`of ${event.type} can be read by people`, (t) => {
+      const log = start(t, 'pretty');
+      log.observe(event);
+      log.flush();
+      assert.match(log.lines().join('\n'), pretty);
+    });
+    it(`of ${event.type} is not printed when the log is off`, (t) => {
+      const log = start(t, 'off');
+      log.observe(event);
+      log.flush();
+      assert.deepEqual(log.writes, []);
+    });
+  }
+
+  it('of a failure tells the whole chain of causes', (t) => {
+    const log = start(t);
+    const cause = new Error('outer', { cause: new Error('inner') });
+    log.observe({ type: 'failure', where: 'store', requestId: 'r1', cause });
+    log.flush();
+    const [line] = log.events();
+    assert.equal(line?.['requestId'], 'r1');
+    assert.match(String(line?.['cause']), /^Error: outer[\s\S]*inner/);
+  });
+
+  for (const cause of [undefined, null, 'text', 7n, Symbol('x'), Object.create(null), () => undefined]) {
+    it(`of a failure by ${typeof cause} is a line like any other`, (t) => {
+      const log = start(t);
+      log.observe({ type: 'failure', where: 'http', cause });
+      log.flush();
+      assert.equal(log.events()[0]?.['event'], 'failure');
+    });
+  }
+
+  it('is one line whatever is in it', (t) => {
+    const log = start(t);
+    log.observe({ ...request, path: '/\n\u2028"\\', traceparent: 'a\r\nb' });
+    log.flush();
+    assert.equal(log.lines().length, 1);
+    assert.equal(log.events()[0]?.['path'], '/\n\u2028"\\');
+  });
+
+  it('is not as long as a client can make it', (t) => {
+    const log = start(t);
+    const long = 'x'.repeat(16_000);
+    log.observe({ ...request, path: long, traceparent: long });
+    log.observe({ type: 'failure', where: 'http', cause: new Error(long) });
+    log.flush();
+    for (const line of log.lines()) assert.ok(line.length < 5_000, `${line.length}`);
+  });
+});
+
+describe('writing', () => {
+  it('waits a moment for company, and is one write', (t) => {
+    const log = start(t);
+    log.observe(request);
+    log.observe(request);
+    assert.deepEqual(log.writes, []);
+    t.mock.timers.tick(20);
+    assert.equal(log.writes.length, 1);
+    assert.equal(log.lines().length, 2);
+  });
+
+  it('does not wait when somebody is waiting for it', (t) => {
+    const log = start(t);
+    log.observe(request);
+    log.observe({ type: 'draining' });
+    assert.deepEqual(
+      log.events().map(({ event }) => event),
+      ['request', 'draining'],
+    );
+  });
+
+  it('takes whole lines of no more than a pipe takes at once', (t) => {
+    const log = start(t);
+    for (let n = 0; n < 200; n += 1) log.observe({ ...request, id: 'ü'.repeat(20) });
+    log.flush();
+    assert.ok(log.writes.length > 5);
+    for (const text of log.writes) {
+      assert.ok(Buffer.byteLength(text) <= 4_096);
+      assert.ok(text.endsWith('\n'));
+    }
+    assert.equal(log.lines().length, 200);
+  });
+
+  it('waits until the text before has been taken, and then goes on in order', (t) => {
+    const log = start(t);
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe({ ...request, id: `${n}` });
+    t.mock.timers.tick(20);
+    assert.deepEqual(log.writes, []);
+    log.sink.writableLength = 0;
+    log.observe(request);
+    t.mock.timers.tick(20);
+    assert.deepEqual(
+      log.events().map(({ id }) => id),
+      [...Array.from({ length: 100 }, (_, n) => `${n}`), 'r1'],
+    );
+    for (const text of log.writes) assert.ok(Buffer.byteLength(text) <= 4_096);
+  });
+
+  it('keeps only so much while nobody reads, and then tells how much is missing', (t) => {
+    const log = start(t);
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 40_000; n += 1) log.observe(request);
+    t.mock.timers.tick(20);
+    log.sink.writableLength = 0;
+    log.observe(request);
+    log.flush();
+    log.observe(request);
+    log.flush();
+    assert.ok(log.writes.join('').length < 5_000_000);
+    const missing = log
+      .events()
+      .reduce((sum, { event, count }) => sum + (event === 'dropped' ? Number(count) : 0), 0);
+    assert.equal(log.events().filter(({ event }) => event === 'request').length + missing, 40_002);
+    assert.ok(missing > 1_000, `${missing}`);
+  });
+
+  it('at the end gives a slow reader the rest, in order', async (t) => {
+    const log = start(t);
+    t.mock.timers.reset();
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe({ ...request, id: `${n}` });
+    const ended = log.end();
+    assert.deepEqual(log.writes, []);
+    log.sink.writableLength = 0;
+    await ended;
+    assert.deepEqual(
+      log.events().map(({ id }) => id),
+      Array.from({ length: 100 }, (_, n) => `${n}`),
+    );
+  });
+
+  it('at the end waits for no reader that is gone, and says what is missing', async (t) => {
+    const log = start(t);
+    t.mock.timers.reset();
+    log.sink.writableLength = 1;
+    for (let n = 0; n < 100; n += 1) log.observe(request);
+    await log.end();
+    assert.deepEqual(
+      log.events().map(({ event, count }) => [event, count]),
+      [['dropped', 100]],
+    );
+  });
+
+  it('before a crash is of all that is left, read or not', (t) => {
+    const log = start(t);
+    log.sink.writableLength = 1;
+    log.observe(request);
+    log.flush();
+    assert.equal(log.lines().length, 1);
+  });
+});
+
+describe('a flood', () => {
+  it('of refusals is a line a second that counts them', (t) => {
+    const log = start(t);
+    for (let ms = 0; ms < 2_500; ms += 10) {
+      log.observe(refused);
+      t.mock.timers.tick(10);
+    }
+    log.flush();
+    assert.ok(log.lines().length <= 4, `${log.lines().length} lines`);
+    const total = log.events().reduce((sum, { count }) => sum + Number(count ?? 1), 0);
+    assert.equal(total, 250);
+  });
+
+  it('of failures keeps the first and the last of a second', (t) => {
+    const log = start(t);
+    for (let n = 0; n < 500; n += 1) log.observe({ type: 'failure', where: 'store', cause: `no ${n}` });
+    t.mock.timers.tick(1_100);
+    log.flush();
+    const events = log.events();
+    assert.equal(events.length, 21);
+    assert.equal(events[0]?.['cause'], 'no 0');
+    assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
+  });
+
+  it('that is over leaves the next line as it is', (t) => {
+    const log = start(t);
+    log.observe(refused);
+    t.mock.timers.tick(3_000);
+    log.observe(refused);
+    log.flush();
+    assert.deepEqual(
+      log.events().map(({ count }) => count),
+      [undefined, undefined],
+    );
+  });
+
+  it('is not what requests are: each has its line', (t) => {
+    const log = start(t);
+    for (let n = 0; n < 100; n += 1) log.observe(request);
+    log.flush();
+    assert.equal(log.lines().length, 100);
+  });
+});
+
+describe('the diagnostics channels', () => {
+  it('carry every event of a running service, and nothing once nobody listens', async (t) => {
+    const received: unknown[] = [];
+    const names = ['listening', 'request', 'refused', 'failure', 'draining', 'closed'];
+    const take = (event: unknown) => received.push(event);
+    for (const name of names) channel(`users-service:${name}`).subscribe(take);
+    const { http, service, events } = await startService(t);
+    await (await fetch(`${http}/health`)).text();
+    await service.close();
+    assert.deepEqual(received, events);
+    for (const name of names) assert.ok(channel(`users-service:${name}`).unsubscribe(take));
+  });
+});

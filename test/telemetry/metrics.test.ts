@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { RequestEvent } from '../../src/telemetry/events.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { exchange } from '../kit/raw.ts';
+import { send } from '../support/client.ts';
+import { type Family, parseMetrics } from '../support/prometheus.ts';
+import { startService } from '../support/service.ts';
+
+const prefix = 'users_service_';
+
+function find(
+  families: Map<string, Family>,
+  name: string,
+  labels: Readonly<Record<string, string>>,
+): number | undefined {
+  const family =
+    families.get(`${prefix}${name.replace(/_(bucket|sum|count)$/, '')}`) ?? families.get(`${prefix}${name}`);
+  return family?.samples.find(
+    (sample) =>
+      sample.name === `${prefix}${name}` &&
+      Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+  )?.value;
+}
+
+function request(more: Partial<RequestEvent> = {}): RequestEvent {
+  return {
+    type: 'request',
+    face: 'http',
+    id: 'x',
+    method: 'GET',
+    route: '/users',
+    path: '/users',
+    status: 200,
+    durationMs: 1,
+    traceparent: undefined,
+    ...more,
+  };
+}
+
+test('/metrics counts what both faces answered, by route and status', async (t) => {
+  const { http, grpc } = await startService(t, { grpcPort: 0, expectFailures: true });
+  await send(http, 'POST /users', { json: { name: 'Ann' } });
+  for (const line of [
+    'GET /users/1',
+    'GET /users/1',
+    'GET /users/2',
+    'HEAD /users/1',
+    'GET /no',
+    'GET /no/2',
+    'DELETE /users',
+    'GET /boom',
+    'GET /',
+  ]) {
+    await send(http, line);
+  }
+  const client = usersClient(t, grpc);
+  for (const id of [1, 2, 2, 0]) await getUser(client, id);
+
+  const { headers, text } = await send(http, 'GET /metrics');
+  assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+  assert.equal(headers['cache-control'], 'no-store');
+  const families = parseMetrics(text);
+  for (const [labels, value] of [
+    [{ face: 'http', method: 'POST', route: '/users', status: '201' }, 1],
+    [{ face: 'http', method: 'GET', route: '/users/{id}', status: '200' }, 2],
+    [{ face: 'http', method: 'HEAD', route: '/users/{id}', status: '200' }, 1],
+    [{ face: 'http', method: 'GET', route: '/users/{id}', status: '404' }, 1],
+    [{ face: 'http', method: 'any', route: 'unmatched', status: '404' }, 2],
+    [{ face: 'http', method: 'any', route: 'unmatched', status: '405' }, 1],
+    [{ face: 'http', method: 'GET', route: '/boom', status: '500' }, 1],
+    [{ face: 'http', method: 'GET', route: 'static', status: '200' }, 1],
+    [{ face: 'grpc', method: 'POST', route: '/Users/GetUser', status: '0' }, 1],
+    [{ face: 'grpc', method: 'POST', route: '/Users/GetUser', status: '5' }, 2],
+    [{ face: 'grpc', method: 'POST', route: '/Users/GetUser', status: '3' }, 1],
+  ] as const) {
+    assert.equal(find(families, 'requests_total', labels), value, JSON.stringify(labels));
+  }
+  assert.equal(find(families, 'requests_in_flight', { face: 'http' }), 1, 'the one that asks');
+  assert.equal(find(families, 'requests_in_flight', { face: 'grpc' }), 0);
+  assert.equal(find(families, 'failures_total', {}), 1, '/boom');
+  assert.equal(find(families, 'request_duration_seconds_count', { face: 'http', route: '/users/{id}' }), 4);
+  assert.equal(
+    find(families, 'request_duration_seconds_count', { face: 'grpc', route: '/Users/GetUser' }),
+    4,
+  );
+});
+
+test('histograms hold together: buckets rise, the last is the count, the sum is of seconds', () => {
+  const metrics = new Metrics();
+  for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
+    metrics.observe(request({ durationMs }));
+  const families = parseMetrics(metrics.render({}));
+  const samples = families.get(`${prefix}request_duration_seconds`)?.samples ?? [];
+  const buckets = samples.filter(({ name }) => name.endsWith('_bucket'));
+  const bounds = buckets.map(({ labels }) => Number(labels['le']?.replace('Inf', 'Infinity')));
+  assert.deepEqual(
+    bounds,
+    bounds.toSorted((a, b) => a - b),
+  );
+  const counts = buckets.map(({ value }) => value);
+  assert.deepEqual(
+    counts,
+    counts.toSorted((a, b) => a - b),
+  );
+  assert.equal(bounds.at(-1), Number.POSITIVE_INFINITY);
+  const below = (le: string) => find(families, 'request_duration_seconds_bucket', { le });
+  assert.deepEqual(['0.0005', '0.001', '0.005', '1', '30', '+Inf'].map(below), [2, 3, 4, 7, 8, 9]);
+  assert.equal(find(families, 'request_duration_seconds_count', {}), 9);
+  assert.ok(Math.abs((find(families, 'request_duration_seconds_sum', {}) ?? 0) - 63.042) < 0.001);
+});
+
+test('the faces keep histograms of their own even for a route of one name', () => {
+  const metrics = new Metrics();
+  metrics.observe(request({ route: '/same' }));
+  metrics.observe(request({ route: '/same', face: 'grpc' }));
+  metrics.observe(request({ route: '/same', face: 'grpc' }));
+  const families = parseMetrics(metrics.render({}));
+  assert.equal(find(families, 'request_duration_seconds_count', { face: 'http' }), 1);
+  assert.equal(find(families, 'request_duration_seconds_count', { face: 'grpc' }), 2);
+});
+
+test('what clients write never becomes a label', async (t) => {
+  const { http } = await startService(t);
+  await send(http, 'GET /metrics');
+  const before = (await send(http, 'GET /metrics')).text.split('\n').length;
+  for (let i = 0; i < 50; i += 1) {
+    for (const method of ['GET', 'PROPFIND']) {
+      await send(http, `${method} /nowhere/${i}"\\?${i}`, { headers: { 'x-request-id': `id-${i}` } });
+    }
+    await send(http, `GET /users/${1000 + i}`);
+  }
+  const { text } = await send(http, 'GET /metrics');
+  parseMetrics(text);
+  const added = text.split('\n').length - before;
+  assert.ok(added < 60, `${added} lines for 150 requests`);
+});
+
+test('label values are escaped', () => {
+  const metrics = new Metrics();
+  metrics.observe(request({ route: 'a"b\\c\nd' }));
+  const families = parseMetrics(metrics.render({}));
+  assert.equal(find(families, 'requests_total', { route: 'a"b\\c\nd' }), 1);
+});
+
+test('a store that fails and connections that are refused are counted', async (t) => {
+  const repository = createMemoryStore();
+  const { http, port } = await startService(t, { repository, expectFailures: true });
+  await repository.close();
+  assert.equal((await send(http, 'GET /users')).status, 503);
+  assert.equal((await send(http, 'GET /users/1')).status, 503);
+  await exchange(port, 'GET / HTTP/1.1\r\nno colon\r\n\r\n');
+  const families = parseMetrics((await send(http, 'GET /metrics')).text);
+  assert.equal(find(families, 'store_failures_total', {}), 2);
+  assert.equal(find(families, 'failures_total', {}), 0);
+  assert.equal(find(families, 'refused_total', { face: 'http', status: '400' }), 1);
+});
+
+test('before the first request there is a block of every family', () => {
+  const families = parseMetrics(new Metrics().render({ http: 0, grpc: 0 }));
+  assert.deepEqual(
+    [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),
+    [
+      'requests_total counter',
+      'request_duration_seconds histogram',
+      'requests_in_flight gauge',
+      'refused_total counter',
+      'store_failures_total counter',
+      'failures_total counter',
+    ],
+  );
+  for (const { help } of families.values()) assert.match(help, /^[A-Z].*\.$/);
+});

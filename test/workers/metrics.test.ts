@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { head, Wire } from '../kit/wire.ts';
+import { runTool } from '../support/tool.ts';
+
+const requests = 40;
+
+async function start(t: TestContext): Promise<ServiceProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'workers-'));
+  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return await startProcess(t, ['--workers', '2', '--database', `sqlite:${folder}/users.db`]);
+}
+
+const portOf = ({ http }: ServiceProcess): number => Number(new URL(http).port);
+
+/** Asks over connections of their own, which the workers get in turns. */
+async function ask(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    const wire = await Wire.open(t, portOf(running));
+    assert.equal((await wire.write(head('GET /health', 'Connection: close')).next()).status, 200);
+  }
+}
+
+async function scrape(t: TestContext, running: ServiceProcess): Promise<string> {
+  const wire = await Wire.open(t, portOf(running));
+  const { status, body } = await wire.write(head('GET /metrics', 'Connection: close')).next();
+  assert.equal(status, 200);
+  return body;
+}
+
+const healthOf = (text: string): number =>
+  Number(/^users_service_requests_total\{.*route="\/health",status="200"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+const workersOf = (text: string) =>
+  ['current', 'earlier'].map((numbers) =>
+    Number(new RegExp(`^users_service_workers\\{numbers="${numbers}"\\} (\\d+)$`, 'm').exec(text)?.[1]),
+  );
+
+/** A request is counted a moment after its answer. */
+async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
+  while (healthOf(await scrape(t, running)) < count);
+}
+
+async function pidsOf({ child }: ServiceProcess): Promise<number[]> {
+  const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
+    .map(([pid]) => Number(pid));
+}
+
+async function printed({ lines, child }: ServiceProcess, event: string): Promise<void> {
+  while (!lines.some((line) => line['event'] === event)) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+}
+
+describe('the metrics of several workers', () => {
+  it('are their sum, whichever is asked', async (t) => {
+    const running = await start(t);
+    await ask(t, running, requests);
+    await counted(t, running, requests);
+    for (let i = 0; i < 4; i += 1) {
+      const text = await scrape(t, running);
+      assert.equal(healthOf(text), requests);
+      assert.deepEqual(workersOf(text), [2, 0]);
+      assert.match(text, /^users_service_requests_in_flight\{face="http"\} 1$/m);
+      assert.equal(text.match(/^# TYPE users_service_requests_total counter$/gm)?.length, 1);
+    }
+    const [first, second] = await Promise.all([scrape(t, running), scrape(t, running)]);
+    assert.deepEqual([first, second].map(healthOf), [requests, requests]);
+  });
+
+  it('keep what a worker had counted that was killed', async (t) => {
+    const running = await start(t);
+    await ask(t, running, requests);
+    await counted(t, running, requests);
+    process.kill((await pidsOf(running))[0] ?? 0, 'SIGKILL');
+    await printed(running, 'failure');
+    for (let workers = 0; workers < 2; ) {
+      const text = await scrape(t, running);
+      assert.equal(healthOf(text), requests);
+      [workers = 0] = workersOf(text);
+    }
+    await ask(t, running, requests);
+    await counted(t, running, 2 * requests);
+    assert.equal(healthOf(await scrape(t, running)), 2 * requests);
+  });
+
+  it('keep what replaced workers had counted, asked before or not', async (t) => {
+    const running = await start(t);
+    await ask(t, running, requests);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    // The last one tells its own while it goes.
+    await counted(t, running, requests);
+    assert.equal(healthOf(await scrape(t, running)), requests);
+    assert.equal(await running.end(), 0);
+  });
+
+  it('do not wait for a worker that is stuck, and do not fall', async (t) => {
+    const running = await start(t);
+    await ask(t, running, requests);
+    await counted(t, running, requests);
+    const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
+    for (const wire of wires) wire.write(head('GET /users'));
+    for (const wire of wires) assert.equal((await wire.next()).status, 200);
+    const [stuck = 0] = await pidsOf(running);
+    process.kill(stuck, 'SIGSTOP');
+    t.after(() => process.kill(stuck, 'SIGKILL'));
+    for (const wire of wires) wire.write(head('GET /metrics'));
+    const { status, body } = await Promise.any(wires.map((wire) => wire.next()));
+    assert.equal(status, 200);
+    assert.equal(healthOf(body), requests);
+    assert.deepEqual(workersOf(body), [1, 1]);
+    process.kill(stuck, 'SIGCONT');
+    for (let late = 1; late > 0; ) [, late = 0] = workersOf(await scrape(t, running));
+    assert.equal(healthOf(await scrape(t, running)), requests);
+  });
+});

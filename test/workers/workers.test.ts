@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { head, Wire } from '../kit/wire.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { fetch } from '../support/fetch.ts';
+import { runTool } from '../support/tool.ts';
+
+interface Pool extends ServiceProcess {
+  readonly folder: string;
+}
+
+async function start(t: TestContext, ...args: string[]): Promise<Pool> {
+  const folder = await mkdtemp(join(tmpdir(), 'workers-'));
+  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const running = await startProcess(t, [
+    '--workers',
+    '2',
+    '--database',
+    `sqlite:${folder}/users.db`,
+    ...args,
+  ]);
+  return { ...running, folder };
+}
+
+async function create(http: string, name: string): Promise<number> {
+  const response = await fetch(`${http}/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name }),
+  });
+  assert.equal(response.status, 201);
+  return Number(((await response.json()) as { id: number }).id);
+}
+
+async function workersOf({ child }: ServiceProcess): Promise<number[]> {
+  const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/));
+  return rows
+    .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
+    .map(([pid]) => Number(pid));
+}
+
+/** Resolves when as many lines of the event are there. */
+async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
+  while (lines.filter((line) => line['event'] === event).length < count) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+}
+
+/** Asks again and again over kept connections on both faces; resolves to the failures once told to stop. */
+function load(t: TestContext, { http, grpc }: ServiceProcess) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  const clients = [usersClient(t, grpc), usersClient(t, grpc)];
+  t.after(() => agent.destroy());
+  const failures: unknown[] = [];
+  let stopped = false;
+  let requests = 0;
+  const repeat = async (work: () => Promise<void>) => {
+    while (!stopped) {
+      await work().catch((error) => failures.push(error));
+      requests += 1;
+    }
+  };
+  const overHttp = async () => {
+    const sent = request(`${http}/users/1`, { agent }).end();
+    const [response] = await once(sent, 'response');
+    await response.resume().toArray();
+    if (response.statusCode !== 200) failures.push(response.statusCode);
+  };
+  const overGrpc = (client: (typeof clients)[number]) => async () => {
+    const { code, details } = await getUser(client, 1, { deadline: Date.now() + 10_000 });
+    if (code !== status.OK) failures.push([code, details]);
+  };
+  const loops = [...Array.from({ length: 4 }, () => overHttp), ...clients.map(overGrpc)].map(repeat);
+  return async () => {
+    stopped = true;
+    await Promise.all(loops);
+    assert.ok(requests > 20, `${requests} requests`);
+    return failures;
+  };
+}
+
+describe('several workers', () => {
+  it('serve the same ports over the same file, and say so once', async (t) => {
+    const running = await start(t);
+    assert.equal((await workersOf(running)).length, 2);
+    const ids = await Promise.all(Array.from({ length: 40 }, (_, n) => create(running.http, `user ${n}`)));
+    assert.deepEqual(
+      ids.sort((a, b) => a - b),
+      Array.from({ length: 40 }, (_, n) => n + 1),
+    );
+    for (let n = 0; n < 4; n += 1) {
+      assert.equal((await getUser(usersClient(t, running.grpc), 1)).user?.id, 1);
+    }
+    assert.equal(await running.end(), 0);
+    assert.equal(running.lines.filter(({ event }) => event === 'listening').length, 1);
+    assert.equal(running.lines.filter(({ event }) => event === 'request').length, 44);
+  });
+
+  it('stop in order on SIGTERM: what is under way is answered, and none is left', async (t) => {
+    const running = await start(t, '--drain-idle-ms', '8000');
+    const workers = await workersOf(running);
+    const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
+    for (const wire of wires) wire.write(head('GET /health'));
+    for (const wire of wires) await wire.next();
+    const ended = running.end();
+    await printed(running, 'draining');
+    for (const wire of wires) {
+      // A worker may answer as ever until it hears of it too.
+      let connection: string | undefined;
+      do {
+        wire.write(head('GET /health'));
+        const { status, headers } = await wire.next();
+        assert.equal(status, 200);
+        connection = headers['connection'];
+      } while (connection !== 'close');
+    }
+    assert.equal(await ended, 0);
+    for (const pid of workers) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+    assert.deepEqual(
+      running.lines.map(({ event }) => event).filter((event) => event !== 'request'),
+      ['listening', 'draining', 'closed'],
+    );
+  });
+
+  it('are replaced one by one on SIGHUP without failing a request', async (t) => {
+    const running = await start(t);
+    await create(running.http, 'Ada');
+    const before = await workersOf(running);
+    const stop = load(t, running);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.deepEqual(await stop(), []);
+    const after = await workersOf(running);
+    assert.equal(after.length, 2);
+    assert.deepEqual(
+      after.filter((pid) => before.includes(pid)),
+      [],
+    );
+    assert.equal(await running.end(), 0);
+  });
+
+  it('are replaced once more when SIGHUP comes again meanwhile, however often', async (t) => {
+    const running = await start(t);
+    for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.equal((await workersOf(running)).length, 2);
+    assert.equal(await running.end(), 0);
+    assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 1);
+  });
+
+  it('stay when what should replace them cannot start', async (t) => {
+    const pages = await mkdtemp(join(tmpdir(), 'pages-'));
+    t.after(() => rm(pages, { recursive: true, force: true }));
+    const running = await start(t, '--public', pages);
+    const before = await workersOf(running);
+    await rename(pages, `${pages}.away`);
+    running.child.kill('SIGHUP');
+    await printed(running, 'failure');
+    assert.deepEqual(await workersOf(running), before);
+    assert.equal((await fetch(`${running.http}/health`)).status, 200);
+    await rename(`${pages}.away`, pages);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.equal(await running.end(), 0);
+  });
+
+  it('stay when the certificate is away, and go when it is back', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'tls-'));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const pair = createCertificate();
+    await writeFile(cert, pair.cert);
+    await writeFile(key, pair.key);
+    const running = await start(t, '--tls-cert', cert, '--tls-key', key);
+    const before = await workersOf(running);
+    await rename(cert, `${cert}.away`);
+    running.child.kill('SIGHUP');
+    await printed(running, 'failure');
+    assert.deepEqual(await workersOf(running), before);
+    await rename(`${cert}.away`, cert);
+    running.child.kill('SIGHUP');
+    await printed(running, 'reloaded');
+    assert.equal(await running.end(), 0);
+  });
+
+  it('come back when one dies, on the same ports', async (t) => {
+    const running = await start(t);
+    const [victim = 0, other = 0] = await workersOf(running);
+    process.kill(victim, 'SIGKILL');
+    await printed(running, 'failure');
+    assert.match(JSON.stringify(running.lines.at(-1)), /a worker has ended: SIGKILL/);
+    let workers: number[];
+    do {
+      assert.equal((await fetch(`${running.http}/health`)).status, 200);
+      workers = await workersOf(running);
+    } while (workers.length < 2);
+    assert.ok(workers.includes(other) && !workers.includes(victim));
+  });
+
+  it('come back on the same ports even when all die at once', async (t) => {
+    const running = await start(t);
+    for (const pid of await workersOf(running)) process.kill(pid, 'SIGKILL');
+    await printed(running, 'failure', 2);
+    const isBack = () =>
+      fetch(`${running.http}/health`).then(
+        (response) => response.ok,
+        () => false,
+      );
+    while (!(await isBack()));
+    const client = usersClient(t, running.grpc);
+    assert.equal((await getUser(client, 1, { deadline: Date.now() + 5_000 })).code, status.NOT_FOUND);
+    assert.equal(await running.end(), 0);
+  });
+
+  it('that die again and again are tried more and more seldom', async (t) => {
+    const pages = await mkdtemp(join(tmpdir(), 'pages-'));
+    await mkdir(pages, { recursive: true });
+    const running = await start(t, '--public', pages);
+    await rm(pages, { recursive: true });
+    const [victim = 0] = await workersOf(running);
+    process.kill(victim, 'SIGKILL');
+    // 100, 200, 400 ms and each time a start: with a pause that stayed the same there would be more.
+    await printed(running, 'failure', 4);
+    const times = running.lines
+      .filter(({ event }) => event === 'failure')
+      .map(({ time }) => Date.parse(String(time)));
+    const [, second = 0, third = 0, fourth = 0] = times;
+    assert.ok(third - second >= 200, `${third - second} ms`);
+    assert.ok(fourth - third >= 400, `${fourth - third} ms`);
+    assert.equal((await fetch(`${running.http}/health`)).status, 200, 'the other one serves');
+    assert.equal(await running.end(), 0);
+  });
+
+  it('go with their primary when it is killed', async (t) => {
+    const running = await start(t);
+    const workers = await workersOf(running);
+    await running.end('SIGKILL');
+    const port = Number(new URL(running.http).port);
+    for (const pid of workers) {
+      while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
+    }
+    const server = createServer().listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    server.close();
+  });
+
+  it('that are told to end by themselves are replaced', async (t) => {
+    const running = await start(t);
+    const [leaver = 0] = await workersOf(running);
+    process.kill(leaver, 'SIGTERM');
+    await printed(running, 'failure');
+    let workers: number[];
+    do workers = await workersOf(running);
+    while (workers.length < 2 || workers.includes(leaver));
+    assert.equal(await running.end(), 0);
+  });
+
+  it('leave no file behind but the database', async (t) => {
+    const running = await start(t);
+    await create(running.http, 'Ada');
+    assert.equal(await running.end(), 0);
+    await access(join(running.folder, 'users.db'));
+    await assert.rejects(access(join(running.folder, 'users.db-wal')));
+  });
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
