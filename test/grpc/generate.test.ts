@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-const script = fileURLToPath(new URL('../../scripts/generate.ts', import.meta.url));
+const script = fileURLToPath(new URL('../../scripts/generate/generate.ts', import.meta.url));
 
 function check(
   env: Readonly<Record<string, string | undefined>>,

@@ -1,8 +1,9 @@
 /**
- * Writes generated/ from proto/; with --check it only tells which committed files differ.
+ * Writes generated/ from proto/; with --check it only lists the committed files that differ.
  *
- * The compiler is the one of grpc-tools, whose install script downloads it and so fails behind a closed
- * network. allowScripts in package.json keeps it from `npm ci`; it is run here. Tools found elsewhere:
+ * grpc-tools downloads its compiler in an install script, from a host that is not a package registry. It has a
+ * lock file in this folder, which is installed here when a tool is missing, so that `npm ci` in the root works
+ * behind a closed network. To use other tools, set:
  *
  *   PROTOC           protoc 3.19, as in grpc-tools; another one may write other files
  *   PROTOC_GEN_JS    protoc-gen-js; only for protoc 3.21 and later, which no longer write JavaScript
@@ -13,21 +14,23 @@ import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const generated = join(root, 'generated');
-const grpcTools = join(root, 'node_modules', 'grpc-tools');
+const modules = fileURLToPath(new URL('node_modules', import.meta.url));
 const windows = process.platform === 'win32';
+const stubs = ['users_pb.js', 'users_pb.d.ts', 'users_grpc_pb.js', 'users_grpc_pb.d.ts'];
+const descriptors = 'descriptors.binpb';
 
 try {
   const out = mkdtempSync(join(tmpdir(), 'generate-'));
@@ -44,11 +47,12 @@ try {
 }
 
 function findTools(): { protoc: string; plugins: string[] } {
-  const compiler = join(grpcTools, 'bin', windows ? 'protoc.exe' : 'protoc');
-  const grpc = join(grpcTools, 'bin', windows ? 'grpc_node_plugin.exe' : 'grpc_node_plugin');
-  const ts = join(root, 'node_modules', '.bin', windows ? 'protoc-gen-ts.cmd' : 'protoc-gen-ts');
-  const { PROTOC, PROTOC_GEN_JS, PROTOC_GEN_GRPC } = process.env;
-  if ((!PROTOC && !existsSync(compiler)) || (!PROTOC_GEN_GRPC && !existsSync(grpc))) fetchCompiler();
+  const compiler = join(modules, 'grpc-tools', 'bin', windows ? 'protoc.exe' : 'protoc');
+  const grpc = join(modules, 'grpc-tools', 'bin', windows ? 'grpc_node_plugin.exe' : 'grpc_node_plugin');
+  const ts = join(modules, '.bin', windows ? 'protoc-gen-ts.cmd' : 'protoc-gen-ts');
+  const { PROTOC, PROTOC_GEN_JS, PROTOC_GEN_GRPC, PROTOC_GEN_TS } = process.env;
+  const needsCompiler = (!PROTOC && !existsSync(compiler)) || (!PROTOC_GEN_GRPC && !existsSync(grpc));
+  if (needsCompiler || (!PROTOC_GEN_TS && !existsSync(ts))) installTools(needsCompiler);
   return {
     protoc: locate('PROTOC', compiler),
     plugins: [
@@ -65,10 +69,16 @@ function locate(variable: string, installed: string): string {
   throw new Error(`${path} is missing: set ${variable} to the path of another one`);
 }
 
-function fetchCompiler(): void {
-  if (!existsSync(grpcTools)) throw new Error('grpc-tools is not installed: run npm ci');
-  console.error('generate: grpc-tools has no compiler yet: running its install script, which downloads it');
-  spawnSync('npm run install', { cwd: grpcTools, shell: true, stdio: ['ignore', 'ignore', 'inherit'] });
+function installTools(needsCompiler: boolean): void {
+  console.error('generate: installing the tools in scripts/generate');
+  const command = `npm ci --no-audit --no-fund ${needsCompiler ? '' : '--ignore-scripts'}`;
+  const cwd = dirname(modules);
+  const { status } = spawnSync(command, { cwd, shell: true, stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status === 0) return;
+  const hint = needsCompiler
+    ? ': set PROTOC and PROTOC_GEN_GRPC to a compiler and plugin found elsewhere'
+    : '';
+  throw new Error(`npm ci failed in scripts/generate${hint}`);
 }
 
 function generate({ protoc, plugins }: ReturnType<typeof findTools>, out: string): void {
@@ -87,13 +97,21 @@ function generate({ protoc, plugins }: ReturnType<typeof findTools>, out: string
     '-Iproto',
     '-Igrpc=node_modules/grpc-health-check/proto',
     '--include_imports',
-    `--descriptor_set_out=${join(out, 'descriptors.binpb')}`,
+    `--descriptor_set_out=${join(out, descriptors)}`,
     'users.proto',
     'grpc/health/v1/health.proto',
   ]);
+  // protoc succeeds although a plugin wrote nothing; the committed file must survive that.
+  const missing = [...stubs, descriptors].filter((name) => !isWritten(join(out, name)));
+  if (missing.length > 0)
+    throw new Error(`the tools wrote no ${missing.join(', ')}; generated/ is unchanged`);
   const types = join(out, 'users_pb.d.ts');
   writeFileSync(types, `// GENERATED CODE -- DO NOT EDIT!\n\n${readFileSync(types, 'utf8')}`);
   writeFileSync(join(out, 'package.json'), '{ "type": "commonjs" }\n');
+}
+
+function isWritten(path: string): boolean {
+  return existsSync(path) && statSync(path).size > 0;
 }
 
 function run(protoc: string, args: readonly string[]): void {
@@ -113,7 +131,7 @@ function check(out: string): void {
 }
 
 function replace(out: string): void {
-  rmSync(generated, { recursive: true, force: true });
-  mkdirSync(generated);
   cpSync(out, generated, { recursive: true });
+  const names = new Set(readdirSync(out));
+  for (const name of readdirSync(generated)) if (!names.has(name)) rmSync(join(generated, name));
 }
