@@ -1,3 +1,4 @@
+import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { Deadline } from './deadline.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
@@ -79,8 +80,6 @@ export const defaultTimeouts: HttpTimeouts = Object.freeze({
 const defaultMaxConnections = 10_000;
 const defaultCloseTimeoutMs = 10_000;
 const defaultDrainIdleMs = 250;
-// Node's timers overflow beyond this.
-const maxTimeoutMs = 2 ** 31 - 1;
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
@@ -229,17 +228,17 @@ class RunningService implements Service {
 
 function checkOptions({ port, grpcPort, drainDelayMs, drainIdleMs, ...options }: ServiceOptions): void {
   const ports = { port, grpcPort: grpcPort === false ? undefined : grpcPort };
-  checkRange('', ports, 0, 65_535);
-  checkRange('', { drainDelayMs, drainIdleMs }, 0, maxTimeoutMs);
-  checkRange('', { maxConnections: options.maxConnections }, 0, 1_000_000);
-  checkRange('timeouts.', options.timeouts, 0, maxTimeoutMs);
-  checkRange('grpcLimits.', options.grpcLimits, 1, maxTimeoutMs);
+  checkGiven('', ports, [0, 65_535]);
+  checkGiven('', { drainDelayMs, drainIdleMs }, [0, maxTimerMs]);
+  checkGiven('', { maxConnections: options.maxConnections }, [0, 1_000_000]);
+  checkGiven('timeouts.', options.timeouts, [0, maxTimerMs]);
+  checkGiven('grpcLimits.', options.grpcLimits, [1, maxTimerMs]);
 }
 
-function checkRange(prefix: string, values: object | undefined, min: number, max: number): void {
+function checkGiven(prefix: string, values: object | undefined, range: Range): void {
   for (const [name, value] of Object.entries(values ?? {})) {
-    if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
-      throw new RangeError(`${prefix}${name} must be a whole number from ${min} to ${max}, not ${value}`);
+    if (value !== undefined && !isInRange(value, range)) {
+      throw new RangeError(`${prefix}${name} must be ${rangeText(range)}, not ${value}`);
     }
   }
 }

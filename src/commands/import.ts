@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { isInRange, rangeText } from '../check-range.ts';
 import { invalid } from '../domain/errors.ts';
 import { type Post, parsePostDraft } from '../domain/post.ts';
 import { parseRecord } from '../domain/record.ts';
@@ -152,8 +153,6 @@ function parseEnd({ records, sha256, lastUserId, lastPostId }: Record<string, un
 }
 
 function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
-    throw invalid(field, `must be a whole number from ${min} to ${max}`);
-  }
+  if (!isInRange(value, [min, max])) throw invalid(field, `must be ${rangeText([min, max])}`);
   return value;
 }

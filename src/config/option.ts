@@ -1,3 +1,5 @@
+import { isInRange, maxTimerMs, rangeText } from '../check-range.ts';
+
 /** One option: how it is written, what it means, what it may be. */
 export interface Option<T> {
   /** What stands for the value in the help. */
@@ -15,9 +17,6 @@ export interface Option<T> {
   readonly redact?: (text: string) => string;
 }
 
-// Node's timers overflow beyond this.
-const maxTimeoutMs = 2 ** 31 - 1;
-
 const truths = ['true', '1', 'yes'];
 const untruths = ['false', '0', 'no'];
 
@@ -28,14 +27,14 @@ export function text(value: string, help: string): Option<string> {
 export function integer(min: number, max: number, fallback: string, help: string): Option<number> {
   const parse = (written: string): number => {
     const number = /^[0-9]{1,15}$/.test(written) ? Number(written) : Number.NaN;
-    if (!(number >= min && number <= max)) throw new Error(`a whole number from ${min} to ${max}`);
+    if (!isInRange(number, [min, max])) throw new Error(rangeText([min, max]));
     return number;
   };
   return { value: 'N', fallback, help, parse };
 }
 
 export function milliseconds(min: number, fallback: string, help: string): Option<number> {
-  return { ...integer(min, maxTimeoutMs, fallback, help), value: 'MS' };
+  return { ...integer(min, maxTimerMs, fallback, help), value: 'MS' };
 }
 
 export function port(fallback: string, help: string): Option<number> {

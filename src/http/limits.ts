@@ -1,3 +1,5 @@
+import { checkRanges, maxTimerMs, type Range } from '../check-range.ts';
+
 export interface ListenerLimits {
   /** Longest request body, in bytes. */
   readonly maxBodyBytes: number;
@@ -16,13 +18,15 @@ export const defaultLimits: ListenerLimits = Object.freeze({
   writeTimeoutMs: 60_000,
 });
 
+const ranges: Readonly<Record<keyof ListenerLimits, Range>> = {
+  maxBodyBytes: [0, Number.MAX_SAFE_INTEGER],
+  maxHeaders: [0, Number.MAX_SAFE_INTEGER],
+  maxInFlight: [0, Number.MAX_SAFE_INTEGER],
+  writeTimeoutMs: [0, maxTimerMs],
+};
+
 /** Throws a RangeError that names the limit. */
 export function checkLimits(limits: ListenerLimits): ListenerLimits {
-  for (const [name, value] of Object.entries(limits)) {
-    // NaN and undefined compare as no bound at all.
-    if (!Number.isSafeInteger(value) || value < 0) {
-      throw new RangeError(`limits.${name} must be a whole number from 0, not ${value}`);
-    }
-  }
+  checkRanges(limits, ranges, 'limits.');
   return Object.freeze(limits);
 }

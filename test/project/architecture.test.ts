@@ -11,13 +11,24 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
-  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'start-error'],
+  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'start-error', 'check-range'],
+  config: ['check-range'],
   workers: ['service', 'telemetry', 'start-error'],
-  service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'deadline', 'start-error'],
+  service: [
+    'rest',
+    'grpc',
+    'http',
+    'storage',
+    'domain',
+    'telemetry',
+    'deadline',
+    'start-error',
+    'check-range',
+  ],
   rest: ['http', 'domain', 'telemetry'],
   grpc: ['domain', 'telemetry', 'http', 'generated'],
-  http: ['telemetry'],
-  storage: ['domain'],
+  http: ['telemetry', 'check-range'],
+  storage: ['domain', 'check-range'],
   conformance: ['domain'],
 };
 const leaves = ['config'];

@@ -1,5 +1,5 @@
+import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
 import { idempotencyTtlMs } from '../../domain/repository.ts';
-import { checkRanges } from '../check-ranges.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
 export interface PostgresStoreOptions {
@@ -40,19 +40,16 @@ const defaults: PostgresSettings = {
   applicationName: 'users-service',
 };
 
-// The longest delay Node's timers know, and PostgreSQL's too.
-const maxMs = 2 ** 31 - 1;
-
-const ranges: Readonly<Record<Exclude<keyof PostgresSettings, 'applicationName'>, [number, number]>> = {
+const ranges: Readonly<Record<Exclude<keyof PostgresSettings, 'applicationName'>, Range>> = {
   poolSize: [1, 1_000],
-  connectTimeoutMs: [1, maxMs],
-  waitTimeoutMs: [1, maxMs],
+  connectTimeoutMs: [1, maxTimerMs],
+  waitTimeoutMs: [1, maxTimerMs],
   maxWaiting: [0, 1_000_000],
   // Room is left for the watchdog, which waits a little longer than the server.
-  statementTimeoutMs: [1, maxMs - 10_000],
-  lockTimeoutMs: [1, maxMs],
-  idleInTransactionTimeoutMs: [1, maxMs],
-  pingTimeoutMs: [1, maxMs],
+  statementTimeoutMs: [1, maxTimerMs - 10_000],
+  lockTimeoutMs: [1, maxTimerMs],
+  idleInTransactionTimeoutMs: [1, maxTimerMs],
+  pingTimeoutMs: [1, maxTimerMs],
   // Some thirty years; the server's timestamps end too.
   idempotencyTtlMs: [1, 1_000_000_000_000],
 };

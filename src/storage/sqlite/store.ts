@@ -1,6 +1,7 @@
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
+import { checkRanges, type Range } from '../../check-range.ts';
 import { aborted, DomainError, keyInUse, storeClosed } from '../../domain/errors.ts';
 import type { PostQuery, UserQuery } from '../../domain/list-query.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
@@ -8,7 +9,6 @@ import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '.
 import { idempotencyTtlMs } from '../../domain/repository.ts';
 import type { Store, StoreSummary } from '../../domain/transfer.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
-import { checkRanges } from '../check-ranges.ts';
 import { fromSqlite } from './errors.ts';
 import { makeFolder, OpenFile } from './file.ts';
 import { SqliteReads } from './reads.ts';
@@ -35,7 +35,7 @@ const defaults: Required<SqliteStoreOptions> = {
   now: Date.now,
 };
 
-const ranges: Readonly<Record<Exclude<keyof SqliteStoreOptions, 'now'>, [number, number]>> = {
+const ranges: Readonly<Record<Exclude<keyof SqliteStoreOptions, 'now'>, Range>> = {
   busyTimeoutMs: [0, 60_000],
   maxPendingWrites: [1, 1_000_000],
   idempotencyTtlMs: [1, Number.MAX_SAFE_INTEGER],

@@ -246,7 +246,7 @@ describe('options of a SQLite store', () => {
     const [[name, value] = []] = Object.entries(options);
     it(`refuse ${name} ${value}, naming it and its range`, async () => {
       const path = join(temporaryFolder(), 'users.db');
-      const message = new RegExp(`^${name} is ${value}, but must be a whole number from \\d+ to \\d+$`);
+      const message = new RegExp(`^${name} must be a whole number from \\d+ to \\d+, not ${value}$`);
       await assert.rejects(openSqliteStore(path, options), { name: 'RangeError', message });
       assert.equal(existsSync(path), false);
     });
