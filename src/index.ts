@@ -27,7 +27,7 @@ export type { GrpcLimits } from './grpc/limits.ts';
 export type { ListenerLimits } from './http/limits.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
-export { createRequestListener, type RequestListenerOptions } from './rest/request-listener.ts';
+export { createRequestListener, type RequestListenerOptions } from './rest/app.ts';
 export {
   type Addresses,
   type CloseOptions,

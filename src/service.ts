@@ -8,7 +8,7 @@ import { defaultLimits } from './http/limits.ts';
 import type { HttpListener } from './http/listener.ts';
 import { HttpPort } from './http/port.ts';
 import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { createHttpFace, type RequestListenerOptions } from './rest/app.ts';
+import { createHttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { meteredObserve } from './telemetry/metered.ts';
@@ -154,7 +154,7 @@ class RunningService implements Service {
   }
 
   #createFace(repository: Repository): HttpListener {
-    return createHttpFace(
+    return createHttpApi(
       { ...this.#options, repository },
       {
         observe: this.#observe,

@@ -78,3 +78,64 @@ function parseDate(header: string | undefined): number {
 function wholeSeconds(date: Date): number {
   return Math.floor(date.getTime() / 1000) * 1000;
 }
+
+/** The bytes from `start` to `end`, both included. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
+
+/**
+ * Reads a Range header (RFC 9110, 14.2) against a size in bytes. Several ranges, another unit or a
+ * malformed one count as none: the whole is then the right answer.
+ */
+export function parseRange(
+  header: string | undefined,
+  size: number,
+): ByteRange | 'unsatisfiable' | undefined {
+  const found = header === undefined ? null : rangePattern.exec(header);
+  if (found === null) return undefined;
+  const [, first, last, suffix] = found;
+  if (suffix !== undefined) {
+    if (Number(suffix) === 0 || size === 0) return 'unsatisfiable';
+    return { start: Math.max(size - Number(suffix), 0), end: size - 1 };
+  }
+  const start = Number(first);
+  if (last !== undefined && Number(last) < start) return undefined;
+  if (start >= size) return 'unsatisfiable';
+  return { start, end: Math.min(Number(last ?? size), size - 1) };
+}
+
+/**
+ * The weights of an Accept or Accept-Encoding header by what they weigh, in lower case (RFC 9110,
+ * 12.4.2): 1 without a `q`, NaN where it is no number, which compares as neither more nor less.
+ */
+export function parseWeights(header: string): Map<string, number> {
+  const weights = new Map<string, number>();
+  for (const part of header.toLowerCase().split(',')) {
+    const [value = '', ...parameters] = part.split(';').map((text) => text.trim());
+    const q = parameters.find((text) => text.startsWith('q='));
+    weights.set(value, q === undefined ? 1 : Number(q.slice(2)));
+  }
+  return weights;
+}
+
+/**
+ * The coding on offer that an Accept-Encoding header likes best (RFC 9110, 12.5.3), the server's order
+ * deciding between equals; `undefined` for the identity, which is always an answer.
+ */
+export function chooseEncoding<Coding extends string>(
+  header: string | undefined,
+  offered: readonly Coding[],
+): Coding | undefined {
+  if (header === undefined || offered.length === 0) return undefined;
+  const weights = parseWeights(header);
+  // The identity is what is left, unless the client has weighed it by name.
+  const identity = weights.get('identity') ?? 0;
+  const weigh = (coding: Coding) => weights.get(coding) ?? weights.get('*') ?? 0;
+  const taken = offered.filter((coding) => weigh(coding) > 0 && weigh(coding) >= identity);
+  // The sort is stable: equals stay in the server's order.
+  return taken.sort((a, b) => weigh(b) - weigh(a))[0];
+}

@@ -1,8 +1,8 @@
+import { parseWeights } from './conditional.ts';
 import type { HttpError } from './http-error.ts';
 import { http } from './node-http.ts';
 import type { Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-import { parseWeights } from './weights.ts';
 
 const problemType = 'application/problem+json';
 

@@ -2,16 +2,19 @@ import { fileURLToPath } from 'node:url';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { checkLimits, defaultLimits, type ListenerLimits } from '../http/limits.ts';
-import { type Handler, HttpListener, type Route } from '../http/listener.ts';
-import { pagePolicy } from '../http/page-policy.ts';
-import { parsePattern } from '../http/pattern.ts';
+import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import type { Headers } from '../http/reply.ts';
-import { Router } from '../http/router.ts';
-import { listFiles, serveFile } from '../http/static.ts';
+import { parsePattern, Router } from '../http/router.ts';
+import { serveFile } from '../http/static.ts';
+import { listFiles, pagePolicy } from '../http/static-files.ts';
 import type { Observe } from '../telemetry/events.ts';
+import { meteredObserve } from '../telemetry/metered.ts';
+import { Metrics } from '../telemetry/metrics.ts';
 import { corsHeaders } from './cors.ts';
 import { toHttpError } from './errors.ts';
-import { guarded, routes } from './routes.ts';
+import { postHandlers } from './posts.ts';
+import { userHandlers } from './users.ts';
+import { boom, echo, health, info, ready, secret } from './utility.ts';
 
 export interface RequestListenerOptions {
   readonly repository: Repository;
@@ -29,12 +32,12 @@ export interface RequestListenerOptions {
   readonly basePath?: string;
   /** Bounds; each has a default of its own. */
   readonly limits?: Partial<ListenerLimits>;
-  /** Receives every event. Default: nobody does. */
+  /** Receives every event. Default: none. */
   readonly observe?: Observe;
 }
 
-/** What a listener needs besides its options; a service shares it between its faces. */
-export interface FaceHooks {
+/** What a service gives its HTTP API besides the options. @internal */
+export interface ApiHooks {
   readonly observe: Observe;
   /** Why no new work should come; `undefined` when it should. */
   readonly refusal: () => string | undefined;
@@ -42,24 +45,39 @@ export interface FaceHooks {
 }
 
 const packagePublicDir = new URL('../../public', import.meta.url);
-/** The file that describes the HTTP face, where the public folder has it. */
+// The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
 
-/** The listener with its handle, for whoever runs it. */
-export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks): HttpListener {
+/**
+ * The HTTP API as a plain `(request, response, next?)` listener, to be mounted beside other routes:
+ * `createServer(createRequestListener({ repository }))`. A path it does not know goes to `next`, if the
+ * host passes one. Throws when an option is wrong or the public folder cannot be read.
+ */
+export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  const metrics = new Metrics();
+  const api = createHttpApi(options, {
+    observe: meteredObserve(metrics, options.observe),
+    refusal: () => undefined,
+    renderMetrics: () => metrics.render({ http: api.inFlight }),
+  });
+  return api.listener;
+}
+
+/** The HTTP API with what a service needs to drain and measure it. @internal */
+export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpListener {
   const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir) } = options;
   const access = new Access(auth, apiKeys);
   const router = new Router<Route>();
   for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {
     const pattern = parsePattern(definition.pattern);
-    const handle = guarded(definition, access);
+    const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, vital: definition.vital ?? false });
   }
   const cors = corsHeaders(options.cors ?? []);
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
-  // RFC 8631: whoever knows only an address finds the description by OPTIONS, or from the root.
+  // RFC 8631: a client that knows only the address finds the description by OPTIONS or from the root.
   const description: Headers = described
     ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` }
     : {};
@@ -67,7 +85,7 @@ export function createHttpFace(options: RequestListenerOptions, hooks: FaceHooks
     // The API wins over a file of the same name.
     if (router.has(file.pattern)) continue;
     const handle: Handler = (request) => serveFile(file, request);
-    // A folder of somebody else's has pages of which we do not know who may frame them.
+    // Only our own pages are known to need no frame; another folder's may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const headers = {
       ...(file.pattern.template === '/' && description),
@@ -94,5 +112,67 @@ function withHeaders(handle: Handler, headers: Headers): Handler {
   return async (request) => {
     const reply = await handle(request);
     return { ...reply, headers: { ...reply.headers, ...headers } };
+  };
+}
+
+/** When a route needs a key: never, as `auth` says for reads or writes, or whenever `auth` is on. */
+export type RouteAccess = 'open' | 'read' | 'write' | 'operator';
+
+export interface RouteDefinition {
+  /** `METHOD /path/{parameter}`. */
+  readonly pattern: string;
+  readonly access: RouteAccess;
+  readonly handle: Handler;
+  /** Served even when `maxInFlight` is reached: probes and dashboards matter most under load. */
+  readonly vital?: boolean;
+}
+
+export interface RouteDependencies {
+  readonly repository: Repository;
+  readonly access: Access;
+  readonly requirePreconditions: boolean;
+  /** Why the service should get no new work; `undefined` when it should. */
+  readonly refusal: () => string | undefined;
+  /** The metrics in Prometheus' text format. */
+  readonly renderMetrics: () => string | Promise<string>;
+}
+
+/** Every route of the HTTP API except the static files. @internal */
+export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
+  const { repository, access, requirePreconditions, refusal, renderMetrics } = dependencies;
+  const users = userHandlers(repository, requirePreconditions);
+  const posts = postHandlers(repository);
+  const metrics: Handler = async () => ({
+    status: 200,
+    headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
+    body: await renderMetrics(),
+  });
+  return [
+    { pattern: 'GET /users', access: 'read', handle: users.list },
+    { pattern: 'POST /users', access: 'write', handle: users.create },
+    { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
+    { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
+    { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
+    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.remove },
+    { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
+    { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
+    { pattern: 'GET /health', access: 'open', handle: health, vital: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), vital: true },
+    { pattern: 'GET /metrics', access: 'operator', handle: metrics, vital: true },
+    { pattern: 'GET /info', access: 'open', handle: info },
+    { pattern: 'POST /echo', access: 'open', handle: echo },
+    { pattern: 'GET /private', access: 'open', handle: secret(access) },
+    { pattern: 'GET /boom', access: 'open', handle: boom },
+  ];
+}
+
+/** Puts the check of the caller's key before a handler: the one place where the HTTP API asks for it. */
+function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
+  if (kind === 'open' || access.mode === 'none') return handle;
+  return (request) => {
+    const key = request.header('x-api-key');
+    if (kind === 'operator') access.require(key);
+    else access.check(kind, key);
+    return handle(request);
   };
 }

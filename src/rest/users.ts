@@ -7,6 +7,7 @@ import {
   parseUserPatch,
   parseUserReplacement,
   type StoredUser,
+  type User,
 } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
@@ -14,7 +15,6 @@ import { type Headers, json, type Reply } from '../http/reply.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
 import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
-import { userView } from './representation.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
@@ -87,4 +87,9 @@ function changed(id: number, user: StoredUser | undefined): Reply {
 
 function userReply(status: number, user: StoredUser, headers?: Headers): Reply {
   return json(status, userView(user), { etag: `"${entityTag(user.version)}"`, ...headers });
+}
+
+// Exactly the fields of the contract, in its order: a store may keep more of them.
+function userView({ id, name, role }: User) {
+  return { id, name, role };
 }

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  type ByteRange,
+  chooseEncoding,
   type EntityTags,
   evaluateConditions,
   isNotModified,
   isSameVersion,
   parseEntityTags,
+  parseRange,
+  parseWeights,
 } from '../../src/http/conditional.ts';
 
 const tags = (strong: readonly string[], weak: readonly string[] = []): EntityTags => ({ strong, weak });
@@ -120,5 +124,115 @@ const versions: readonly [ifRange: string | undefined, want: boolean][] = [
 for (const [ifRange, want] of versions) {
   test(`If-Range ${ifRange} is of ${want ? 'this' : 'another'} version`, () => {
     assert.equal(isSameVersion(ifRange, validators), want);
+  });
+}
+
+const range = (start: number, end: number): ByteRange => ({ start, end });
+const nines = '9'.repeat(400);
+
+const ranges: readonly [header: string | undefined, size: number, want: ReturnType<typeof parseRange>][] = [
+  [undefined, 10, undefined],
+  ['bytes=0-0', 10, range(0, 0)],
+  ['bytes=0-9', 10, range(0, 9)],
+  ['bytes=2-4', 10, range(2, 4)],
+  ['bytes=5-', 10, range(5, 9)],
+  ['bytes=5-99', 10, range(5, 9)],
+  [`bytes=5-${nines}`, 10, range(5, 9)],
+  ['bytes=-3', 10, range(7, 9)],
+  ['bytes=-10', 10, range(0, 9)],
+  ['bytes=-99', 10, range(0, 9)],
+  [`bytes=-${nines}`, 10, range(0, 9)],
+  ['BYTES=0-0', 10, range(0, 0)],
+  ['bytes= 0-0 ', 10, range(0, 0)],
+  ['bytes=000-001', 10, range(0, 1)],
+  ['bytes=10-', 10, 'unsatisfiable'],
+  ['bytes=10-20', 10, 'unsatisfiable'],
+  [`bytes=${nines}-`, 10, 'unsatisfiable'],
+  ['bytes=-0', 10, 'unsatisfiable'],
+  ['bytes=0-', 0, 'unsatisfiable'],
+  ['bytes=-1', 0, 'unsatisfiable'],
+  ['bytes=4-2', 10, undefined],
+  ['bytes=0-1,3-4', 10, undefined],
+  ['bytes=0-1,', 10, undefined],
+  ['bytes=', 10, undefined],
+  ['bytes=-', 10, undefined],
+  ['bytes=a-b', 10, undefined],
+  ['bytes=0x0-1', 10, undefined],
+  ['bytes=+0-1', 10, undefined],
+  ['bytes=--1', 10, undefined],
+  ['bytes=1.5-2', 10, undefined],
+  ['bytes 0-1', 10, undefined],
+  ['items=0-1', 10, undefined],
+  ['', 10, undefined],
+];
+
+for (const [header, size, want] of ranges) {
+  const shown = header?.replace(nines, '99…99');
+  test(`${shown} of ${size} bytes is ${JSON.stringify(want) ?? 'no range'}`, () => {
+    assert.deepEqual(parseRange(header, size), want);
+  });
+}
+
+const encodings: readonly [header: string | undefined, want: 'br' | 'gzip' | undefined][] = [
+  [undefined, undefined],
+  ['', undefined],
+  ['gzip', 'gzip'],
+  ['br', 'br'],
+  ['gzip, deflate, br', 'br'],
+  ['GZIP', 'gzip'],
+  ['gzip;q=1', 'gzip'],
+  ['gzip ; q=0.5 , br ; q=0.4', 'gzip'],
+  ['br;q=0.5, gzip;q=0.5', 'br'],
+  ['br;q=0, gzip', 'gzip'],
+  ['br;q=0, gzip;q=0.000', undefined],
+  ['*', 'br'],
+  ['*;q=0', undefined],
+  ['*;q=0, gzip', 'gzip'],
+  ['br;q=0, *', 'gzip'],
+  ['identity', undefined],
+  ['identity, br', 'br'],
+  ['identity;q=1, br;q=0.5', undefined],
+  ['identity;q=0.5, br;q=1', 'br'],
+  ['identity;q=0', undefined],
+  ['identity;q=0, *', 'br'],
+  ['deflate', undefined],
+  ['gzip;q=x', undefined],
+  ['gzip;q=', undefined],
+  ['gzip;q=-1', undefined],
+  ['brotli, x-gzip', undefined],
+  [',,;q=1,', undefined],
+  ['__proto__', undefined],
+];
+
+for (const [header, want] of encodings) {
+  test(`of br and gzip, ${JSON.stringify(header)} takes ${want ?? 'neither'}`, () => {
+    assert.equal(chooseEncoding(header, ['br', 'gzip']), want);
+  });
+}
+
+test('nothing on offer is nothing taken', () => assert.equal(chooseEncoding('*', []), undefined));
+
+const weights: readonly [header: string, want: readonly (readonly [string, number])[]][] = [
+  ['a', [['a', 1]]],
+  ['A;Q=0.5', [['a', 0.5]]],
+  [
+    'a , b ; q=0 ,c;q=1.0',
+    [
+      ['a', 1],
+      ['b', 0],
+      ['c', 1],
+    ],
+  ],
+  ['a/b;level=1;q=0.3', [['a/b', 0.3]]],
+  ['a;q=x', [['a', Number.NaN]]],
+  ['a;q=', [['a', 0]]],
+  ['*', [['*', 1]]],
+  ['a, a;q=0', [['a', 0]]],
+  ['', [['', 1]]],
+];
+
+for (const [header, want] of weights) {
+  test(`${JSON.stringify(header)} weighs ${JSON.stringify(want)}`, () => {
+    assert.deepEqual([...parseWeights(header)], want);
   });
 }

@@ -12,8 +12,8 @@ import {
 import { parsePostDraft } from '../../src/domain/post.ts';
 import { maxId, maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
-import { listFiles } from '../../src/http/static.ts';
-import { routes } from '../../src/rest/routes.ts';
+import { listFiles } from '../../src/http/static-files.ts';
+import { routes } from '../../src/rest/app.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { type Answer, checkValue, openApi, operations, validateExchange } from '../kit/openapi.ts';
 import { exchange } from '../kit/raw.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -62,6 +62,15 @@ describe('the package', () => {
     );
   });
 
+  it('declares only the public functions of its HTTP API', async () => {
+    const declarations = join(project, 'node_modules/users-service/dist/rest/app.d.ts');
+    const functions = (await readFile(declarations, 'utf8')).matchAll(/export declare function (\w+)/g);
+    assert.deepEqual(
+      [...functions].map(([, name]) => name),
+      ['createRequestListener'],
+    );
+  });
+
   it('has every export', async () => {
     const source = `
       const names = ['', '/http', '/grpc', '/memory', '/sqlite', '/postgres', '/conformance'];
@@ -69,7 +78,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createRequestListener,createService,errorKinds,openStore',
-      'createRequestListener',
+      'createHttpApi,createRequestListener,routes',
       'addUsersService',
       'createMemoryStore',
       'openSqliteStore',

@@ -7,8 +7,8 @@ import { describeOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
+import { type RouteAccess, routes } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
-import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 // The README's tables, compared with the source. A column that only people can write is kept as it is;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
-import { createRequestListener, type RequestListenerOptions } from '../../src/rest/request-listener.ts';
+import { createRequestListener, type RequestListenerOptions } from '../../src/rest/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { errorOf, send } from '../support/client.ts';

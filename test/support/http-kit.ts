@@ -3,8 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
 import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
-import { parsePattern } from '../../src/http/pattern.ts';
-import { Router } from '../../src/http/router.ts';
+import { parsePattern, Router } from '../../src/http/router.ts';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
