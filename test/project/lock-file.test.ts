@@ -9,7 +9,7 @@ interface LockedPackage {
   readonly hasInstallScript?: boolean;
 }
 
-const root = new URL('../', import.meta.url);
+const root = new URL('../../', import.meta.url);
 
 function read(path: string): unknown {
   return JSON.parse(readFileSync(fileURLToPath(new URL(path, root)), 'utf8'));
@@ -55,5 +55,10 @@ for (const folder of ['', 'scripts/bench/', 'scripts/generate/']) {
   test(`${folder}package-lock.json records no download addresses`, () => {
     const names = packagesOf(folder).flatMap(([name, { resolved }]) => (resolved ? [name] : []));
     assert.deepEqual(names, [], 'install with --omit-lockfile-registry-resolved');
+  });
+
+  test(`${folder}package-lock.json has a checksum for every package`, () => {
+    const names = packagesOf(folder).flatMap(([name, { integrity }]) => (integrity ? [] : [name]));
+    assert.deepEqual(names, [], 'the registry may lack the package: pin a version it has on every platform');
   });
 }
