@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { runTool } from '../support/tool.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+const hasNpm = (await runTool('npm', ['--version'])).code === 0;
+const skip =
+  process.platform === 'win32' ? 'Windows has no signals' : hasNpm ? false : 'npm is not installed';
+
+// npm passes a signal on to the shell that runs the script, not to the shell's child.
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  test(`${signal} to npm start stops the service in order`, { skip }, async (t) => {
+    const args = ['--port', '0', '--grpc-port', '0', '--database', 'memory:', '--log', 'json'];
+    const npm = spawn('npm', ['start', '--', ...args], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      detached: true,
+    });
+    const { pid } = npm;
+    assert.ok(pid);
+    const closed = once(npm, 'close');
+    t.after(() => {
+      // A service that missed the signal outlives npm, and keeps the pipe open.
+      if (!npm.stdout.closed) process.kill(-pid, 'SIGKILL');
+      return closed;
+    });
+    const events: string[] = [];
+    for await (const line of createInterface({ input: npm.stdout })) {
+      const event = line.startsWith('{') ? JSON.parse(line).event : 'npm';
+      events.push(event);
+      if (event === 'listening') npm.kill(signal);
+    }
+    const [code] = await closed;
+    assert.equal(code, 0);
+    assert.deepEqual(
+      events.filter((event) => event !== 'npm'),
+      ['listening', 'draining', 'closed'],
+    );
+  });
+}
