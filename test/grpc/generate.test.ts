@@ -1,18 +1,28 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { test } from 'node:test';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const script = fileURLToPath(new URL('../../scripts/generate/generate.ts', import.meta.url));
 
-function check(
+interface Run {
+  readonly failed: boolean;
+  readonly output: string;
+}
+
+function run(
+  path: string,
+  args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-): Promise<{ failed: boolean; output: string }> {
-  const { promise, resolve } = Promise.withResolvers<{ failed: boolean; output: string }>();
+): Promise<Run> {
+  const { promise, resolve } = Promise.withResolvers<Run>();
   execFile(
     process.execPath,
-    [script, '--check'],
+    [path, ...args],
     { env: { ...process.env, ...env } },
     (error, stdout, stderr) => {
       resolve({ failed: error !== null, output: stdout + stderr });
@@ -20,6 +30,8 @@ function check(
   );
   return promise;
 }
+
+const check = (env: Readonly<Record<string, string | undefined>>) => run(script, ['--check'], env);
 
 // Where there is no compiler, as on most machines, the committed files are compared with the contract by
 // their descriptors and their bytes instead: see proto-contract.test.ts.
@@ -38,3 +50,81 @@ for (const name of ['PROTOC', 'PROTOC_GEN_GRPC', 'PROTOC_GEN_TS']) {
     assert.equal(output, `generate: /nowhere/at/all is missing: set ${name} to the path of another one\n`);
   });
 }
+
+// In place of protoc: writes the requested files, but not the one that SKIP names, and no content into EMPTY.
+const compiler = `#!${process.execPath}
+const { writeFileSync } = require('node:fs');
+const outputs = { js_out: ['_pb.js'], grpc_out: ['_grpc_pb.js'], ts_out: ['_pb.d.ts', '_grpc_pb.d.ts'] };
+for (const arg of process.argv) {
+  const [, flag, path] = /^--(\\w+)=(?:.*:)?(.*)$/.exec(arg) ?? [];
+  if (flag === 'descriptor_set_out') writeFileSync(path, 'new');
+  for (const ending of outputs[flag] ?? []) {
+    const name = 'users' + ending;
+    if (name !== process.env.SKIP) writeFileSync(path + '/' + name, name === process.env.EMPTY ? '' : 'new');
+  }
+}
+`;
+
+describe('npm run generate', {
+  skip: process.platform === 'win32' && 'the stand-in for protoc is a script',
+}, () => {
+  const written = [
+    'descriptors.binpb',
+    'package.json',
+    'users_grpc_pb.d.ts',
+    'users_grpc_pb.js',
+    'users_pb.d.ts',
+    'users_pb.js',
+  ];
+
+  /** A project with old files in generated/, and a function that runs its scripts/generate. */
+  async function createProject(t: TestContext) {
+    const folder = await mkdtemp(join(tmpdir(), 'generate-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const tools = join(folder, 'scripts', 'generate');
+    const generated = join(folder, 'generated');
+    const protoc = join(folder, 'protoc.cjs');
+    for (const path of [tools, generated]) await mkdir(path, { recursive: true });
+    await cp(script, join(tools, 'generate.ts'));
+    await writeFile(join(tools, 'package.json'), '{ "type": "module" }');
+    await writeFile(protoc, compiler, { mode: 0o755 });
+    for (const name of [...written, 'removed_pb.js']) await writeFile(join(generated, name), 'old');
+    const env = { PROTOC: protoc, PROTOC_GEN_GRPC: protoc, PROTOC_GEN_TS: protoc };
+    return {
+      generate: (more: Readonly<Record<string, string>>) =>
+        run(join(tools, 'generate.ts'), [], { ...env, ...more }),
+      /** The files in generated/, and which of them are unchanged. */
+      async contents() {
+        const names = (await readdir(generated)).sort();
+        const texts = await Promise.all(names.map((name) => readFile(join(generated, name), 'utf8')));
+        return { names, old: names.filter((_, i) => texts[i] === 'old') };
+      },
+    };
+  }
+
+  it('replaces every file, and removes those that are no longer generated', async (t) => {
+    const project = await createProject(t);
+    assert.deepEqual(await project.generate({}), { failed: false, output: '' });
+    assert.deepEqual(await project.contents(), { names: written, old: [] });
+  });
+
+  const failures: readonly (readonly [failure: 'SKIP' | 'EMPTY', name: string])[] = [
+    ['SKIP', 'users_pb.js'],
+    ['SKIP', 'users_pb.d.ts'],
+    ['SKIP', 'users_grpc_pb.js'],
+    ['SKIP', 'users_grpc_pb.d.ts'],
+    ['EMPTY', 'users_grpc_pb.js'],
+  ];
+  for (const [failure, name] of failures) {
+    const what = failure === 'SKIP' ? 'is not written' : 'is empty';
+    it(`changes nothing when ${name} ${what}, although protoc succeeds`, async (t) => {
+      const project = await createProject(t);
+      assert.deepEqual(await project.generate({ [failure]: name }), {
+        failed: true,
+        output: `generate: the tools wrote no ${name}; generated/ is unchanged\n`,
+      });
+      const names = [...written, 'removed_pb.js'].sort();
+      assert.deepEqual(await project.contents(), { names, old: names });
+    });
+  }
+});
