@@ -22,8 +22,7 @@ export type {
 } from './domain/repository.ts';
 export type { Store, StoreSummary } from './domain/transfer.ts';
 export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
-export { addUsersService, type UsersServiceOptions } from './grpc/add-users-service.ts';
-export type { GrpcLimits } from './grpc/limits.ts';
+export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './grpc/app.ts';
 export type { ListenerLimits } from './http/limits.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';

@@ -2,8 +2,8 @@ import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { Deadline } from './deadline.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
-import { defaultGrpcLimits, type GrpcLimits } from './grpc/limits.ts';
-import { GrpcServer } from './grpc/server.ts';
+import type { GrpcLimits } from './grpc/app.ts';
+import { defaultGrpcLimits, GrpcServer } from './grpc/server.ts';
 import { defaultLimits } from './http/limits.ts';
 import type { HttpListener } from './http/listener.ts';
 import { HttpPort } from './http/port.ts';
@@ -11,8 +11,8 @@ import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/ser
 import { createHttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
-import { meteredObserve } from './telemetry/metered.ts';
-import { Metrics } from './telemetry/metrics.ts';
+import { fanOut } from './telemetry/events.ts';
+import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`; opened by `listen`, closed by `close`. */
@@ -62,6 +62,8 @@ export interface Service extends AsyncDisposable {
   setTls(tls: TlsOptions): void;
   /** What this service has counted, in Prometheus' text format. */
   metrics(): string;
+  /** The same numbers as plain data, which can be added to those of other processes. */
+  counters(): MetricsSnapshot;
   /**
    * Ends in order: not ready, drained, closed, the store last. More calls wait for the first; one with
    * a `timeoutMs` of its own cuts it short after so long.
@@ -103,7 +105,7 @@ class RunningService implements Service {
 
   constructor(options: ServiceOptions) {
     this.#options = Object.freeze({ ...options });
-    this.#observe = meteredObserve(this.#metrics, options.observe);
+    this.#observe = fanOut(options.observe, (event) => this.#metrics.observe(event));
     this.#gate = { inFlight: 0, maxInFlight: options.limits?.maxInFlight ?? defaultLimits.maxInFlight };
   }
 
@@ -177,7 +179,11 @@ class RunningService implements Service {
   }
 
   metrics(): string {
-    return this.#metrics.render({ http: this.#face?.inFlight ?? 0, grpc: this.#gate.inFlight });
+    return renderMetrics(this.counters());
+  }
+
+  counters(): MetricsSnapshot {
+    return this.#metrics.snapshot({ http: this.#face?.inFlight ?? 0, grpc: this.#gate.inFlight });
   }
 
   setTls(tls: TlsOptions): void {

@@ -11,6 +11,7 @@ import { type Addresses, createService, type Service } from '../service.ts';
 import { StartError, type StartOption } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
+import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import { checkFiles } from './check-files.ts';
 import type { CommandContext } from './command.ts';
@@ -111,7 +112,6 @@ async function run(context: CommandContext, parsed: ParsedConfig, log: Log): Pro
   const signals = onStopSignals(context);
   const pool = new WorkerPool({
     count: config.workers,
-    host: config.host,
     port: config.port,
     grpcPort: config['grpc-port'],
     observe: log.observe,
@@ -147,7 +147,7 @@ async function runService(
   const shared = worker && {
     port: worker.port,
     grpcPort: worker.grpcPort,
-    renderMetrics: worker.gatherMetrics,
+    renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
   };
   // All of it inside, or a worker that cannot even begin would stay, connected to its primary.
   try {
@@ -155,11 +155,11 @@ async function runService(
     context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
     const addresses = await service.listen();
     if (worker === undefined) announce(context, config, addresses);
-    else worker.ready(addresses, () => service.metrics());
+    else worker.ready(addresses, () => service.counters());
     await signals.stopped;
     await service.close({ timeoutMs: config['drain-timeout-ms'] });
   } finally {
-    worker?.leave();
+    worker?.close();
   }
 }
 

@@ -1,21 +1,30 @@
 import type { Socket } from 'node:net';
 import { type ChannelOptions, Server, ServerCredentials } from '@grpc/grpc-js';
-import type { Access } from '../domain/access.ts';
+import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
-import type { Observe } from '../telemetry/events.ts';
-import { type CallGate, unary } from './call.ts';
-import { reportCallEnds, reportUnknownMethods } from './call-events.ts';
-import { Health } from './health.ts';
-import type { GrpcLimits } from './limits.ts';
-import { addReflection } from './reflection.ts';
+import { fanOut, type Observe } from '../telemetry/events.ts';
+import { handleUnknownMethods, reportCall, reportCalls, type UnaryOptions, unary } from './call.ts';
 import { UsersService } from './stubs.ts';
 import { userHandlers } from './users.ts';
 
-export interface UsersServiceOptions {
+export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
   readonly access: Access;
-  readonly gate: CallGate;
-  readonly observe: Observe;
+}
+
+export interface GrpcLimits {
+  /** Calls at once on one connection. */
+  readonly maxConcurrentStreams: number;
+  /** Longest message, in bytes. */
+  readonly maxMessageBytes: number;
+  /** Age at which a connection is asked to end, so that load spreads over new copies, in ms. */
+  readonly maxConnectionAgeMs: number;
+  /** Grace period for running calls after the maximum connection age, in ms. */
+  readonly maxConnectionAgeGraceMs: number;
+  /** How often a peer is pinged, in ms. */
+  readonly keepaliveTimeMs: number;
+  /** How long a peer may take to answer the ping, in ms. */
+  readonly keepaliveTimeoutMs: number;
 }
 
 /** Certificate chain and private key, in PEM. */
@@ -24,34 +33,66 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** What speaks gRPC on connections that somebody else has accepted. */
-export interface Engine {
+/** Serves gRPC on connections that its caller has accepted. */
+export interface GrpcApp {
   /** Serves a connection from its first byte on. */
   accept(socket: Socket): void;
   setServing(serving: boolean): void;
-  /** The certificate of connections from now on. */
+  /** Sets the certificate for new connections. */
   setTls(tls: TlsOptions): void;
-  /** Asks every connection to end when its calls have. */
+  /** Asks every connection to end when its calls have ended. */
   drain(): void;
 }
 
-/** Adds `Users` to a gRPC server, ours or somebody else's. */
+export interface UsersServiceOptions {
+  readonly repository: Repository;
+  /** The keys that the metadata `x-api-key` may hold. Default: none. */
+  readonly apiKeys?: readonly string[];
+  /** Which calls need a key. Default: `none`. */
+  readonly auth?: AuthMode;
+  /** Calls served at once; more are RESOURCE_EXHAUSTED. Default: 10,000. */
+  readonly maxInFlight?: number;
+  /** Receives every event. Default: none. */
+  readonly observe?: Observe;
+}
+
+/**
+ * Adds `Users` to an existing gRPC server, beside its other services. Health, reflection, limits and
+ * the server's life stay with its owner.
+ */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  const { gate, observe } = options;
-  const users = userHandlers(options.repository, options.access);
-  server.addService(UsersService, {
-    getUser: unary(UsersService.getUser.path, users.getUser, gate, observe),
+  const { repository, apiKeys = [], auth = 'none', maxInFlight = 10_000 } = options;
+  const observe = fanOut(options.observe);
+  const { path } = UsersService.getUser;
+  addUsers(server, repository, new Access(auth, apiKeys), {
+    observe,
+    gate: { inFlight: 0, maxInFlight },
+    // The interceptors of a server are fixed when it is created.
+    onEnd: ({ metadata }, code, startedAt) =>
+      reportCall(observe, { path, route: path, metadata, code, startedAt }),
   });
 }
 
-/** Users, health and reflection. */
-export function createEngine(options: UsersServiceOptions, limits: GrpcLimits, tls?: TlsOptions): Engine {
-  const { observe } = options;
-  const server = new Server({ ...channelOptions(limits), interceptors: [reportCallEnds(observe)] });
-  reportUnknownMethods(server, observe);
-  const health = new Health();
-  addUsersService(server, options);
-  health.addToServer(server);
+function addUsers(server: Server, repository: Repository, access: Access, options: UnaryOptions): void {
+  const users = userHandlers(repository, access);
+  server.addService(UsersService, { getUser: unary(users.getUser, options) });
+}
+
+/** Users, health and reflection; the latter two are not loaded for a host that adds only `Users`. */
+export async function createGrpcApp(
+  options: GrpcOptions,
+  limits: GrpcLimits,
+  tls?: TlsOptions,
+): Promise<GrpcApp> {
+  const { Health } = await import('./health.ts');
+  const { addReflection } = await import('./reflection.ts');
+  const { repository, access, observe } = options;
+  let isKnown = (_path: string): boolean => false;
+  const interceptors = [reportCalls(observe, (path) => isKnown(path))];
+  const server = new Server({ ...channelOptions(limits), interceptors });
+  isKnown = handleUnknownMethods(server);
+  addUsers(server, repository, access, options);
+  const health = new Health(server);
   addReflection(server);
   let connections = server.createConnectionInjector(credentials(tls));
   return {
@@ -61,7 +102,6 @@ export function createEngine(options: UsersServiceOptions, limits: GrpcLimits, t
       connections = server.createConnectionInjector(credentials(pair));
     },
     drain() {
-      // A watch never ends by itself.
       health.endWatches();
       server.tryShutdown(() => undefined);
     },
@@ -83,7 +123,7 @@ function channelOptions(limits: GrpcLimits): ChannelOptions {
     'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
     'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
     'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
-    // Its books of every call and connection only ever grow on a busy server.
+    // Its records of calls and connections grow without bound on a busy server.
     'grpc.enable_channelz': 0,
   };
 }

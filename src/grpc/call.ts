@@ -1,4 +1,14 @@
-import { type handleUnaryCall, Metadata, type ServerUnaryCall, status } from '@grpc/grpc-js';
+import type { EventEmitter } from 'node:events';
+import {
+  type Deadline,
+  type handleUnaryCall,
+  Metadata,
+  type Server,
+  type ServerInterceptingCall,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  status,
+} from '@grpc/grpc-js';
 import { DomainError } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { requestId } from '../telemetry/request-id.ts';
@@ -6,81 +16,64 @@ import { errorStatuses, toGrpcError } from './errors.ts';
 
 /** A call as handlers see it. */
 export interface UnaryContext {
-  /** The client's `x-request-id` where it is one, else a new one. */
+  /** The client's `x-request-id` if it is valid, else a new one. */
   readonly id: string;
   readonly apiKey: string | undefined;
-  /** Aborts when the client cancels or its deadline passes. */
+  /** Aborts when the client cancels or the deadline passes. */
   readonly signal: AbortSignal;
 }
 
 export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Promise<Response>;
 
-/** Calls under way, bounded as a whole. */
-export interface CallGate {
-  inFlight: number;
-  readonly maxInFlight: number;
+export interface UnaryOptions {
+  readonly observe: Observe;
+  /** Calls being served; with more than `maxInFlight` a call is rejected. */
+  readonly gate: { inFlight: number; readonly maxInFlight: number };
+  /** Receives the status of each call, for a server without `reportCalls`. */
+  readonly onEnd?: (call: ServerUnaryCall<unknown, unknown>, code: status, startedAt: number) => void;
 }
 
-// A client whose deadline passes ends the call itself, before our own timer by as long as its call took to us.
+const idName = 'x-request-id';
+// A client cancels at its deadline, which is earlier than ours by the time the call took to arrive.
 const deadlineSlackMs = 100;
 
 /**
- * Makes a grpc-js handler of an async one. It calls back exactly once whatever the handler does: a
- * rejection that nobody catches would hang the call and end the process.
+ * Makes a grpc-js handler of an async one. It calls back exactly once, whatever the handler does: an
+ * unhandled rejection would hang the call and end the process.
  */
 export function unary<Request, Response>(
-  method: string,
   handle: UnaryHandler<Request, Response>,
-  gate: CallGate,
-  observe: Observe,
+  { gate, observe, onEnd }: UnaryOptions,
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const startedAt = performance.now();
-    const id = requestId(text(call.metadata, 'x-request-id'));
-    const context = new CallContext(id, call);
+    const context = new CallContext(call);
     const trailer = new Metadata();
-    trailer.set('x-request-id', id);
+    trailer.set(idName, context.id);
     gate.inFlight += 1;
-
-    const end = (code: status): void => {
+    const settle = (code: status): void => {
       gate.inFlight -= 1;
-      observe({
-        type: 'request',
-        face: 'grpc',
-        id,
-        method: 'POST',
-        route: method,
-        path: method,
-        status: code,
-        durationMs: performance.now() - startedAt,
-        traceparent: text(call.metadata, 'traceparent'),
-      });
+      context.settle();
+      onEnd?.(call, call.cancelled ? cancellation(call.getDeadline()).code : code, startedAt);
     };
-    answer(handle, call.request, context, gate).then(
+    const serve = async (): Promise<Response> => {
+      if (gate.inFlight > gate.maxInFlight) {
+        throw new DomainError('overloaded', 'too many requests are under way');
+      }
+      return await handle(call.request, context);
+    };
+    serve().then(
       (response) => {
-        const ended = context.settle();
+        settle(status.OK);
         callback(null, response, trailer);
-        end(ended === undefined ? status.OK : errorStatuses[ended.kind]);
       },
       (caught: unknown) => {
-        const ended = context.settle();
-        const error = toGrpcError(caught, id, observe);
+        const error = toGrpcError(caught, context.id, observe);
+        settle(error.code);
         callback({ ...error, metadata: trailer });
-        end(ended === undefined ? error.code : errorStatuses[ended.kind]);
       },
     );
   };
-}
-
-async function answer<Request, Response>(
-  handle: UnaryHandler<Request, Response>,
-  message: Request,
-  context: UnaryContext,
-  gate: CallGate,
-): Promise<Response> {
-  if (gate.inFlight > gate.maxInFlight)
-    throw new DomainError('overloaded', 'too many requests are under way');
-  return await handle(message, context);
 }
 
 class CallContext implements UnaryContext {
@@ -89,8 +82,8 @@ class CallContext implements UnaryContext {
   #aborter: AbortController | undefined;
   #settled = false;
 
-  constructor(id: string, call: ServerUnaryCall<unknown, unknown>) {
-    this.id = id;
+  constructor(call: ServerUnaryCall<unknown, unknown>) {
+    this.id = requestId(text(call.metadata, idName));
     this.#call = call;
   }
 
@@ -98,31 +91,115 @@ class CallContext implements UnaryContext {
     return text(this.#call.metadata, 'x-api-key');
   }
 
-  // Made when somebody asks: most calls are answered before anyone could.
+  // Created on demand: most calls are answered before anything could listen.
   get signal(): AbortSignal {
     if (this.#aborter === undefined) {
       const aborter = new AbortController();
       this.#aborter = aborter;
-      // grpc-js calls every end of a call `cancelled`, the good one too.
-      const abort = () => this.#settled || aborter.abort(this.#ended());
+      // grpc-js emits `cancelled` for every end of a call, a successful one included.
+      const abort = () => this.#settled || aborter.abort(cancellation(this.#call.getDeadline()).error);
       if (this.#call.cancelled) abort();
       else this.#call.on('cancelled', abort);
     }
     return this.#aborter.signal;
   }
 
-  /** The handler is done; how the call had ended by then, if it had. */
-  settle(): DomainError | undefined {
+  settle(): void {
     this.#settled = true;
-    return this.#call.cancelled ? (this.#aborter?.signal.reason ?? this.#ended()) : undefined;
   }
+}
 
-  #ended(): DomainError {
-    const late = Number(this.#call.getDeadline()) - deadlineSlackMs <= Date.now();
-    return late
+/** Why a call was cancelled: its deadline has passed, or its client has left. */
+function cancellation(deadline: Deadline): { readonly code: status; readonly error: DomainError } {
+  const error =
+    Number(deadline) - deadlineSlackMs <= Date.now()
       ? new DomainError('deadline-exceeded', 'the deadline has passed')
       : new DomainError('cancelled', 'the request was cancelled');
-  }
+  return { code: errorStatuses[error.kind], error };
+}
+
+/** Reports the end of one call. `route` is its path if there is such a method. */
+export function reportCall(
+  observe: Observe,
+  call: { path: string; route: string | undefined; metadata: Metadata; code: status; startedAt: number },
+): void {
+  observe({
+    type: 'request',
+    face: 'grpc',
+    id: requestId(text(call.metadata, idName)),
+    method: 'POST',
+    path: call.path,
+    status: call.code,
+    durationMs: performance.now() - call.startedAt,
+    route: call.route,
+    traceparent: text(call.metadata, 'traceparent'),
+  });
+}
+
+/**
+ * Reports every call of a server exactly once, also one that ends before its handler begins. A request
+ * that is not gRPC (415) is not a call.
+ */
+export function reportCalls(observe: Observe, isKnown: (path: string) => boolean): ServerInterceptor {
+  return ({ path, requestStream }, call) => {
+    const startedAt = performance.now();
+    const { start, sendStatus } = call;
+    let metadata = new Metadata();
+    let isReported = false;
+    const end = (code: status): void => {
+      if (isReported) return;
+      isReported = true;
+      reportCall(observe, { path, route: isKnown(path) ? path : undefined, metadata, code, startedAt });
+    };
+    // Patched in place: a second call object around each call costs more.
+    call.start = (listener) =>
+      start.call(call, {
+        ...listener,
+        onReceiveMetadata(received) {
+          metadata = received;
+          // The handler and this report name the same id.
+          received.set(idName, requestId(text(received, idName)));
+          listener.onReceiveMetadata(received);
+        },
+        onReceiveHalfClose() {
+          // The handler would answer a client that has had its answer.
+          if (requestStream || !isReported) listener.onReceiveHalfClose();
+        },
+        onCancel() {
+          end(cancellation(call.getDeadline()).code);
+          listener.onCancel();
+        },
+      });
+    call.sendStatus = (ending) => {
+      sendStatus.call(call, ending);
+      end(ending.code ?? status.UNKNOWN);
+    };
+    // The type wants a wrapper, grpc-js accepts the call itself.
+    return call as ServerInterceptingCall;
+  };
+}
+
+/**
+ * Gives calls of unknown methods a handler, so that they reach the interceptors. grpc-js answers them
+ * itself, and only this private method of its server knows them. Returns whether a method exists.
+ */
+export function handleUnknownMethods(server: Server): (path: string) => boolean {
+  const find: unknown = Reflect.get(server, '_retrieveHandler');
+  if (typeof find !== 'function') throw new Error('this version of @grpc/grpc-js is not supported');
+  Reflect.set(server, '_retrieveHandler', (path: string): unknown => {
+    const details = `The server does not implement the method ${path}`;
+    const func = (call: EventEmitter) => call.emit('error', { code: status.UNIMPLEMENTED, details });
+    return (
+      find.call(server, path) ?? {
+        path,
+        type: 'bidi',
+        func,
+        serialize: Buffer.from,
+        deserialize: Buffer.from,
+      }
+    );
+  });
+  return (path) => find.call(server, path) !== null;
 }
 
 /** A metadata value; repeated ones are joined with a comma, as HTTP headers are. */

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { handleBidiStreamingCall, Server } from '@grpc/grpc-js';
+import { ReflectionService } from '@grpc/reflection';
 import jspb from 'google-protobuf';
-import { addLazyServices } from './lazy-services.ts';
 
 interface ReflectionRequest {
   fileContainingSymbol?: string;
@@ -15,27 +14,17 @@ type Handler = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
 const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
 
-const methods = ['v1', 'v1alpha'].map((version) => ({
-  path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
-  requestStream: true,
-  responseStream: true,
-}));
-
 /** Lets clients such as grpcurl ask the server for its contract (reflection v1 and v1alpha). */
 export function addReflection(server: Server): void {
-  addLazyServices(server, methods, (collector) => {
-    const require = createRequire(import.meta.url);
-    const { ReflectionService }: typeof import('@grpc/reflection') = require('@grpc/reflection');
-    const reflection = new ReflectionService({
-      // protoc's own descriptors: those that proto-loader makes are wrong for map fields.
-      files: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos: readFiles() },
-    });
-    reflection.addToServer({
-      addService: (service, implementation) =>
-        collector.addService(service, {
-          ServerReflectionInfo: packageless(implementation['ServerReflectionInfo'] as Handler),
-        }),
-    });
+  const reflection = new ReflectionService({
+    // protoc's own descriptors: those that proto-loader makes are wrong for map fields.
+    files: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos: readFiles() },
+  });
+  reflection.addToServer({
+    addService: (service, implementation) =>
+      server.addService(service, {
+        ServerReflectionInfo: packageless(implementation['ServerReflectionInfo'] as Handler),
+      }),
   });
 }
 
@@ -48,8 +37,8 @@ function readFiles(): Buffer[] {
 }
 
 /**
- * \@grpc/reflection 1.0.4 knows a name without a package only with a leading dot (".Users"), which no
- * client sends or understands. All names outside "grpc." are ours and have no package.
+ * \@grpc/reflection 1.0.4 finds a name without a package only with a leading dot (".Users"), which no
+ * client sends or understands. Every name outside "grpc." is from our contract, which has no package.
  */
 function packageless(handle: Handler): Handler {
   return (call) => {

@@ -1,27 +1,38 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import type { Engine, TlsOptions, UsersServiceOptions } from './app.ts';
-import type { GrpcLimits } from './limits.ts';
+import type { GrpcApp, GrpcLimits, GrpcOptions, TlsOptions } from './app.ts';
+
+export const defaultGrpcLimits: GrpcLimits = Object.freeze({
+  maxConcurrentStreams: 250,
+  maxMessageBytes: 64 * 1024,
+  maxConnectionAgeMs: 30 * 60_000,
+  maxConnectionAgeGraceMs: 30_000,
+  keepaliveTimeMs: 60_000,
+  keepaliveTimeoutMs: 20_000,
+});
+
+// What gRPC clients see when a connection is rejected (UNAVAILABLE), without loading grpc-js for it.
+const unavailable = 14;
 
 /**
- * The port of the gRPC face and its life. What speaks gRPC on it is loaded with the first connection:
- * most copies never see one, and loading takes longer than all the rest of the start.
+ * The gRPC port and its life. grpc-js takes longer to load than all the rest, so it is loaded in the
+ * background once the service is listening.
  *
- * The sockets are ours rather than grpc-js's because its `forceShutdown` ends no connection while
- * channelz is off (1.14.7): one call that never ends would keep the process for ever.
+ * The sockets are ours because grpc-js's `forceShutdown` ends no connection while channelz is off
+ * (1.14.7): one call that never ends would keep the process alive.
  */
 export class GrpcServer {
-  readonly #options: UsersServiceOptions;
+  readonly #options: GrpcOptions;
   readonly #limits: GrpcLimits;
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
   #tls: TlsOptions | undefined;
   #server: Server | undefined;
-  #engine: Promise<Engine> | undefined;
+  #app: Promise<GrpcApp> | undefined;
   #serving = false;
   #closing = false;
 
   /** `maxConnections` is how many may be open at once; 0 for no limit. */
-  constructor(options: UsersServiceOptions, limits: GrpcLimits, maxConnections: number) {
+  constructor(options: GrpcOptions, limits: GrpcLimits, maxConnections: number) {
     this.#options = options;
     this.#limits = limits;
     this.#maxConnections = maxConnections;
@@ -31,11 +42,11 @@ export class GrpcServer {
   async listen(host: string, port: number, tls?: TlsOptions): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.#tls = tls;
-    const server = createServer({ noDelay: true }, (socket) => this.#take(socket));
+    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
     server.once('error', reject);
     server.listen({ host, port }, () => {
       server.off('error', reject);
-      server.on('error', (cause) => this.#report(cause));
+      server.on('error', (cause) => this.#reportFailure(cause));
       const address = server.address();
       resolve(typeof address === 'object' && address !== null ? address.port : port);
     });
@@ -44,19 +55,20 @@ export class GrpcServer {
     return bound;
   }
 
-  /** The certificate of connections from now on; those open keep theirs. */
+  /** Sets the certificate for new connections. */
   setTls(tls: TlsOptions): void {
     this.#tls = tls;
-    this.#engine?.then((engine) => engine.setTls(tls)).catch((cause) => this.#report(cause));
+    this.#app?.then((app) => app.setTls(tls)).catch((cause) => this.#reportFailure(cause));
   }
 
-  /** What the health service says of all services from now on. */
+  /** Sets what the health service reports for all services, and begins to load grpc-js. */
   setServing(serving: boolean): void {
     this.#serving = serving;
-    this.#engine?.then((engine) => engine.setServing(this.#serving)).catch(() => undefined);
+    const app = serving ? this.#load() : this.#app;
+    app?.then(({ setServing }) => setServing(this.#serving)).catch((cause) => this.#reportFailure(cause));
   }
 
-  /** Takes no more calls and resolves when those under way have ended; `signal` cuts them off. */
+  /** Accepts no more calls and resolves when those in flight have ended; `signal` cuts them off. */
   async close(signal: AbortSignal): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
@@ -68,44 +80,48 @@ export class GrpcServer {
     server.close(() => resolve());
     if (signal.aborted) force();
     else signal.addEventListener('abort', force, { once: true });
-    const engine = await this.#engine?.catch(() => undefined);
-    engine?.drain();
+    const app = await this.#app?.catch(() => undefined);
+    app?.drain();
     await promise;
     signal.removeEventListener('abort', force);
   }
 
-  async #take(socket: Socket): Promise<void> {
+  async #accept(socket: Socket): Promise<void> {
     if (this.#maxConnections > 0 && this.#sockets.size >= this.#maxConnections) {
       const reason = 'too many connections are open';
-      // What a client makes of it: UNAVAILABLE.
-      this.#options.observe({ type: 'refused', face: 'grpc', status: 14, reason });
+      this.#options.observe({ type: 'refused', face: 'grpc', status: unavailable, reason });
       socket.destroy();
       return;
     }
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    // Its end is what counts; without a listener a reset connection would end the process.
+    // Without a listener, a connection reset would end the process.
     socket.on('error', () => undefined);
     try {
-      this.#engine ??= this.#start();
-      const engine = await this.#engine;
+      const app = await this.#load();
       if (this.#closing) socket.destroy();
-      else if (!socket.destroyed) engine.accept(socket);
+      else if (!socket.destroyed) app.accept(socket);
     } catch (cause) {
-      this.#engine = undefined;
-      this.#report(cause);
+      this.#reportFailure(cause);
       socket.destroy();
     }
   }
 
-  async #start(): Promise<Engine> {
-    const { createEngine } = await import('./app.ts');
-    const engine = createEngine(this.#options, this.#limits, this.#tls);
-    engine.setServing(this.#serving);
-    return engine;
+  #load(): Promise<GrpcApp> {
+    this.#app ??= import('./app.ts')
+      .then(({ createGrpcApp }) => createGrpcApp(this.#options, this.#limits, this.#tls))
+      .then((app) => {
+        app.setServing(this.#serving);
+        return app;
+      });
+    // The next connection tries again.
+    this.#app.catch(() => {
+      this.#app = undefined;
+    });
+    return this.#app;
   }
 
-  #report(cause: unknown): void {
+  #reportFailure(cause: unknown): void {
     this.#options.observe({ type: 'failure', where: 'grpc', cause });
   }
 }

@@ -7,9 +7,8 @@ import type { Headers } from '../http/reply.ts';
 import { parsePattern, Router } from '../http/router.ts';
 import { serveFile } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
-import type { Observe } from '../telemetry/events.ts';
-import { meteredObserve } from '../telemetry/metered.ts';
-import { Metrics } from '../telemetry/metrics.ts';
+import { fanOut, type Observe } from '../telemetry/events.ts';
+import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
 import { corsHeaders } from './cors.ts';
 import { toHttpError } from './errors.ts';
 import { postHandlers } from './posts.ts';
@@ -56,9 +55,9 @@ const descriptionPath = '/openapi.json';
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   const metrics = new Metrics();
   const api = createHttpApi(options, {
-    observe: meteredObserve(metrics, options.observe),
+    observe: fanOut(options.observe, (event) => metrics.observe(event)),
     refusal: () => undefined,
-    renderMetrics: () => metrics.render({ http: api.inFlight }),
+    renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.inFlight })),
   });
   return api.listener;
 }

@@ -1,10 +1,12 @@
-/** Something the service reports. Closed: a log, a metric or a trace is a function of these. */
+import { channel } from 'node:diagnostics_channel';
+
+/** What the service reports. Closed: a log, a metric and a trace are functions of these events. */
 export type ServiceEvent =
   | ListeningEvent
   | RequestEvent
   | RefusedEvent
   | FailureEvent
-  /** What can change while running has been read again: the certificate, or all of it by new workers. */
+  /** The certificate, or with several workers everything, has been read again. */
   | { readonly type: 'reloaded' }
   | { readonly type: 'draining' }
   | { readonly type: 'closed' };
@@ -16,24 +18,24 @@ export interface ListeningEvent {
   readonly grpc?: string;
 }
 
-/** A request has ended, on either face. */
+/** A request or call has ended. */
 export interface RequestEvent {
   readonly type: 'request';
   readonly face: 'http' | 'grpc';
   readonly id: string;
   /** The HTTP method; `POST` for gRPC. */
   readonly method: string;
-  /** The route's pattern or the RPC's name; absent when none matched. */
+  /** The route's pattern or the RPC's path; absent when none matched. */
   readonly route: string | undefined;
   readonly path: string;
-  /** The HTTP status, 499 when the client left first; on gRPC the status code. */
+  /** The HTTP status, 499 when the client closed the connection first; for gRPC the status code. */
   readonly status: number;
   readonly durationMs: number;
-  /** The W3C trace context the client sent. */
+  /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
 }
 
-/** Something was turned away before it became a request: a malformed head, one connection too many. */
+/** A connection or malformed head was rejected before it became a request. */
 export interface RefusedEvent {
   readonly type: 'refused';
   readonly face: 'http' | 'grpc';
@@ -41,7 +43,7 @@ export interface RefusedEvent {
   readonly reason: string;
 }
 
-/** A failure that is nobody's request's fault; its cause must not reach a client. */
+/** A failure inside the service. Its cause is for operators and never reaches a client. */
 export interface FailureEvent {
   readonly type: 'failure';
   readonly where: 'http' | 'grpc' | 'store' | 'process';
@@ -49,5 +51,37 @@ export interface FailureEvent {
   readonly cause: unknown;
 }
 
-/** Receives every event, as it happens. It must not throw and should not take long. */
+/** Receives every event as it happens. It should return quickly. */
 export type Observe = (event: ServiceEvent) => void;
+
+/** `node:diagnostics_channel` names by event type, for tools that cannot pass an observer. */
+const channels = {
+  listening: channel('users-service:listening'),
+  request: channel('users-service:request'),
+  refused: channel('users-service:refused'),
+  failure: channel('users-service:failure'),
+  reloaded: channel('users-service:reloaded'),
+  draining: channel('users-service:draining'),
+  closed: channel('users-service:closed'),
+} satisfies Record<ServiceEvent['type'], unknown>;
+
+/**
+ * One observer for all: each event goes to `count`, to its diagnostics channel and to `observe`. An
+ * `observe` that throws fails neither the request nor the process: its error becomes a failure event
+ * for the others.
+ */
+export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
+  const publish = (event: ServiceEvent): void => {
+    count?.(event);
+    const { [event.type]: target } = channels;
+    if (target.hasSubscribers) target.publish(event);
+  };
+  return (event) => {
+    publish(event);
+    try {
+      observe?.(event);
+    } catch (cause) {
+      publish({ type: 'failure', where: 'process', cause });
+    }
+  };
+}

@@ -3,116 +3,156 @@ import type { RequestEvent, ServiceEvent } from './events.ts';
 // Upper bounds in seconds, from a cached read to a request that times out.
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-interface Series {
-  readonly labels: string;
-  count: number;
-}
+const families = {
+  users_service_requests_total: ['counter', 'Requests that have ended.'],
+  users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
+  users_service_requests_in_flight: ['gauge', 'Requests being served.'],
+  users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
+  users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
+  users_service_failures_total: ['counter', 'Failures inside the service.'],
+  users_service_workers: [
+    'gauge',
+    'Workers, by whether their numbers are current or from an earlier scrape.',
+  ],
+} as const satisfies Record<string, readonly ['counter' | 'gauge' | 'histogram', help: string]>;
 
-interface Histogram {
-  readonly labels: string;
-  readonly counts: number[];
-  sum: number;
-  count: number;
-}
+type Family = keyof typeof families;
+
+/** Every series of every family, by its name and labels as Prometheus writes them. Plain data. */
+export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
 interface RouteSeries {
-  /** By method, then status: looked up by what the event has, since a key put together would be hashed anew. */
-  readonly requests: Map<string, Map<number, Series>>;
-  readonly durations: Histogram;
+  readonly labels: string;
+  /** Counts by method, then status. */
+  readonly requests: Map<string, Map<number, number>>;
+  readonly bucketCounts: number[];
+  durationSum: number;
+  count: number;
 }
 
-/** Counts what the service reports and renders it in Prometheus' text format 0.0.4. */
+/** Counts what the service reports. */
 export class Metrics {
   readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
-  readonly #refused = new Map<string, number>();
+  readonly #refused: Record<string, number> = {};
   #storeFailures = 0;
   #failures = 0;
 
   observe(event: ServiceEvent): void {
     if (event.type === 'request') this.#request(event);
     else if (event.type === 'refused') {
-      const labels = `face="${event.face}",status="${event.status}"`;
-      this.#refused.set(labels, (this.#refused.get(labels) ?? 0) + 1);
+      const series = `users_service_refused_total{face="${event.face}",status="${event.status}"}`;
+      this.#refused[series] = (this.#refused[series] ?? 0) + 1;
     } else if (event.type === 'failure') {
       if (event.where === 'store') this.#storeFailures += 1;
       else this.#failures += 1;
     }
   }
 
-  #request(event: RequestEvent): void {
-    // A path nobody registered is the client's own text: as a label it would grow without bound.
-    const route = event.route ?? 'unmatched';
-    const method = event.route === undefined ? 'any' : event.method;
-    const { requests, durations } = this.#seriesOf(event.face, route);
-    let byStatus = requests.get(method);
-    if (byStatus === undefined) {
-      byStatus = new Map();
-      requests.set(method, byStatus);
+  #request({ face, route, method, status, durationMs }: RequestEvent): void {
+    // An unmatched path is the client's own text: as a label it would grow without bound.
+    const series = this.#seriesOf(face, route ?? 'unmatched');
+    const key = route === undefined ? 'any' : method;
+    let statuses = series.requests.get(key);
+    if (statuses === undefined) {
+      statuses = new Map();
+      series.requests.set(key, statuses);
     }
-    const series = byStatus.get(event.status);
-    if (series !== undefined) {
-      series.count += 1;
-    } else {
-      const labels = `face="${event.face}",method="${method}",route="${escapeLabel(route)}",status="${event.status}"`;
-      byStatus.set(event.status, { labels, count: 1 });
-    }
-    const seconds = event.durationMs / 1000;
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    const seconds = durationMs / 1000;
     let bucket = 0;
     while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;
-    if (bucket < buckets.length) durations.counts[bucket] = (durations.counts[bucket] ?? 0) + 1;
-    durations.sum += seconds;
-    durations.count += 1;
+    if (bucket < buckets.length) series.bucketCounts[bucket] = (series.bucketCounts[bucket] ?? 0) + 1;
+    series.durationSum += seconds;
+    series.count += 1;
   }
 
   #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
     const known = this.#routes[face].get(route);
     if (known !== undefined) return known;
     const labels = `face="${face}",route="${escapeLabel(route)}"`;
-    const durations = { labels, counts: buckets.map(() => 0), sum: 0, count: 0 };
-    const added = { requests: new Map(), durations };
+    const added = {
+      labels,
+      requests: new Map(),
+      bucketCounts: buckets.map(() => 0),
+      durationSum: 0,
+      count: 0,
+    };
     this.#routes[face].set(route, added);
     return added;
   }
 
-  /** `inFlight` is the number of requests under way on each face. */
-  render(inFlight: Readonly<Record<string, number>>): string {
-    const routes = [...this.#routes.http.values(), ...this.#routes.grpc.values()];
-    const counts = routes.flatMap(({ requests }) => [...requests.values()].flatMap((s) => [...s.values()]));
-    const lines = [
-      ...family('users_service_requests_total', 'counter', 'Requests that have ended.'),
-      ...counts.map((s) => `users_service_requests_total{${s.labels}} ${s.count}`),
-      ...family('users_service_request_duration_seconds', 'histogram', 'From the head to the last byte out.'),
-      ...routes.flatMap(({ durations }) => histogramLines(durations)),
-      ...family('users_service_requests_in_flight', 'gauge', 'Requests under way.'),
-      ...Object.entries(inFlight).map(([face, n]) => `users_service_requests_in_flight{face="${face}"} ${n}`),
-      ...family('users_service_refused_total', 'counter', 'Connections refused before they were requests.'),
-      ...[...this.#refused].map(([labels, count]) => `users_service_refused_total{${labels}} ${count}`),
-      ...family('users_service_store_failures_total', 'counter', 'Calls the store could not answer.'),
-      `users_service_store_failures_total ${this.#storeFailures}`,
-      ...family('users_service_failures_total', 'counter', 'Failures inside the service.'),
-      `users_service_failures_total ${this.#failures}`,
-    ];
-    return `${lines.join('\n')}\n`;
+  /** `inFlight` is the number of requests being served, by API. */
+  snapshot(inFlight: Readonly<Record<string, number>>): MetricsSnapshot {
+    const requests: Record<string, number> = {};
+    const durations: Record<string, number> = {};
+    for (const [face, routes] of Object.entries(this.#routes)) {
+      for (const [route, series] of routes) {
+        for (const [method, statuses] of series.requests) {
+          for (const [status, count] of statuses) {
+            const labels = `face="${face}",method="${method}",route="${escapeLabel(route)}",status="${status}"`;
+            requests[`users_service_requests_total{${labels}}`] = count;
+          }
+        }
+        Object.assign(durations, durationSeries(series));
+      }
+    }
+    return {
+      users_service_requests_total: requests,
+      users_service_request_duration_seconds: durations,
+      users_service_requests_in_flight: Object.fromEntries(
+        Object.entries(inFlight).map(([face, n]) => [`users_service_requests_in_flight{face="${face}"}`, n]),
+      ),
+      users_service_refused_total: { ...this.#refused },
+      users_service_store_failures_total: { users_service_store_failures_total: this.#storeFailures },
+      users_service_failures_total: { users_service_failures_total: this.#failures },
+    };
   }
 }
 
-function family(name: string, type: string, help: string): string[] {
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSeries): Record<string, number> {
+  const name = 'users_service_request_duration_seconds';
+  const series: Record<string, number> = {};
+  let below = 0;
+  for (const [i, bound] of buckets.entries()) {
+    below += bucketCounts[i] ?? 0;
+    series[`${name}_bucket{${labels},le="${bound}"}`] = below;
+  }
+  series[`${name}_bucket{${labels},le="+Inf"}`] = count;
+  series[`${name}_sum{${labels}}`] = durationSum;
+  series[`${name}_count{${labels}}`] = count;
+  return series;
 }
 
-function histogramLines({ labels, counts, sum, count }: Histogram): string[] {
-  const name = 'users_service_request_duration_seconds';
-  let below = 0;
-  const lines = buckets.map((bound, i) => {
-    below += counts[i] ?? 0;
-    return `${name}_bucket{${labels},le="${bound}"} ${below}`;
+/** The sum of several processes' metrics. */
+export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
+  const sum: Partial<Record<Family, Record<string, number>>> = {};
+  for (const snapshot of snapshots) {
+    for (const [family, series] of entriesOf(snapshot)) {
+      const total = sum[family] ?? {};
+      sum[family] = total;
+      for (const [name, value] of Object.entries(series)) total[name] = (total[name] ?? 0) + value;
+    }
+  }
+  return sum;
+}
+
+/** What remains of a process that has exited: its counters, because a sum must not fall, and no gauge. */
+export function countersOf(snapshot: MetricsSnapshot): MetricsSnapshot {
+  return Object.fromEntries(entriesOf(snapshot).filter(([family]) => families[family][0] !== 'gauge'));
+}
+
+/** Prometheus' text format 0.0.4. */
+export function renderMetrics(snapshot: MetricsSnapshot): string {
+  const lines = entriesOf(snapshot).flatMap(([family, series]) => {
+    const [type, help] = families[family];
+    const values = Object.entries(series).map(([name, value]) => `${name} ${value}`);
+    return [`# HELP ${family} ${help}`, `# TYPE ${family} ${type}`, ...values];
   });
-  return [
-    ...lines,
-    `${name}_bucket{${labels},le="+Inf"} ${count}`,
-    `${name}_sum{${labels}} ${sum}`,
-    `${name}_count{${labels}} ${count}`,
-  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function entriesOf(snapshot: MetricsSnapshot): [Family, Readonly<Record<string, number>>][] {
+  return Object.entries(snapshot) as [Family, Readonly<Record<string, number>>][];
 }
 
 function escapeLabel(label: string): string {

@@ -1,71 +1,67 @@
-import { countersOf, sumMetrics } from '../telemetry/sum-metrics.ts';
+import { countersOf, type MetricsSnapshot, sumSnapshots } from '../telemetry/metrics.ts';
 
-/** Of each worker, its metrics as it told them last. `Key` stands for the worker. */
+/** The metrics of all workers, the latest of each. `Key` stands for a worker. */
 export class PoolMetrics<Key> {
-  readonly #told = new Map<Key, string>();
+  readonly #latest = new Map<Key, MetricsSnapshot>();
   readonly #ask: (worker: Key) => void;
   readonly #timeoutMs: number;
-  /** What those that are gone had counted: sums must not fall when one is replaced. */
-  #gone = '';
-  #silent = new Set<Key>();
-  #allTold: () => void = () => undefined;
-  #gathering: Promise<string> | undefined;
+  /** The counters of workers that have exited: a sum must not fall when a worker is replaced. */
+  #exited: MetricsSnapshot = {};
+  #pending = new Set<Key>();
+  #onComplete: () => void = () => undefined;
+  #gathering: Promise<MetricsSnapshot> | undefined;
 
-  /** `ask` bids a worker tell its metrics, for which it has `timeoutMs`. */
+  /** `ask` requests a report from a worker, which has `timeoutMs` for it. */
   constructor(ask: (worker: Key) => void, timeoutMs: number) {
     this.#ask = ask;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** From now on a worker can be asked. */
-  join(worker: Key): void {
-    this.#told.set(worker, '');
+  add(worker: Key): void {
+    this.#latest.set(worker, {});
   }
 
-  /** A worker has told its metrics, asked or not. */
-  take(worker: Key, text: string): void {
-    if (!this.#told.has(worker)) return;
-    this.#told.set(worker, text);
-    this.#silent.delete(worker);
-    if (this.#silent.size === 0) this.#allTold();
+  /** Takes a worker's report, requested or not. */
+  receive(worker: Key, metrics: MetricsSnapshot): void {
+    if (!this.#latest.has(worker)) return;
+    this.#latest.set(worker, metrics);
+    this.#settle(worker);
   }
 
-  /** Nothing more will come of a worker. */
-  leave(worker: Key): void {
-    this.#gone = sumMetrics([this.#gone, countersOf(this.#told.get(worker) ?? '')]);
-    this.#told.delete(worker);
-    this.#silent.delete(worker);
-    if (this.#silent.size === 0) this.#allTold();
+  /** Removes a worker that will send nothing more. */
+  remove(worker: Key): void {
+    this.#exited = sumSnapshots([this.#exited, countersOf(this.#latest.get(worker) ?? {})]);
+    this.#latest.delete(worker);
+    this.#settle(worker);
   }
 
-  /** The sum over all workers there are and have been. Those who ask at once share one round. */
-  gather(): Promise<string> {
+  /** The sum over all workers, present and past. Calls at the same time share one round of reports. */
+  gather(): Promise<MetricsSnapshot> {
     this.#gathering ??= this.#gather().finally(() => {
       this.#gathering = undefined;
     });
     return this.#gathering;
   }
 
-  async #gather(): Promise<string> {
+  #settle(worker: Key): void {
+    this.#pending.delete(worker);
+    if (this.#pending.size === 0) this.#onComplete();
+  }
+
+  async #gather(): Promise<MetricsSnapshot> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#allTold = resolve;
-    this.#silent = new Set(this.#told.keys());
-    if (this.#silent.size === 0) resolve();
-    for (const worker of this.#silent) this.#ask(worker);
+    this.#onComplete = resolve;
+    this.#pending = new Set(this.#latest.keys());
+    if (this.#pending.size === 0) resolve();
+    for (const worker of this.#pending) this.#ask(worker);
     const timer = setTimeout(resolve, this.#timeoutMs);
     await promise;
     clearTimeout(timer);
-    const silent = this.#silent.size;
-    return sumMetrics([...this.#told.values(), this.#gone, workerCounts(this.#told.size - silent, silent)]);
+    const workers = {
+      'users_service_workers{numbers="current"}': this.#latest.size - this.#pending.size,
+      // A worker that did not report in time counts with its last report.
+      'users_service_workers{numbers="earlier"}': this.#pending.size,
+    };
+    return sumSnapshots([...this.#latest.values(), this.#exited, { users_service_workers: workers }]);
   }
-}
-
-// One that is silent counts with what it told last.
-function workerCounts(current: number, silent: number): string {
-  const name = 'users_service_workers';
-  return `# HELP ${name} Workers, by whether they told their numbers in time.
-# TYPE ${name} gauge
-${name}{numbers="current"} ${current}
-${name}{numbers="earlier"} ${silent}
-`;
 }

@@ -1,77 +1,76 @@
 import cluster from 'node:cluster';
 import type { Addresses } from '../service.ts';
-import { portsVariable, type ToPrimary, type ToWorker } from './messages.ts';
+import type { MetricsSnapshot } from '../telemetry/metrics.ts';
+
+/** The environment variable that gives a worker its ports, HTTP's and gRPC's, in JSON. */
+export const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
+
+/** What a worker sends to its primary. `gather` asks for the metrics of all workers. */
+export type ToPrimary =
+  | { readonly ready: Addresses }
+  | { readonly metrics: MetricsSnapshot }
+  | { readonly gather: number };
+/** What the primary sends to a worker. `report` asks for the worker's own metrics. */
+export type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot; readonly gather: number };
 
 // Longer than the primary waits for the other workers.
 const gatherTimeoutMs = 2_000;
 
-/** A worker's side: its part of the options, and the way to its primary. */
+/** A worker's connection to its primary. */
 export interface WorkerLink {
   readonly port: number;
   readonly grpcPort: number | false;
-  /** Serves from now on; `metrics` gives its own. */
-  ready(addresses: Addresses, metrics: () => string): void;
+  /** Reports that the worker is serving; `metrics` gives its own metrics from now on. */
+  ready(addresses: Addresses, metrics: () => MetricsSnapshot): void;
   /** The metrics of all workers together. */
-  gatherMetrics(): Promise<string>;
+  gatherMetrics(): Promise<MetricsSnapshot>;
   onStop(handle: () => void): void;
-  /** Lets go of the primary, so that the process can end. */
-  leave(): void;
+  /** Disconnects from the primary, so that the process can end. */
+  close(): void;
 }
 
-/** The link to the primary; `undefined` in a process that is not its worker. */
+/** The link to the primary; `undefined` in a process that is not a worker. */
 export function workerLink(env: Readonly<Record<string, string | undefined>>): WorkerLink | undefined {
   const { worker } = cluster;
   const ports = env[portsVariable];
   if (worker === undefined || ports === undefined) return undefined;
   const [port, grpcPort] = JSON.parse(ports);
-  const tell = (message: ToPrimary): unknown => worker.send(message, () => undefined);
-  const gathering = new Gathering(() => tell('gather'));
+  const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
+  const waiting = new Map<number, (metrics: MetricsSnapshot) => void>();
+  let gathers = 0;
   let report = (): void => undefined;
+  let stop = (): void => undefined;
   worker.on('message', (message: ToWorker) => {
     if (message === 'report') report();
-    else if (message !== 'stop') gathering.end(message.gathered);
+    else if (message === 'stop') stop();
+    else waiting.get(message.gather)?.(message.gathered);
   });
   return {
     port,
     grpcPort,
     ready(addresses, metrics) {
-      report = () => tell({ metrics: metrics() });
-      tell({ ready: addresses });
+      report = () => send({ metrics: metrics() });
+      send({ ready: addresses });
     },
-    gatherMetrics: () => gathering.text(),
-    onStop: (handle) => worker.on('message', (message: ToWorker) => message === 'stop' && handle()),
-    leave() {
-      // What it has counted since it was last asked would go with it.
+    async gatherMetrics() {
+      const { promise, resolve, reject } = Promise.withResolvers<MetricsSnapshot>();
+      gathers += 1;
+      const gather = gathers;
+      waiting.set(gather, resolve);
+      const timer = setTimeout(() => reject(new Error('the primary does not answer')), gatherTimeoutMs);
+      send({ gather });
+      return await promise.finally(() => {
+        clearTimeout(timer);
+        waiting.delete(gather);
+      });
+    },
+    onStop(handle) {
+      stop = handle;
+    },
+    close() {
+      // Counts since the last report would be lost with the process.
       report();
       worker.disconnect();
     },
   };
-}
-
-/** The way of a question to the primary and back; those who ask meanwhile share it. */
-class Gathering {
-  readonly #ask: () => void;
-  #waiting: PromiseWithResolvers<string> | undefined;
-
-  constructor(ask: () => void) {
-    this.#ask = ask;
-  }
-
-  async text(): Promise<string> {
-    if (this.#waiting === undefined) {
-      this.#waiting = Promise.withResolvers();
-      this.#ask();
-    }
-    const waiting = this.#waiting;
-    const timer = setTimeout(() => {
-      if (this.#waiting === waiting) this.#waiting = undefined;
-      waiting.reject(new Error('the primary does not answer'));
-    }, gatherTimeoutMs);
-    return await waiting.promise.finally(() => clearTimeout(timer));
-  }
-
-  end(text: string): void {
-    this.#waiting?.resolve(text);
-    this.#waiting = undefined;
-  }
 }

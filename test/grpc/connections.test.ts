@@ -6,7 +6,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import type { GrpcLimits } from '../../src/grpc/limits.ts';
+import type { GrpcLimits } from '../../src/grpc/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';

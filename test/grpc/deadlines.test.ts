@@ -143,7 +143,11 @@ test('a failure of the store is reported though the client has left', async (t) 
     return answer.promise;
   };
   const ended = Promise.withResolvers<RequestEvent>();
-  const observe = (event: ServiceEvent) => void (event.type === 'request' && ended.resolve(event));
+  const failed = Promise.withResolvers<void>();
+  const observe = (event: ServiceEvent): void => {
+    if (event.type === 'request') ended.resolve(event);
+    if (event.type === 'failure') failed.resolve();
+  };
   const { grpc, failures } = await startService(t, {
     repository,
     grpcPort: 0,
@@ -157,6 +161,7 @@ test('a failure of the store is reported though the client has left', async (t) 
   await abortOf(signal);
   answer.reject(new Error('the disk is gone'));
   assert.equal((await ended.promise).status, status.CANCELLED);
+  await failed.promise;
   assert.deepEqual(
     failures().map(({ cause }) => String(cause)),
     ['Error: the disk is gone'],

@@ -13,7 +13,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
   commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'start-error', 'check-range'],
   config: ['check-range'],
-  workers: ['service', 'telemetry', 'start-error'],
+  workers: ['service', 'telemetry'],
   service: [
     'rest',
     'grpc',
@@ -26,7 +26,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     'check-range',
   ],
   rest: ['http', 'domain', 'telemetry'],
-  grpc: ['domain', 'telemetry', 'http', 'generated'],
+  grpc: ['domain', 'telemetry', 'generated'],
   http: ['telemetry', 'check-range'],
   storage: ['domain', 'check-range'],
   conformance: ['domain'],

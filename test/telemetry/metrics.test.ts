@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { RequestEvent } from '../../src/telemetry/events.ts';
-import { Metrics } from '../../src/telemetry/metrics.ts';
+import { Metrics, renderMetrics } from '../../src/telemetry/metrics.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { exchange } from '../kit/raw.ts';
 import { send } from '../support/client.ts';
@@ -92,7 +92,7 @@ test('histograms hold together: buckets rise, the last is the count, the sum is 
   const metrics = new Metrics();
   for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
     metrics.observe(request({ durationMs }));
-  const families = parseMetrics(metrics.render({}));
+  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
   const samples = families.get(`${prefix}request_duration_seconds`)?.samples ?? [];
   const buckets = samples.filter(({ name }) => name.endsWith('_bucket'));
   const bounds = buckets.map(({ labels }) => Number(labels['le']?.replace('Inf', 'Infinity')));
@@ -117,7 +117,7 @@ test('the faces keep histograms of their own even for a route of one name', () =
   metrics.observe(request({ route: '/same' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
-  const families = parseMetrics(metrics.render({}));
+  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'http' }), 1);
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'grpc' }), 2);
 });
@@ -141,7 +141,7 @@ test('what clients write never becomes a label', async (t) => {
 test('label values are escaped', () => {
   const metrics = new Metrics();
   metrics.observe(request({ route: 'a"b\\c\nd' }));
-  const families = parseMetrics(metrics.render({}));
+  const families = parseMetrics(renderMetrics(metrics.snapshot({})));
   assert.equal(find(families, 'requests_total', { route: 'a"b\\c\nd' }), 1);
 });
 
@@ -159,7 +159,7 @@ test('a store that fails and connections that are refused are counted', async (t
 });
 
 test('before the first request there is a block of every family', () => {
-  const families = parseMetrics(new Metrics().render({ http: 0, grpc: 0 }));
+  const families = parseMetrics(renderMetrics(new Metrics().snapshot({ http: 0, grpc: 0 })));
   assert.deepEqual(
     [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),
     [

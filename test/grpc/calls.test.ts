@@ -122,3 +122,30 @@ test('names that clients make up are one series in the metrics', async (t) => {
     'users_service_requests_total{face="grpc",method="any",route="unmatched",status="12"} 20',
   ]);
 });
+
+test('every call is reported with the request id and trace context of its client', async (t) => {
+  const { grpc, calls } = await start(t);
+  const session = await connectWire(t, grpc);
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const rows = [
+    ['answered', users, framed(one)],
+    ['too-long', users, framed(new Uint8Array(65_537))],
+    ['health', check, framed(new Uint8Array())],
+    ['unknown', '/Users/Unknown', framed(one)],
+  ] as const;
+  for (const [id, path, body] of rows) {
+    await callWire(session, path, body, { 'x-request-id': id, traceparent });
+  }
+  assert.deepEqual(
+    calls().map((event) => [event.id, event.traceparent]),
+    rows.map(([id]) => [id, traceparent]),
+  );
+});
+
+test('a call without a valid request id is reported with the id that its client receives', async (t) => {
+  const { grpc, calls } = await start(t);
+  const session = await connectWire(t, grpc);
+  const { trailers } = await callWire(session, users, framed(one), { 'x-request-id': 'not valid!' });
+  assert.match(String(trailers['x-request-id']), /^[\w-]+$/);
+  assert.equal(calls()[0]?.id, trailers['x-request-id']);
+});

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type FailureEvent, fanOut, type ServiceEvent } from '../../src/telemetry/events.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+test('an observer that throws is contained, and counts as a failure of the process', () => {
+  const counted: ServiceEvent[] = [];
+  const cause = new Error('the observer is broken');
+  const observe = fanOut(
+    () => {
+      throw cause;
+    },
+    (event) => counted.push(event),
+  );
+  observe({ type: 'draining' });
+  const failure: FailureEvent = { type: 'failure', where: 'process', cause };
+  assert.deepEqual(counted, [{ type: 'draining' }, failure]);
+});
+
+test('a service goes on when its observer throws at every event', async (t) => {
+  const { http } = await startService(t, {
+    observe: () => {
+      throw new Error('the observer is broken');
+    },
+  });
+  for (let i = 0; i < 3; i += 1) assert.equal((await send(http, 'GET /health')).status, 200);
+  const { text } = await send(http, 'GET /metrics');
+  assert.match(
+    text,
+    /^users_service_requests_total\{face="http",method="GET",route="\/health",status="200"\} 3$/m,
+  );
+  assert.match(text, /^users_service_failures_total [1-9]/m);
+});

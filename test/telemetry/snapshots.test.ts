@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { RequestEvent } from '../../src/telemetry/events.ts';
+import {
+  countersOf,
+  Metrics,
+  type MetricsSnapshot,
+  renderMetrics,
+  sumSnapshots,
+} from '../../src/telemetry/metrics.ts';
+
+function request(route: string, durationMs: number): RequestEvent {
+  return {
+    type: 'request',
+    face: 'http',
+    id: 'a',
+    method: 'GET',
+    route,
+    path: route,
+    status: 200,
+    durationMs,
+    traceparent: undefined,
+  };
+}
+
+/** The metrics of a process that has answered requests, as they arrive from another process. */
+function metricsOf(...requests: readonly RequestEvent[]): MetricsSnapshot {
+  const metrics = new Metrics();
+  for (const event of requests) metrics.observe(event);
+  return JSON.parse(JSON.stringify(metrics.snapshot({ http: requests.length, grpc: 0 })));
+}
+
+const fast = request('/fast', 1);
+const slow = request('/a "slow" one', 2_000);
+
+test('the sum of several snapshots is the snapshot of one process that counted all of it', () => {
+  const whole = metricsOf(fast, fast, slow, slow);
+  assert.deepEqual(sumSnapshots([metricsOf(fast, slow), metricsOf(fast, slow)]), whole);
+  assert.deepEqual(sumSnapshots([metricsOf(fast, fast, slow, slow), metricsOf()]), whole);
+  assert.deepEqual(sumSnapshots([metricsOf(), metricsOf(fast, slow), metricsOf(fast, slow)]), whole);
+});
+
+test('a series of only one process appears among those of its family', () => {
+  const lines = (snapshot: MetricsSnapshot) => renderMetrics(snapshot).split('\n').sort();
+  const sum = sumSnapshots([metricsOf(fast), metricsOf(slow)]);
+  assert.deepEqual(lines(sum), lines(metricsOf(fast, slow)));
+  const text = renderMetrics(sum);
+  const families = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+  assert.equal(families.length, new Set(families).size);
+  let family = '';
+  for (const line of text.trim().split('\n')) {
+    family = /^# HELP (\S+)/.exec(line)?.[1] ?? family;
+    assert.ok(line.includes(family), `${line} under ${family}`);
+  }
+});
+
+test('the sum of no snapshots is empty, and an empty one adds nothing', () => {
+  assert.deepEqual(sumSnapshots([]), {});
+  assert.equal(renderMetrics({}), '');
+  assert.deepEqual(sumSnapshots([{}, metricsOf(fast)]), metricsOf(fast));
+});
+
+test('of a process that has exited the counters remain, and its requests in flight do not', () => {
+  const gone = countersOf(metricsOf(fast, slow));
+  assert.doesNotMatch(renderMetrics(gone), /in_flight/);
+  const sum = renderMetrics(sumSnapshots([metricsOf(fast), gone]));
+  assert.match(sum, /requests_in_flight\{face="http"\} 1\n/);
+  assert.match(sum, /requests_total\{face="http",method="GET",route="\/fast",status="200"\} 2\n/);
+});
