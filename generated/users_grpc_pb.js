@@ -1,7 +1,7 @@
 // GENERATED CODE -- DO NOT EDIT!
 
 // Original file comments:
-// The RPC face of the users service: the same users as GET /users/{id}.
+// The gRPC API of the users service: the same users as GET /users/{id}.
 //
 // There is no package on purpose: the method's path is /Users/GetUser.
 'use strict';
