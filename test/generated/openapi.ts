@@ -10,9 +10,9 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -20,11 +20,14 @@ export interface paths {
         };
         /**
          * List users
-         * @description One page of users in the order of `sort`, ties by `id`. Follow `next` of the `Link` header to see every user exactly once, at the same cost at any depth. A page past the end is `[]`.
+         * @description Returns one page of users, sorted by `sort`; `id` breaks ties. To read every user exactly once, follow the `next` link of the `Link` header until it is absent. A page past the end is `[]`.
          */
         get: operations["listUsers"];
         put?: never;
-        /** Create a user */
+        /**
+         * Create a user
+         * @description Creates a user and returns it with its id. `name` is required, `role` is optional. The service assigns the id: a body with an `id` is a 400.
+         */
         post: operations["createUser"];
         delete?: never;
         options?: never;
@@ -36,38 +39,38 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         /**
          * Get a user
-         * @description With `If-Match`, only in a version it names.
+         * @description Returns one user and its version as an `ETag`. Send the `ETag` back as `If-None-Match` to receive a 304 while the user is unchanged. With `If-Match`, the request fails with 412 unless the user still has one of those versions.
          */
         get: operations["getUser"];
         /**
          * Replace a user
-         * @description Sets the whole user: a `role` left out is removed. It never creates one.
+         * @description Replaces all fields of the user. A `role` that you leave out is removed. An unknown id is a 404: this request never creates a user.
          */
         put: operations["replaceUser"];
         post?: never;
         /**
          * Delete a user
-         * @description Removes the user and its posts at once. Its id is never given again.
+         * @description Deletes the user and all of its posts in one transaction. The id is never reused.
          */
         delete: operations["deleteUser"];
         options?: never;
         head?: never;
         /**
          * Update a user
-         * @description Changes the given fields only (RFC 7396): `null` removes `role`, `{}` changes nothing.
+         * @description Changes only the fields that you send (JSON merge patch, RFC 7396). `null` removes `role`; `{}` changes nothing.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -76,24 +79,27 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         /**
          * List a user's posts
-         * @description All posts of the user, streamed; or one page of them as soon as `page`, `limit` or `cursor` is given.
+         * @description Returns all posts of the user as a stream. If you send `page`, `limit` or `cursor`, returns one page with a `Link` header instead.
          */
         get: operations["listPosts"];
         put?: never;
-        /** Create a post for a user */
+        /**
+         * Create a post
+         * @description Creates a post for the user and returns it with its id. `title` is required; `body` is empty by default.
+         */
         post: operations["createPost"];
         delete?: never;
         options?: never;
@@ -105,17 +111,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * Liveness
-         * @description The process answers. It says nothing of the store, whose restart must not restart the service.
+         * Check that the process is running
+         * @description Reports that the process is running. It does not check the store, so that an outage of the database does not make an orchestrator restart the service.
          */
         get: operations["getHealth"];
         put?: never;
@@ -130,17 +136,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * Readiness
-         * @description Whether new work should be sent here.
+         * Check that the service is ready
+         * @description Reports whether the service accepts traffic. It fails while the service starts or drains, and while the store does not respond.
          */
         get: operations["getReadiness"];
         put?: never;
@@ -155,17 +161,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * Metrics
-         * @description Counts and latencies of both faces in Prometheus' text format. Needs a key wherever users do.
+         * Read the metrics
+         * @description Returns request counts and latencies of the HTTP API and the gRPC API in the Prometheus text format. It needs an API key if users do.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -180,17 +186,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * The request as the service sees it
-         * @description Without the query in `path`.
+         * Inspect a request
+         * @description Returns the method, path and headers of your request. `path` does not include the query.
          */
         get: operations["getInfo"];
         put?: never;
@@ -205,9 +211,9 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -216,8 +222,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Any JSON, sent back
-         * @description The body comes back as its own text: numbers and repeated keys survive as they were sent.
+         * Echo a JSON value
+         * @description Returns the request body unchanged, as the text you sent. Large numbers and repeated keys therefore keep their form.
          */
         post: operations["echo"];
         delete?: never;
@@ -230,17 +236,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * Something for holders of a key
-         * @description Always needs one of the configured keys; where none is configured, nobody gets in.
+         * Check an API key
+         * @description Returns a number if `x-api-key` is a configured key. Without configured keys, every request fails with 401.
          */
         get: operations["getSecret"];
         put?: never;
@@ -255,17 +261,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * A failure
-         * @description Always fails, to show what a failure of the service looks like.
+         * Provoke an internal error
+         * @description Always fails with 500, so that you can see how the service reports an internal error.
          */
         get: operations["boom"];
         put?: never;
@@ -280,17 +286,17 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
             cookie?: never;
         };
         /**
-         * The web console
-         * @description `index.html` of the public folder.
+         * Open the web console
+         * @description Returns `index.html` of the public folder.
          */
         get: operations["getConsole"];
         put?: never;
@@ -305,20 +311,20 @@ export interface paths {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path: {
-                /** @description Its name. */
+                /** @description The path of the file. */
                 file: components["parameters"]["File"];
             };
             cookie?: never;
         };
         /**
-         * A file of the public folder
-         * @description Every file that was there when the service started, by its name; those in folders below by their path. Routes of the API go first.
+         * Download a file
+         * @description Returns a file of the public folder by its path. The service lists the folder once at startup. A route of the API takes precedence over a file of the same name.
          */
         get: operations["getFile"];
         put?: never;
@@ -336,16 +342,16 @@ export interface components {
         User: {
             /**
              * Format: int32
-             * @description Given by the service and never to another user.
+             * @description Assigned by the service and never reused.
              * @example 1
              */
             id: number;
             name: components["schemas"]["Name"];
-            /** @description Left out where the user has none. */
+            /** @description Absent if the user has no role. */
             role?: components["schemas"]["Role"];
         };
         /**
-         * @description Not blank, without control characters; the length counts code points.
+         * @description Must not be blank or contain control characters. The length is counted in code points.
          * @example Ada Lovelace
          */
         Name: string;
@@ -358,12 +364,12 @@ export interface components {
         UserReplacement: {
             /**
              * Format: int32
-             * @description The one in the path, or left out.
+             * @description Optional. Must equal the id in the path.
              * @example 1
              */
             id?: number;
             name: components["schemas"]["Name"];
-            /** @description Removed where it is left out. */
+            /** @description Removed from the user if you leave it out. */
             role?: components["schemas"]["Role"];
         };
         UserPatch: {
@@ -378,13 +384,13 @@ export interface components {
         Post: {
             /**
              * Format: int32
-             * @description Given by the service and never to another post.
+             * @description Assigned by the service and never reused.
              * @example 1
              */
             id: number;
             /**
              * Format: int32
-             * @description Whose post it is.
+             * @description The id of the user the post belongs to.
              * @example 1
              */
             userId: number;
@@ -393,16 +399,16 @@ export interface components {
         };
         PostDraft: {
             title: components["schemas"]["Title"];
-            /** @description Empty where it is left out. */
+            /** @description Empty by default. */
             body?: components["schemas"]["PostBody"];
         };
         /**
-         * @description Not blank, without control characters; the length counts code points.
+         * @description Must not be blank or contain control characters. The length is counted in code points.
          * @example Notes
          */
         Title: string;
         /**
-         * @description Without control characters but tab and newline; the length counts code points.
+         * @description Must not contain control characters other than tab and newline. The length is counted in code points.
          * @example On the Analytical Engine
          */
         PostBody: string;
@@ -414,7 +420,7 @@ export interface components {
             method: "GET";
             /** @example /info */
             path: string;
-            /** @description By lower-case name; those that may stand several times are lists. */
+            /** @description Header names are in lower case. A header that may be repeated has a list of values. */
             headers: {
                 [key: string]: string | string[];
             };
@@ -428,22 +434,22 @@ export interface components {
             secretData: number;
         };
         Error: {
-            /** @description A short message, which names the culprit where there is one. */
+            /** @description A short message. It names the field, parameter or header that is wrong. */
             error: string;
         };
-        /** @description The same failure as RFC 9457 has it, for whoever accepts `application/problem+json`. */
+        /** @description The same error as problem details (RFC 9457), for clients that accept `application/problem+json`. */
         Problem: {
-            /** @description The status's own name. */
+            /** @description The standard name of the status. */
             title: string;
             status: number;
-            /** @description The message. */
+            /** @description The same message as `error` in the JSON form. */
             detail: string;
             /** @description The request id, as in `x-request-id`. */
             instance: string;
         };
     };
     responses: {
-        /** @description The request itself is malformed: its target, its framing or its Host. */
+        /** @description The request is malformed: its target, framing or `Host` is wrong. */
         Malformed: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -455,7 +461,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A parameter is unknown, given twice or out of its bounds, or the request is malformed. The message names it. */
+        /** @description A parameter is unknown, repeated or out of range, or the request is malformed. The message names the parameter. */
         InvalidQuery: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -479,7 +485,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A field, the id or a header is wrong, or the request is malformed. The message names the culprit. */
+        /** @description A field, the id or a header is invalid, or the request is malformed. The message names which one. */
         InvalidBody: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -491,7 +497,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is no JSON in UTF-8, or is more than 64 levels deep, or the request is malformed. */
+        /** @description The body is not JSON in UTF-8 or is nested more than 64 levels deep, or the request is malformed. */
         InvalidJson: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -503,7 +509,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A key is needed, and `x-api-key` is missing or is none of the configured ones. */
+        /** @description The route needs an API key, and `x-api-key` is missing or not a configured key. */
         Unauthenticated: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -516,7 +522,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no user with this id. */
+        /** @description No user has this id. */
         NoSuchUser: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -528,7 +534,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such file. */
+        /** @description No such file exists. */
         NoSuchFile: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -540,7 +546,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The head took longer than 10 s or the whole request longer than 30 s, unless configured otherwise. */
+        /** @description The request did not arrive in time. By default, its headers must arrive within 10 s and all of it within 30 s. */
         Timeout: {
             headers: {
                 "Cache-Control": components["headers"]["NoStore"];
@@ -550,7 +556,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The first request with this `Idempotency-Key` is still running: ask again. */
+        /** @description The first request with this `Idempotency-Key` is still running. Retry after `Retry-After` seconds. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -563,7 +569,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The user is no longer in a version that `If-Match` names. Read it again, then decide. */
+        /** @description The user has none of the versions in `If-Match`. Read it again before you repeat the change. */
         PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -575,7 +581,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The file is no longer the one that `If-Match` or `If-Unmodified-Since` means. */
+        /** @description The file has changed: `If-Match` or `If-Unmodified-Since` does not apply to it. */
         FileChanged: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -587,7 +593,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is longer than the service takes, 1 MiB unless configured otherwise, or its framing out of all proportion. */
+        /** @description The body is larger than the limit, 1 MiB by default, or its chunks carry too much framing. */
         TooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -599,7 +605,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Content-Type` is not JSON in UTF-8, or there is a `Content-Encoding`. */
+        /** @description `Content-Type` is not JSON in UTF-8, or the body has a `Content-Encoding`. */
         UnsupportedPost: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -613,7 +619,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Content-Type` is not JSON in UTF-8, or there is a `Content-Encoding`. */
+        /** @description `Content-Type` is not JSON in UTF-8, or the body has a `Content-Encoding`. */
         UnsupportedPut: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -627,7 +633,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Content-Type` is neither a merge patch nor JSON in UTF-8, or there is a `Content-Encoding`. */
+        /** @description `Content-Type` is neither a merge patch nor JSON in UTF-8, or the body has a `Content-Encoding`. */
         UnsupportedPatch: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -641,7 +647,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The range begins behind the end of the file. */
+        /** @description The range begins after the end of the file. */
         RangeNotSatisfiable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -654,7 +660,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `Expect` is something else than `100-continue`. */
+        /** @description `Expect` is not `100-continue`. */
         ExpectationFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -666,7 +672,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description This `Idempotency-Key` belongs to another request. */
+        /** @description This `Idempotency-Key` was used for a different request. */
         KeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -678,7 +684,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service is configured to take no change without `If-Match`. */
+        /** @description The service is configured to require `If-Match` for each change. */
         PreconditionRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -690,7 +696,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description More than 100 header lines, unless configured otherwise, or a head longer than 16 KiB. */
+        /** @description The request has more than 100 headers (by default), or more than 16 KiB of them. */
         HeadTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -702,7 +708,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service failed. The cause is in its log, under the request id. */
+        /** @description The service failed. Its log has the cause under the request id. */
         Internal: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -714,7 +720,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A `Transfer-Encoding` other than `chunked`, or a method the service does not know. */
+        /** @description `Transfer-Encoding` is not `chunked`, or the service does not know the method. */
         NotImplemented: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -726,7 +732,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service has all the work it can take, or its store cannot be reached. Nothing was changed. */
+        /** @description The service is overloaded, or it cannot reach its store. Nothing was changed, so you can retry after `Retry-After` seconds. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -739,7 +745,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description No new work should come: the service is starting or draining, or its store does not answer. */
+        /** @description The service is starting or draining, or its store does not respond. */
         NotReady: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -752,7 +758,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The store took too long. A write may have been made all the same: `Idempotency-Key` and `If-Match` make it safe to repeat. */
+        /** @description The store took too long. A write may have happened nevertheless. With `Idempotency-Key` or `If-Match` it is safe to retry. */
         Late: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -764,7 +770,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The protocol is not HTTP/1.1 (or 1.0). */
+        /** @description The protocol is not HTTP/1.1 or HTTP/1.0. */
         VersionNotSupported: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestIdIfRead"];
@@ -778,102 +784,102 @@ export interface components {
         };
     };
     parameters: {
-        /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+        /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
         Id: number;
-        /** @description Its name. */
+        /** @description The path of the file. */
         File: string;
-        /** @description Only users with exactly this role. */
+        /** @description Returns only users with exactly this role. */
         Role: components["schemas"]["Role"];
-        /** @description Fields to sort by, each at most once, the most important first; a minus sign means descending. Texts are compared by code point; no role goes before every role. */
+        /** @description A comma-separated list of fields to sort by, each at most once. A leading `-` sorts in descending order. Text is compared by code point. Users without a role come before all others. */
         UserSort: string;
-        /** @description Fields to sort by, each at most once, the most important first; a minus sign means descending. */
+        /** @description A comma-separated list of fields to sort by, each at most once. A leading `-` sorts in descending order. */
         PostSort: string;
-        /** @description The number of the page. At most 100,000 rows can be skipped so; `cursor` has no such bound. Not together with `cursor`. */
+        /** @description The number of the page, from 1. `page` can skip at most 100,000 rows; use `cursor` to go further. Cannot be combined with `cursor`. */
         Page: number;
-        /** @description Rows of a page. */
+        /** @description The number of rows in a page. */
         Limit: number;
-        /** @description Rows of a page: 20 where only `page` or `cursor` is given. */
+        /** @description The number of rows in a page. Defaults to 20 if you send `page` or `cursor`. */
         PostLimit: number;
-        /** @description Where the page begins: opaque, taken from a `next` link, and good for the same list, filter and sort only. */
+        /** @description The position at which the page begins. Take it from a `next` link and do not change it. It is valid only for the same list, filter and sort. */
         Cursor: string;
-        /** @description `count=exact` asks for `X-Total-Count`; without it nothing is counted (RFC 7240). */
+        /** @description `count=exact` adds `X-Total-Count` to the response (RFC 7240). Without it, the service does not count the rows. */
         Prefer: string;
-        /** @description The ETags of the versions that may be changed; `*` for any. In any other the answer is 412. `If-None-Match` is for reading; in a change `*` is always 412. */
+        /** @description Comma-separated ETags, or `*` for any version. If the user has none of these versions, the request fails with 412 and changes nothing. Send it with each change to prevent lost updates. */
         IfMatch: string;
-        /** @description The ETags the client has; the answer is 304 when one is current. */
+        /** @description Comma-separated ETags that you have cached. If one is current, the response is 304 without a body. */
         IfNoneMatch: string;
-        /** @description Makes the creation happen once: for 24 h the same key and body get the first answer again, from any copy of the service. A quoted string, or the bare text; a UUID, say. */
+        /** @description Makes it safe to retry the request. For 24 hours, a request with the same key and body returns the first response instead of creating a second resource. Use a new UUID for each resource. */
         IdempotencyKey: string;
-        /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+        /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
         RequestId: string;
-        /** @description W3C Trace Context, passed to the log. */
+        /** @description W3C Trace Context. The service writes it to the log. */
         Traceparent: string;
-        /** @description The answer is 304 when the file is no newer. Without effect beside `If-None-Match`. */
+        /** @description Returns 304 if the file has not changed since this date. Ignored if you send `If-None-Match`. */
         IfModifiedSince: string;
-        /** @description The answer is 412 unless one of these ETags is current. */
+        /** @description Returns 412 unless one of these ETags is current. */
         FileIfMatch: string;
-        /** @description The answer is 412 when the file is newer. Without effect beside `If-Match`. */
+        /** @description Returns 412 if the file has changed since this date. Ignored if you send `If-Match`. */
         IfUnmodifiedSince: string;
-        /** @description One range of bytes; several are answered with the whole. */
+        /** @description One range of bytes. If you send several ranges, the response is the whole file. */
         Range: string;
-        /** @description Makes `Range` hold for this version of the file only. */
+        /** @description Applies `Range` only if the file still has this ETag or date. */
         IfRange: string;
     };
     requestBodies: never;
     headers: {
-        /** @description The request id: the client's own, or a new one. */
+        /** @description The request id: the one you sent, or a new one. */
         RequestId: string;
-        /** @description The request id, unless the request was too malformed to have one. */
+        /** @description The request id. Absent if the request was too malformed to be read. */
         RequestIdIfRead: string;
-        /** @description Nobody keeps the answer. */
+        /** @description The response must not be cached. */
         NoStore: "no-store";
-        /** @description Whoever keeps the answer asks before using it again. */
+        /** @description A cache must revalidate the response before it reuses it. */
         NoCache: "no-cache";
-        /** @description The version: of the user, raised by each change, or of the file. */
+        /** @description The version of the user or file. It changes with each change. */
         ETag: string;
-        /** @description The address of the user. */
+        /** @description The path of the created user. */
         Location: string;
-        /** @description The posts of the user: a post has no address of its own. */
+        /** @description The path of the user's posts. */
         PostLocation: string;
-        /** @description `first`, and `prev` and `next` where there is such a page (RFC 8288). */
+        /** @description Links to the `first`, `prev` and `next` pages (RFC 8288). `next` is absent on the last page. */
         Link: string;
-        /** @description `first`, and `prev` and `next` where there is such a page; none where all posts are sent. */
+        /** @description Links to the `first`, `prev` and `next` pages. Absent if the response has all posts. */
         PageLink: string;
-        /** @description `service-desc` is this document (RFC 8631), where it lies in the public folder. */
+        /** @description Links to this document as `service-desc` (RFC 8631), if the public folder has it. */
         DescriptionLink: string;
-        /** @description Whoever keeps the answer keeps one for each `Prefer`. */
+        /** @description A cache must store one response for each value of `Prefer`. */
         VaryPrefer: string;
-        /** @description Where other codings of the file lie beside it. */
+        /** @description Present if the file is also stored compressed. */
         VaryEncoding: string;
-        /** @description The number of all rows, where `Prefer` asks for it. */
+        /** @description The number of rows in all pages. Present if you sent `Prefer: count=exact`. */
         TotalCount: number;
-        /** @description Says that it was counted. */
+        /** @description Present if the rows were counted. */
         PreferenceApplied: "count=exact";
-        /** @description Says that this is the answer of an earlier request with the same key. */
+        /** @description Present if this is the response to an earlier request with the same key. */
         IdempotencyReplayed: "true";
-        /** @description Seconds to wait before asking again. */
+        /** @description How many seconds to wait before you retry. */
         RetryAfter: number;
-        /** @description What is asked for. */
+        /** @description The authentication scheme that the service accepts. */
         WwwAuthenticate: string;
-        /** @description The media types that are taken. */
+        /** @description The media types that the service accepts. */
         Accept: string;
-        /** @description The media types that are taken. */
+        /** @description The media types that the service accepts. */
         AcceptPost: string;
-        /** @description The media types that are taken. */
+        /** @description The media types that the service accepts. */
         AcceptPatch: string;
-        /** @description The content codings that are taken. */
+        /** @description The content encodings that the service accepts. */
         AcceptEncoding: "identity";
-        /** @description When the file was changed last. */
+        /** @description When the file was last changed. */
         LastModified: string;
-        /** @description On the service's own pages: what they may load, and that nobody may frame them. */
+        /** @description Present on the pages of the service. It lists what a page may load, and forbids framing it. */
         PagePolicy: string;
-        /** @description The media type is as said. */
+        /** @description Browsers must use the given media type. */
         NoSniff: "nosniff";
-        /** @description Ranges of bytes can be asked for. */
+        /** @description The service accepts requests for ranges of bytes. */
         AcceptRanges: "bytes";
-        /** @description The coding of the file, where one that the client takes lies beside it. */
+        /** @description The encoding of the file, if the client accepts one in which it is stored. */
         ContentEncoding: "br" | "gzip";
-        /** @description Which part this is, and of how many bytes. */
+        /** @description The range that is sent, and the size of the file. */
         ContentRange: string;
     };
     pathItems: never;
@@ -883,23 +889,23 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
-                /** @description Only users with exactly this role. */
+                /** @description Returns only users with exactly this role. */
                 role?: components["parameters"]["Role"];
-                /** @description Fields to sort by, each at most once, the most important first; a minus sign means descending. Texts are compared by code point; no role goes before every role. */
+                /** @description A comma-separated list of fields to sort by, each at most once. A leading `-` sorts in descending order. Text is compared by code point. Users without a role come before all others. */
                 sort?: components["parameters"]["UserSort"];
-                /** @description The number of the page. At most 100,000 rows can be skipped so; `cursor` has no such bound. Not together with `cursor`. */
+                /** @description The number of the page, from 1. `page` can skip at most 100,000 rows; use `cursor` to go further. Cannot be combined with `cursor`. */
                 page?: components["parameters"]["Page"];
-                /** @description Rows of a page. */
+                /** @description The number of rows in a page. */
                 limit?: components["parameters"]["Limit"];
-                /** @description Where the page begins: opaque, taken from a `next` link, and good for the same list, filter and sort only. */
+                /** @description The position at which the page begins. Take it from a `next` link and do not change it. It is valid only for the same list, filter and sort. */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description `count=exact` asks for `X-Total-Count`; without it nothing is counted (RFC 7240). */
+                /** @description `count=exact` adds `X-Total-Count` to the response (RFC 7240). Without it, the service does not count the rows. */
                 Prefer?: components["parameters"]["Prefer"];
             };
             path?: never;
@@ -907,7 +913,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The page. */
+            /** @description One page of users. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -939,11 +945,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description Makes the creation happen once: for 24 h the same key and body get the first answer again, from any copy of the service. A quoted string, or the bare text; a UUID, say. */
+                /** @description Makes it safe to retry the request. For 24 hours, a request with the same key and body returns the first response instead of creating a second resource. Use a new UUID for each resource. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -955,7 +961,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The user as created, or as created by the first request with this `Idempotency-Key`. */
+            /** @description The created user. A repeated `Idempotency-Key` returns the user that the first request created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -989,17 +995,17 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags the client has; the answer is 304 when one is current. */
+                /** @description Comma-separated ETags that you have cached. If one is current, the response is 304 without a body. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
-                /** @description The ETags of the versions that may be changed; `*` for any. In any other the answer is 412. `If-None-Match` is for reading; in a change `*` is always 412. */
+                /** @description Comma-separated ETags, or `*` for any version. If the user has none of these versions, the request fails with 412 and changes nothing. Send it with each change to prevent lost updates. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
@@ -1018,7 +1024,7 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            /** @description The client has the user as it is. */
+            /** @description The user still has a version that `If-None-Match` lists. The response has no body. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1047,15 +1053,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags of the versions that may be changed; `*` for any. In any other the answer is 412. `If-None-Match` is for reading; in a change `*` is always 412. */
+                /** @description Comma-separated ETags, or `*` for any version. If the user has none of these versions, the request fails with 412 and changes nothing. Send it with each change to prevent lost updates. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
@@ -1066,7 +1072,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The user as it is now. */
+            /** @description The user after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1099,22 +1105,22 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags of the versions that may be changed; `*` for any. In any other the answer is 412. `If-None-Match` is for reading; in a change `*` is always 412. */
+                /** @description Comma-separated ETags, or `*` for any version. If the user has none of these versions, the request fails with 412 and changes nothing. Send it with each change to prevent lost updates. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The user is deleted. The response has no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1142,15 +1148,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags of the versions that may be changed; `*` for any. In any other the answer is 412. `If-None-Match` is for reading; in a change `*` is always 412. */
+                /** @description Comma-separated ETags, or `*` for any version. If the user has none of these versions, the request fails with 412 and changes nothing. Send it with each change to prevent lost updates. */
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
@@ -1162,7 +1168,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The user as it is now. */
+            /** @description The user after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1194,32 +1200,32 @@ export interface operations {
     listPosts: {
         parameters: {
             query?: {
-                /** @description Fields to sort by, each at most once, the most important first; a minus sign means descending. */
+                /** @description A comma-separated list of fields to sort by, each at most once. A leading `-` sorts in descending order. */
                 sort?: components["parameters"]["PostSort"];
-                /** @description The number of the page. At most 100,000 rows can be skipped so; `cursor` has no such bound. Not together with `cursor`. */
+                /** @description The number of the page, from 1. `page` can skip at most 100,000 rows; use `cursor` to go further. Cannot be combined with `cursor`. */
                 page?: components["parameters"]["Page"];
-                /** @description Rows of a page: 20 where only `page` or `cursor` is given. */
+                /** @description The number of rows in a page. Defaults to 20 if you send `page` or `cursor`. */
                 limit?: components["parameters"]["PostLimit"];
-                /** @description Where the page begins: opaque, taken from a `next` link, and good for the same list, filter and sort only. */
+                /** @description The position at which the page begins. Take it from a `next` link and do not change it. It is valid only for the same list, filter and sort. */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description `count=exact` asks for `X-Total-Count`; without it nothing is counted (RFC 7240). */
+                /** @description `count=exact` adds `X-Total-Count` to the response (RFC 7240). Without it, the service does not count the rows. */
                 Prefer?: components["parameters"]["Prefer"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The posts. */
+            /** @description The posts of the user. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1252,15 +1258,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description Makes the creation happen once: for 24 h the same key and body get the first answer again, from any copy of the service. A quoted string, or the bare text; a UUID, say. */
+                /** @description Makes it safe to retry the request. For 24 hours, a request with the same key and body returns the first response instead of creating a second resource. Use a new UUID for each resource. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the user. One that no user can have, such as one beyond 32 bits, is a 404. */
+                /** @description The id of the user. A positive integer above 2147483647 is a 404, since no user can have that id. */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
@@ -1271,7 +1277,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The post as created, or as created by the first request with this `Idempotency-Key`. */
+            /** @description The created post. A repeated `Idempotency-Key` returns the post that the first request created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1305,9 +1311,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1315,7 +1321,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does. */
+            /** @description The process is running. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1340,9 +1346,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1350,7 +1356,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It should. */
+            /** @description The service is ready to accept traffic. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1376,9 +1382,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1412,9 +1418,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1422,7 +1428,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Method, path and headers. */
+            /** @description The request as the service received it. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1448,9 +1454,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1462,7 +1468,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The body. */
+            /** @description The request body, as `youSent`. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1489,9 +1495,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1499,7 +1505,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The secret. */
+            /** @description The key is valid. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1526,9 +1532,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
             };
             path?: never;
@@ -1551,21 +1557,21 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags the client has; the answer is 304 when one is current. */
+                /** @description Comma-separated ETags that you have cached. If one is current, the response is 304 without a body. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
-                /** @description The answer is 304 when the file is no newer. Without effect beside `If-None-Match`. */
+                /** @description Returns 304 if the file has not changed since this date. Ignored if you send `If-None-Match`. */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
-                /** @description The answer is 412 unless one of these ETags is current. */
+                /** @description Returns 412 unless one of these ETags is current. */
                 "If-Match"?: components["parameters"]["FileIfMatch"];
-                /** @description The answer is 412 when the file is newer. Without effect beside `If-Match`. */
+                /** @description Returns 412 if the file has changed since this date. Ignored if you send `If-Match`. */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
-                /** @description One range of bytes; several are answered with the whole. */
+                /** @description One range of bytes. If you send several ranges, the response is the whole file. */
                 Range?: components["parameters"]["Range"];
-                /** @description Makes `Range` hold for this version of the file only. */
+                /** @description Applies `Range` only if the file still has this ETag or date. */
                 "If-Range"?: components["parameters"]["IfRange"];
             };
             path?: never;
@@ -1592,7 +1598,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description The part of it that `Range` asks for. */
+            /** @description The requested range of the file. */
             206: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1612,7 +1618,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description The client has the file as it is. */
+            /** @description The file has not changed. The response has no body. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1644,25 +1650,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description An id to find the request by: 1 to 64 letters, digits, `_`, `.` and `-`. Any other is replaced. */
+                /** @description Identifies the request in the response and in the log. 1 to 64 letters, digits, `_`, `.` and `-`; the service replaces any other value. */
                 "x-request-id"?: components["parameters"]["RequestId"];
-                /** @description W3C Trace Context, passed to the log. */
+                /** @description W3C Trace Context. The service writes it to the log. */
                 traceparent?: components["parameters"]["Traceparent"];
-                /** @description The ETags the client has; the answer is 304 when one is current. */
+                /** @description Comma-separated ETags that you have cached. If one is current, the response is 304 without a body. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
-                /** @description The answer is 304 when the file is no newer. Without effect beside `If-None-Match`. */
+                /** @description Returns 304 if the file has not changed since this date. Ignored if you send `If-None-Match`. */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
-                /** @description The answer is 412 unless one of these ETags is current. */
+                /** @description Returns 412 unless one of these ETags is current. */
                 "If-Match"?: components["parameters"]["FileIfMatch"];
-                /** @description The answer is 412 when the file is newer. Without effect beside `If-Match`. */
+                /** @description Returns 412 if the file has changed since this date. Ignored if you send `If-Match`. */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
-                /** @description One range of bytes; several are answered with the whole. */
+                /** @description One range of bytes. If you send several ranges, the response is the whole file. */
                 Range?: components["parameters"]["Range"];
-                /** @description Makes `Range` hold for this version of the file only. */
+                /** @description Applies `Range` only if the file still has this ETag or date. */
                 "If-Range"?: components["parameters"]["IfRange"];
             };
             path: {
-                /** @description Its name. */
+                /** @description The path of the file. */
                 file: components["parameters"]["File"];
             };
             cookie?: never;
@@ -1687,7 +1693,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part of it that `Range` asks for. */
+            /** @description The requested range of the file. */
             206: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -1706,7 +1712,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The client has the file as it is. */
+            /** @description The file has not changed. The response has no body. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
