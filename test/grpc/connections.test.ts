@@ -4,7 +4,6 @@ import { constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { GrpcLimits } from '../../src/grpc/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -78,7 +77,7 @@ test('a call under way when its connection is too old is answered within the gra
   const session = await connectWire(t, grpc);
   const call = callWire(session, '/Users/GetUser', one);
   await once(session, 'goaway');
-  await delay(100);
+  await new Promise((resolve) => session.ping(resolve));
   held.resolve();
   assert.equal((await call).code, status.OK);
 });

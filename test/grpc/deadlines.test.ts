@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { constants } from 'node:http2';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { aborted, DomainError } from '../../src/domain/errors.ts';
 import { GetUserRequest } from '../../src/grpc/stubs.ts';
@@ -127,10 +126,12 @@ test('a store that does not listen is waited for: its call counts as under way u
 test('after a good answer the signal stays as it was', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   answer.resolve(ann);
-  const { code } = await getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 1_500 });
+  const deadline = Date.now() + 1_500;
+  const client = usersClient(t, grpc);
+  const { code } = await getUser(client, 1, { deadline });
   assert.equal(code, status.OK);
   assert.equal((await ended).status, status.OK);
-  await delay(1_600);
+  while (Date.now() <= deadline) await getUser(client, 0);
   assert.equal((await asked).aborted, false);
 });
 

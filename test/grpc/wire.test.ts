@@ -163,11 +163,9 @@ test('500 connections of random bytes, a preface before every other, leave it we
       const bytes = Buffer.concat([Buffer.from(j % 2 === 0 ? preface : ''), random]);
       const [host = '', port] = grpc.split(':');
       return new Promise<void>((resolve) => {
-        const socket = connect(Number(port), host, () => {
-          socket.end(bytes);
-          // What waits for more is cut: the server's keepalive would do so later.
-          setTimeout(() => socket.destroy(), 50);
-        });
+        const socket = connect(Number(port), host, () => socket.end(bytes));
+        // The server sends its settings first; one that then waits for more would close much later.
+        socket.once('data', () => setImmediate(() => socket.destroy()));
         socket
           .on('error', () => undefined)
           .on('close', () => resolve())
