@@ -87,10 +87,8 @@ export async function createGrpcApp(
   const { Health } = await import('./health.ts');
   const { addReflection } = await import('./reflection.ts');
   const { repository, access, observe } = options;
-  let isKnown = (_path: string): boolean => false;
-  const interceptors = [reportCalls(observe, (path) => isKnown(path))];
-  const server = new Server({ ...channelOptions(limits), interceptors });
-  isKnown = handleUnknownMethods(server);
+  const server = new Server({ ...channelOptions(limits), interceptors: [reportCalls(observe)] });
+  handleUnknownMethods(server);
   addUsers(server, repository, access, options);
   const health = new Health(server);
   addReflection(server);

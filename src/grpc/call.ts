@@ -140,16 +140,17 @@ export function reportCall(
  * Reports every call of a server exactly once, also one that ends before its handler begins. A request
  * that is not gRPC (415) is not a call.
  */
-export function reportCalls(observe: Observe, isKnown: (path: string) => boolean): ServerInterceptor {
-  return ({ path, requestStream }, call) => {
+export function reportCalls(observe: Observe): ServerInterceptor {
+  return ({ path, requestStream, responseSerialize }, call) => {
     const startedAt = performance.now();
+    const route = responseSerialize === serializeNothing ? undefined : path;
     const { start, sendStatus } = call;
     let metadata = new Metadata();
     let isReported = false;
     const end = (code: status): void => {
       if (isReported) return;
       isReported = true;
-      reportCall(observe, { path, route: isKnown(path) ? path : undefined, metadata, code, startedAt });
+      reportCall(observe, { path, route, metadata, code, startedAt });
     };
     // Patched in place: a second call object around each call costs more.
     call.start = (listener) =>
@@ -158,7 +159,9 @@ export function reportCalls(observe: Observe, isKnown: (path: string) => boolean
         onReceiveMetadata(received) {
           metadata = received;
           // The handler and this report name the same id.
-          received.set(idName, requestId(text(received, idName)));
+          const given = text(received, idName);
+          const id = requestId(given);
+          if (id !== given) received.set(idName, id);
           listener.onReceiveMetadata(received);
         },
         onReceiveHalfClose() {
@@ -179,27 +182,22 @@ export function reportCalls(observe: Observe, isKnown: (path: string) => boolean
   };
 }
 
+const serializeNothing = (): Buffer => Buffer.alloc(0);
+
 /**
  * Gives calls of unknown methods a handler, so that they reach the interceptors. grpc-js answers them
- * itself, and only this private method of its server knows them. Returns whether a method exists.
+ * itself, and only this private method of its server sees them.
  */
-export function handleUnknownMethods(server: Server): (path: string) => boolean {
+export function handleUnknownMethods(server: Server): void {
   const find: unknown = Reflect.get(server, '_retrieveHandler');
   if (typeof find !== 'function') throw new Error('this version of @grpc/grpc-js is not supported');
   Reflect.set(server, '_retrieveHandler', (path: string): unknown => {
+    const handler: unknown = find.call(server, path);
+    if (handler !== null) return handler;
     const details = `The server does not implement the method ${path}`;
     const func = (call: EventEmitter) => call.emit('error', { code: status.UNIMPLEMENTED, details });
-    return (
-      find.call(server, path) ?? {
-        path,
-        type: 'bidi',
-        func,
-        serialize: Buffer.from,
-        deserialize: Buffer.from,
-      }
-    );
+    return { path, type: 'bidi', func, serialize: serializeNothing, deserialize: Buffer.from };
   });
-  return (path) => find.call(server, path) !== null;
 }
 
 /** A metadata value; repeated ones are joined with a comma, as HTTP headers are. */
