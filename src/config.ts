@@ -43,7 +43,7 @@ const options = {
   'require-preconditions': toggle('whether PUT, PATCH and DELETE must carry If-Match'),
   'max-body-bytes': integer(1, 64 * 1024 * 1024, '1048576', 'longest request body'),
   'max-headers': integer(1, 1_000, '100', 'header lines in a request'),
-  'max-in-flight': integer(1, 1_000_000, '1000', 'requests under way at once, on each face of each process'),
+  'max-in-flight': integer(1, 1_000_000, '10000', 'requests under way at once, on each face of each process'),
   'max-connections': integer(
     0,
     1_000_000,

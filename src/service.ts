@@ -6,8 +6,7 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { defaultGrpcLimits, GrpcServer } from './grpc/server.ts';
 import { defaultLimits } from './http/limits.ts';
 import type { HttpListener } from './http/listener.ts';
-import { HttpPort } from './http/port.ts';
-import { createHttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
+import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { createHttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
@@ -100,7 +99,7 @@ class RunningService implements Service {
   #closing: Promise<void> | undefined;
   #repository: Repository | undefined;
   #face: HttpListener | undefined;
-  #http: HttpPort | undefined;
+  #http: HttpServer | undefined;
   #grpc: GrpcServer | undefined;
 
   constructor(options: ServiceOptions) {
@@ -139,18 +138,19 @@ class RunningService implements Service {
     this.#repository = repository;
     const face = await step('publicDir', () => this.#createFace(repository));
     this.#face = face;
-    const server = await step('tls', () =>
-      createHttpServer({
-        listener: face.listener,
-        timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
-        maxConnections: this.#options.maxConnections ?? defaultMaxConnections,
-        observe: this.#observe,
-        ...(tls && { tls }),
-      }),
+    const server = await step(
+      'tls',
+      () =>
+        new HttpServer({
+          listener: face.listener,
+          timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
+          maxConnections: this.#options.maxConnections ?? defaultMaxConnections,
+          observe: this.#observe,
+          ...(tls && { tls }),
+        }),
     );
-    const httpPort = new HttpPort(server, this.#observe);
-    this.#http = httpPort;
-    const bound = await openPort('port', host, port, (...at) => httpPort.listen(...at));
+    this.#http = server;
+    const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
     return grpcPort === false ? { http } : { http, grpc: await this.#openGrpc(repository, host, grpcPort) };
   }

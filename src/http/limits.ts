@@ -5,7 +5,7 @@ export interface ListenerLimits {
   readonly maxBodyBytes: number;
   /** Header lines in a request. */
   readonly maxHeaders: number;
-  /** Requests under way at once, vital ones apart; more are refused with 503. */
+  /** Requests under way at once, exempt ones apart; more are rejected with 503. */
   readonly maxInFlight: number;
   /** A reply of which the client takes nothing for so long is cut, in ms. */
   readonly writeTimeoutMs: number;
@@ -14,7 +14,7 @@ export interface ListenerLimits {
 export const defaultLimits: ListenerLimits = Object.freeze({
   maxBodyBytes: 1024 * 1024,
   maxHeaders: 100,
-  maxInFlight: 1_000,
+  maxInFlight: 10_000,
   writeTimeoutMs: 60_000,
 });
 

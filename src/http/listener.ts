@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { BodyMemory } from './body-memory.ts';
-import { connectionOf } from './connection.ts';
-import { errorReply } from './error-reply.ts';
+import { connectionOf, startInTurn } from './connections.ts';
 import { checkFraming } from './framing.ts';
 import { HttpError } from './http-error.ts';
-import { InFlightLimit } from './in-flight-limit.ts';
+import { BodyMemory, InFlightLimit } from './in-flight.ts';
 import type { ListenerLimits } from './limits.ts';
+import { errorReply } from './refusals.ts';
 import type { Headers, Reply } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
+import { parseTarget } from './target.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** Answered however much is under way, and not counted: probes must not fail of load. */
-  readonly vital: boolean;
+  /** Answered however much is under way, and not counted: load must not fail a probe. */
+  readonly exempt: boolean;
 }
 
 export interface ListenerOptions {
@@ -68,32 +68,35 @@ export class HttpListener {
   /** From now on each reply asks its client to open another connection elsewhere. */
   drain(): void {
     this.#draining = true;
-    this.#limit.close();
   }
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
     if (connection.closing) return;
+    if (next !== undefined && !this.#knows(message)) return next();
+    connection.newest = response;
+    startInTurn(message.socket, response, () => this.#start(message, response));
+  };
+
+  // A malformed target counts as known: it is rejected here as well as anywhere.
+  #knows({ method = 'GET', url = '' }: IncomingMessage): boolean {
+    try {
+      const { path } = parseTarget(method, url, this.#options.basePath);
+      return path === '*' || this.#options.router.knows(path);
+    } catch (caught) {
+      return !(caught instanceof HttpError && caught.status === 404);
+    }
+  }
+
+  #start(message: IncomingMessage, response: ServerResponse): void {
     const { basePath, limits } = this.#options;
     const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes, this.#bodyMemory);
-    if (next !== undefined && !this.#knows(request)) return next();
-    connection.newest = response;
     this.#track(request, response);
     this.#answer(request, response).catch((caught: unknown) => {
       // Not even the error could be written: a cut connection is the only honest end left.
       this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
       response.destroy();
     });
-  };
-
-  // A target that is malformed counts as known: it is refused here as well as anywhere.
-  #knows(request: HttpRequest): boolean {
-    try {
-      const { path } = request.target;
-      return path === '*' || this.#options.router.knows(path);
-    } catch (caught) {
-      return !(caught instanceof HttpError && caught.status === 404);
-    }
   }
 
   #track(request: HttpRequest, response: ServerResponse): void {
@@ -140,7 +143,7 @@ export class HttpListener {
     const { value: route, params } = router.match(method, path);
     request.params = params;
     request.template = route.template;
-    if (!route.vital) {
+    if (!route.exempt) {
       this.#limit.acquire(request, response);
       request.limit = this.#limit;
     }

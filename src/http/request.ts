@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/request-id.ts';
-import { checkBodyHead, parseJson, readBody } from './body.ts';
-import type { BodyMemory } from './body-memory.ts';
-import { leftSignal } from './connection.ts';
-import type { InFlightLimit } from './in-flight-limit.ts';
-import { checkContentType } from './media-type.ts';
+import { checkBodyHead, checkContentType, parseJson, readBody } from './body.ts';
+import { leftSignal } from './connections.ts';
+import type { BodyMemory, InFlightLimit } from './in-flight.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './target.ts';
 
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;

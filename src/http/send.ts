@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { connectionOf } from './connection.ts';
-import { endLingering, hasLongUnreadBody } from './linger.ts';
+import { connectionOf } from './connections.ts';
+import { endLingering, hasLongUnreadBody } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 

@@ -1,21 +1,18 @@
-import type { Server, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
-import { connectionOf } from './connection.ts';
-import { limitConnections } from './connection-limit.ts';
-import { errorReply } from './error-reply.ts';
+import { Connections } from './connections.ts';
 import { HttpError } from './http-error.ts';
-import { limitIdle } from './idle-limit.ts';
-import { endLingering, endSocket } from './linger.ts';
 import type { RequestListener } from './listener.ts';
-import { http, loadHttps } from './node-http.ts';
-import { type ParserError, toRefusal } from './parser-error.ts';
+import { http, isSecure, loadHttps } from './node-http.ts';
+import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
   readonly tls?: TlsOptions;
   readonly timeouts: HttpTimeouts;
-  /** Connections at once; more are refused with 503. Default: 0, no limit. */
+  /** Connections at once; more are rejected with 503. Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
 }
@@ -38,69 +35,109 @@ export interface HttpTimeouts {
   readonly checkingIntervalMs?: number;
 }
 
+export interface CloseServerOptions {
+  /** How long connections without a request are kept for one more, in milliseconds. */
+  readonly idleMs: number;
+  /** Cuts off what is left. */
+  readonly signal: AbortSignal;
+}
+
 // Browsers send cookies of other services on the same host; Node's own default.
 const maxHeaderBytes = 16 * 1024;
+// How soon a connection is closed whose reply had begun before it could say so.
+const sweepEveryMs = 50;
+const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
 
-/** A `node:http` server with our limits, whose own refusals look like ours. It does not listen yet. */
-export function createHttpServer(options: HttpServerOptions): Server {
-  const { listener, observe, tls } = options;
-  const settings = serverSettings(options.timeouts);
-  const server =
-    tls === undefined
-      ? http.createServer(settings)
-      : loadHttps().createServer({ ...settings, ...tls, handshakeTimeout: settings.headersTimeout });
-  // The listener counts them itself: Node drops those beyond its limit in silence.
-  server.maxHeadersCount = 0;
-  const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
-  const drop = (socket: Duplex): void => {
-    reportRefusal(full, observe);
-    socket.destroy();
-  };
-  limitConnections(server, {
-    max: options.maxConnections ?? 0,
-    // Without a handshake, which is what costs most, nothing could be said over TLS.
-    tell: tls === undefined ? (socket) => refuse(socket, full, observe) : drop,
-    drop,
-  });
+/** A `node:http` server with our limits, whose own errors look like ours, and the life of its port. */
+export class HttpServer {
+  readonly #server: Server;
+  readonly #connections: Connections;
 
-  const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
-  if (headersTimeout > 0 && keepAliveTimeout > 0) {
-    const limitMs = keepAliveTimeout + headersTimeout;
-    limitIdle(server, { limitMs, checkingIntervalMs: connectionsCheckingInterval });
+  /** It does not listen yet. */
+  constructor({ listener, observe, tls, timeouts, maxConnections = 0 }: HttpServerOptions) {
+    const settings = serverSettings(timeouts);
+    const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
+    const server =
+      tls === undefined
+        ? http.createServer(settings)
+        : loadHttps().createServer({ ...settings, ...tls, handshakeTimeout: headersTimeout });
+    this.#server = server;
+    // The listener counts them itself: Node drops those beyond its limit silently.
+    server.maxHeadersCount = 0;
+    this.#connections = new Connections(server, {
+      max: maxConnections,
+      maxIdleMs: headersTimeout > 0 && keepAliveTimeout > 0 ? keepAliveTimeout + headersTimeout : 0,
+      checkingIntervalMs: connectionsCheckingInterval,
+      reject(socket, silently) {
+        // Over TLS a response would need the handshake, which is what costs most.
+        if (!silently && tls === undefined) refuse(socket, full, observe);
+        else {
+          reportRefusal(full, observe);
+          socket.destroy();
+        }
+      },
+    });
+    server.on('request', listener);
+    // The go-ahead is sent when a handler reads the body, so that an error can come instead of it.
+    server.on('checkContinue', listener);
+    server.on('checkExpectation', listener);
+    server.on('connect', (_request, socket) => {
+      refuseConnect(socket, observe);
+    });
+    server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
+    server.on('error', (cause) => {
+      if (server.listening) observe({ type: 'failure', where: 'http', cause });
+    });
   }
-  server.on('request', listener);
-  // The go-ahead is sent when a handler reads the body, so that a refusal comes instead of it.
-  server.on('checkContinue', listener);
-  server.on('checkExpectation', listener);
 
-  const refuseInTurn = (socket: Duplex, refusal: HttpError): void => {
-    const last = connectionOf(socket).newest;
-    if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
-    else last.once('finish', () => refuse(socket, refusal, observe));
-  };
-  server.on('connect', (_request, socket) => {
-    // Node has let go of the socket: without this a reset would end the process.
-    socket.on('error', () => socket.destroy());
-    refuseInTurn(socket, new HttpError(501, 'the method is not implemented'));
-  });
+  /** Opens the port; resolves to the one in use. */
+  async listen(host: string, port: number): Promise<number> {
+    const server = this.#server;
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
+    return await promise;
+  }
 
-  const failed = new WeakSet<Duplex>();
-  server.on('clientError', (error: ParserError, socket) => {
-    // The parser says it again with each packet that follows.
-    if (failed.has(socket)) return;
-    failed.add(socket);
-    const refusal = toRefusal(error);
-    const response = connectionOf(socket).newest;
-    if (refusal === undefined) socket.destroy();
-    // What is malformed begins a request of its own.
-    else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal);
-    // It is in the body of a request, which is refused; its handler will find that it has been.
-    else if (!response.headersSent) refuseRequest(response, refusal);
-    // Too late to say so: the reply that has begun is the last.
-    else if (response.writableFinished) endSocket(socket);
-    else response.once('finish', () => endSocket(socket));
-  });
-  return server;
+  /** The certificate of connections from now on; those open keep theirs. */
+  setTls(tls: TlsOptions): void {
+    if (isSecure(this.#server)) this.#server.setSecureContext(tls);
+  }
+
+  /** Takes no more connections and resolves when those open have ended; the replies must ask for it. */
+  async close({ idleMs, signal }: CloseServerOptions): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    // `http.Server.close` would cut the idle ones at once, on some of which a request is on its way.
+    NetServer.prototype.close.call(this.#server, () => resolve());
+    let timer: NodeJS.Timeout;
+    const sweep = (): void => {
+      // After the next look at the sockets: what has arrived is no longer idle.
+      setImmediate(() => {
+        // To Node a connection is idle whose last bytes a slow client has still to take.
+        if (this.#connections.sockets.every((socket) => socket.writableLength === 0)) {
+          this.#server.closeIdleConnections();
+        }
+      });
+      timer = setTimeout(sweep, sweepEveryMs);
+    };
+    timer = setTimeout(sweep, idleMs);
+    const force = (): void => {
+      for (const socket of this.#connections.sockets) socket.destroy();
+    };
+    if (signal.aborted) force();
+    else signal.addEventListener('abort', force, { once: true });
+    await promise;
+    signal.removeEventListener('abort', force);
+    clearTimeout(timer);
+    // Only now has what was cut off been reported.
+    await Promise.all(this.#connections.sockets.map((socket) => once(socket, 'close')));
+    // Ends Node's look-out for late requests too.
+    this.#server.close();
+  }
 }
 
 function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeouts) {
@@ -113,36 +150,9 @@ function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeout
     connectionsCheckingInterval: checkingIntervalMs,
     maxHeaderSize: maxHeaderBytes,
     insecureHTTPParser: false,
-    // Without the life of a stream that nobody reads, a GET takes a twentieth less time.
+    // Without the life of a stream that is never read, a GET takes a twentieth less time.
     optimizeEmptyRequests: true,
-    // Node's own answer would have an empty body: `checkFraming` gives ours.
+    // Node's own response would have an empty body: `checkFraming` gives ours.
     requireHostHeader: false,
   };
-}
-
-function refuseRequest(response: ServerResponse, refusal: HttpError): void {
-  const { status, headers, body } = refusalParts(refusal);
-  response.writeHead(status, headers);
-  response.write(body);
-  endLingering(response);
-}
-
-// There is no request, so none of Node's responses to write to.
-function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
-  if (!socket.writable) return;
-  const { status, headers, body } = refusalParts(refusal);
-  reportRefusal(refusal, observe);
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  const date = `date: ${new Date().toUTCString()}\r\n`;
-  endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
-}
-
-function reportRefusal({ status, message }: HttpError, observe: Observe): void {
-  observe({ type: 'refused', face: 'http', status, reason: message });
-}
-
-function refusalParts(refusal: HttpError) {
-  const { status, headers, body } = errorReply(refusal);
-  const length = Buffer.byteLength(body);
-  return { status, body, headers: { ...headers, 'content-length': length, connection: 'close' } };
 }

@@ -71,7 +71,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
   for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
-    router.add(pattern, { template: pattern.template, handle, vital: definition.vital ?? false });
+    router.add(pattern, { template: pattern.template, handle, exempt: definition.exempt ?? false });
   }
   const cors = corsHeaders(options.cors ?? []);
   const files = publicDir === false ? [] : listFiles(publicDir);
@@ -93,7 +93,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     router.add(file.pattern, {
       template: 'static',
       handle: Object.keys(headers).length > 0 ? withHeaders(handle, headers) : handle,
-      vital: true,
+      exempt: true,
     });
   }
   return new HttpListener({
@@ -123,7 +123,7 @@ export interface RouteDefinition {
   readonly access: RouteAccess;
   readonly handle: Handler;
   /** Served even when `maxInFlight` is reached: probes and dashboards matter most under load. */
-  readonly vital?: boolean;
+  readonly exempt?: boolean;
 }
 
 export interface RouteDependencies {
@@ -155,9 +155,9 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'DELETE /users/{id}', access: 'write', handle: users.remove },
     { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
     { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
-    { pattern: 'GET /health', access: 'open', handle: health, vital: true },
-    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), vital: true },
-    { pattern: 'GET /metrics', access: 'operator', handle: metrics, vital: true },
+    { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
+    { pattern: 'GET /metrics', access: 'operator', handle: metrics, exempt: true },
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
     { pattern: 'GET /private', access: 'open', handle: secret(access) },

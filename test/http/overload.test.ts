@@ -141,62 +141,22 @@ test('refusals by the hundred do not count as under way, nor keep others out aft
 
 const asked: readonly [line: string, bytes: string][] = [
   ['GET', head('GET /users')],
-  // Node listens again for the rest of a body.
   ['POST', `${head('POST /users', json)}{"name":"Ada"}`],
   ['POST without a body', head('POST /echo', 'Content-Length: 0\r\n')],
 ];
 for (const [what, bytes] of asked) {
-  test(`whose ${what} is refused, and who asks again at once, is answered after the second it was told to wait`, async (t) => {
-    const { port, open: release, holders } = await startFull(t);
-    const socket = await open(port, bytes);
-    await once(socket, 'readable');
-    const firstBytes = socket.readableLength;
-    const startedAt = performance.now();
-    socket.write(head('GET /users/1', closing));
-    release();
-    await Promise.all(holders);
-    const other = await ask(port, 'GET /users/1');
-    assert.equal(other.status, 200, 'others are answered meanwhile');
-    assert.equal(socket.readableLength, firstBytes, 'this one is not');
-    const { responses } = await collect(socket);
-    const waited = performance.now() - startedAt;
+  test(`a rejected ${what} delays no other request on its connection`, async (t) => {
+    const { port } = await startFull(t);
+    // All rooms stay taken: only what needs none can be answered.
+    const socket = await open(port, bytes + head('GET /health') + bytes + head('GET /health', closing));
+    const { responses, closed } = await collect(socket, { timeoutMs: 900 });
     assert.deepEqual(
       responses.map((response) => response.status),
-      [503, 200],
+      [503, 200, 503, 200],
     );
-    assert.ok(waited > 900 && waited < 20_000, `${waited} ms`);
+    assert.ok(closed, 'before any time to wait is over');
   });
 }
-
-test('what a refused client has sent already is answered when the service closes', async (t) => {
-  const { service, port, open: release } = await startFull(t);
-  const socket = await open(port, head('GET /users'));
-  await once(socket, 'readable');
-  socket.write(head('GET /health'));
-  const startedAt = performance.now();
-  const closed = service.close({ timeoutMs: 5_000 });
-  release();
-  const { responses } = await collect(socket);
-  assert.deepEqual(
-    responses.map((response) => [response.status, response.headers['connection']]),
-    [
-      [503, 'keep-alive'],
-      [200, 'close'],
-    ],
-  );
-  assert.ok(performance.now() - startedAt < 900, 'it was not held any longer');
-  await closed;
-});
-
-test('a refused client that leaves is forgotten', async (t) => {
-  const { service, port, open: release, holders } = await startFull(t);
-  const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port, head('GET /users'))));
-  await Promise.all(sockets.map((socket) => once(socket, 'data')));
-  for (const socket of sockets) socket.resetAndDestroy();
-  release();
-  await Promise.all(holders);
-  await service.close({ timeoutMs: 1_000 });
-});
 
 test('calls beyond maxInFlight are RESOURCE_EXHAUSTED on gRPC, and answered again after', async (t) => {
   const { repository, open: release } = await gatedRepository();

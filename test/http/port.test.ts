@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { HttpPort } from '../../src/http/port.ts';
-import { createHttpServer, type TlsOptions } from '../../src/http/server.ts';
+import { HttpServer, type TlsOptions } from '../../src/http/server.ts';
 import { head } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { createFace } from '../support/http-kit.ts';
@@ -25,12 +24,11 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
   };
   const options = { basePath: '', observe, commonHeaders: () => undefined, toHttpError, limits };
   const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
-  const server = createHttpServer({ listener: face.listener, observe, timeouts, ...(tls && { tls }) });
-  const httpPort = new HttpPort(server, observe);
-  const port = await httpPort.listen('127.0.0.1', 0);
+  const server = new HttpServer({ listener: face.listener, observe, timeouts, ...(tls && { tls }) });
+  const port = await server.listen('127.0.0.1', 0);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
     face.drain();
-    await httpPort.close({ idleMs, signal });
+    await server.close({ idleMs, signal });
   };
   t.after(() => close(AbortSignal.abort()));
   return { port, close };

@@ -31,7 +31,8 @@ const pipelined: readonly [what: string, bytes: string, status: number][] = [
   ['a body that breaks off', `${chunkedHead}2\r\n{}\r\nzz\r\n`, 400],
   ['a missing Host', 'GET /hello HTTP/1.1\r\n\r\n', 400],
   ['an unknown expectation', head('GET /hello', 'Expect: foo'), 417],
-  ['an unknown coding', head('POST /echo', 'Transfer-Encoding: gzip'), 501],
+  // To the parser what follows is a malformed body, which it finds before this request is started.
+  ['an unknown coding', head('POST /echo', 'Transfer-Encoding: gzip'), 400],
   ['CONNECT', head('CONNECT x:1'), 501],
 ];
 

@@ -1,15 +1,12 @@
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
 import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
-import { createHttpServer, type HttpServerOptions } from '../../src/http/server.ts';
+import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface HttpKit {
   readonly port: number;
-  readonly server: Server;
   readonly face: HttpListener;
   readonly events: readonly ServiceEvent[];
   /** What handlers threw that was no `HttpError`. */
@@ -56,22 +53,16 @@ export async function startKit(
     },
   });
   const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 };
-  const server = createHttpServer({
+  const server = new HttpServer({
     listener: face.listener,
     observe,
     timeouts: { ...timeouts, ...options.timeouts },
     ...(options.tls && { tls: options.tls }),
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(async () => {
-    const closed = new Promise((resolve) => server.close(resolve));
-    server.closeAllConnections();
-    await closed;
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await server.listen('127.0.0.1', 0);
+  t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   return {
     port,
-    server,
     face,
     events,
     thrown,
@@ -87,7 +78,7 @@ export function createFace(
   const router = new Router<Route>();
   for (const [source, handle] of Object.entries(handlers)) {
     const pattern = parsePattern(source);
-    router.add(pattern, { template: pattern.template, handle, vital: false });
+    router.add(pattern, { template: pattern.template, handle, exempt: false });
   }
   return new HttpListener({ router, ...options });
 }

@@ -1,0 +1,204 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Observe } from '../telemetry/events.ts';
+import { parseWeights } from './conditional.ts';
+import { connectionOf } from './connections.ts';
+import { HttpError } from './http-error.ts';
+import { http } from './node-http.ts';
+import type { Reply } from './reply.ts';
+
+// A client that is still sending can read the response only if the server goes on reading for a while:
+// closing with unread bytes resets the connection and discards the response.
+const lingerBytes = 256 * 1024;
+const lingerMs = 1_000;
+// Up to here reading the rest of a body is cheaper than a new connection.
+const shortBodyBytes = 64 * 1024;
+
+const problemType = 'application/problem+json';
+const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
+
+/** What an error response needs of its request. */
+interface ErrorContext {
+  readonly id: string;
+  header(name: string): string | undefined;
+}
+
+/**
+ * The one shape of every error response: `{"error": message}`, or the same text as RFC 9457 for a client
+ * that asks for `application/problem+json`.
+ */
+export function errorReply(error: HttpError, request?: ErrorContext) {
+  const { status, message } = error;
+  const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
+  const body = wantsProblem
+    ? { title: http.STATUS_CODES[status], status, detail: message, instance: `urn:request:${request.id}` }
+    : { error: message };
+  return {
+    status,
+    headers: {
+      'content-type': wantsProblem ? problemType : 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      ...error.headers,
+    },
+    body: JSON.stringify(body),
+  } satisfies Reply;
+}
+
+// Only a client that names the type gets it: a wildcard does not show that the client knows it.
+function prefersProblem(accept: string | undefined): boolean {
+  if (accept === undefined) return false;
+  const weights = parseWeights(accept);
+  const problem = weights.get(problemType) ?? 0;
+  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0;
+  return problem > 0 && problem >= json;
+}
+
+/** What `node:http` reports when it cannot make a request of what a client sends. */
+export interface ParserError {
+  readonly code?: string;
+  readonly reason?: string;
+  /** Where in `rawPacket` the parser gave up. */
+  readonly bytesParsed?: number;
+  readonly rawPacket?: Uint8Array;
+}
+
+/** The error that a parser's failure amounts to; `undefined` when the connection itself failed. */
+function parserRefusal(error: ParserError): HttpError | undefined {
+  const { code = '' } = error;
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new HttpError(408, 'the request did not arrive in time');
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new HttpError(413, 'the chunk extensions are too long');
+    case 'HPE_HEADER_OVERFLOW':
+      return new HttpError(431, 'the head of the request is too long');
+    case 'HPE_PAUSED_H2_UPGRADE':
+      return unknownVersion();
+    case 'HPE_INVALID_VERSION':
+      return error.reason === 'Invalid HTTP version' ? unknownVersion() : malformed();
+    case 'HPE_INVALID_METHOD':
+      return stoppedInToken(error) ? unknownMethod() : malformed();
+    default:
+      return code.startsWith('HPE_') ? malformed() : undefined;
+  }
+}
+
+// An unknown method is one thing, bytes that are no method at all (a TLS hello, say) another.
+function stoppedInToken({ rawPacket, bytesParsed = 0 }: ParserError): boolean {
+  const byte = rawPacket?.[bytesParsed];
+  return byte !== undefined && tokenCharacter.test(String.fromCharCode(byte));
+}
+
+function unknownVersion(): HttpError {
+  return new HttpError(505, 'the protocol must be HTTP/1.1');
+}
+
+function unknownMethod(): HttpError {
+  return new HttpError(501, 'the method is not implemented');
+}
+
+function malformed(): HttpError {
+  return new HttpError(400, 'the request is malformed');
+}
+
+/** Answers `clientError`: what a client sends could not be parsed. */
+export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
+  const connection = connectionOf(socket);
+  // The parser reports the same error for each packet that follows.
+  if (connection.failed) return;
+  connection.failed = true;
+  const refusal = parserRefusal(error);
+  const response = connection.newest;
+  if (refusal === undefined) socket.destroy();
+  // The malformed bytes begin a new request.
+  else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
+  // They are in the body of a request, which is rejected; its handler's reply is then dropped.
+  else if (!response.headersSent) refuseRequest(response, refusal);
+  // Too late for another status: the response that has begun is the last.
+  else if (response.writableFinished) endSocket(socket);
+  else response.once('finish', () => endSocket(socket));
+}
+
+/** Answers CONNECT. */
+export function refuseConnect(socket: Duplex, observe: Observe): void {
+  // Node no longer listens to the socket: without this a reset would end the process.
+  socket.on('error', () => socket.destroy());
+  refuseInTurn(socket, unknownMethod(), observe);
+}
+
+function refuseInTurn(socket: Duplex, refusal: HttpError, observe: Observe): void {
+  const last = connectionOf(socket).newest;
+  if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
+  else last.once('finish', () => refuse(socket, refusal, observe));
+}
+
+function refuseRequest(response: ServerResponse, refusal: HttpError): void {
+  const { status, headers, body } = refusalParts(refusal);
+  response.writeHead(status, headers);
+  response.write(body);
+  endLingering(response);
+}
+
+/** Sends an error to a connection without a request, and so without a response to write to; ends it. */
+export function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
+  if (!socket.writable) return;
+  const { status, headers, body } = refusalParts(refusal);
+  reportRefusal(refusal, observe);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const date = `date: ${new Date().toUTCString()}\r\n`;
+  endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
+}
+
+export function reportRefusal({ status, message }: HttpError, observe: Observe): void {
+  observe({ type: 'refused', face: 'http', status, reason: message });
+}
+
+function refusalParts(refusal: HttpError) {
+  const { status, headers, body } = errorReply(refusal);
+  const length = Buffer.byteLength(body);
+  return { status, body, headers: { ...headers, 'content-length': length, connection: 'close' } };
+}
+
+/** Whether the rest of a request's body is too long, or of unknown length, to read it to the end. */
+export function hasLongUnreadBody(message: IncomingMessage): boolean {
+  if (message.complete) return false;
+  if (message.headers['transfer-encoding'] !== undefined) return true;
+  const length = Number(message.headers['content-length'] ?? 0);
+  // A client that sent Expect and got no go-ahead may or may not send its body: where the next request
+  // begins would be in doubt.
+  return length > shortBodyBytes || (length > 0 && message.headers.expect !== undefined);
+}
+
+/** Ends a response whose body is written, and with it the connection, once its client could read it. */
+export function endLingering(response: ServerResponse): void {
+  const { req } = response;
+  const { socket } = req;
+  // Nothing more will come.
+  if (req.readableEnded || socket.readableEnded || socket.destroyed) {
+    response.end();
+    return;
+  }
+  let bytes = 0;
+  const end = (): void => {
+    clearTimeout(timer);
+    req.off('data', count).off('end', end);
+    socket.off('end', end).off('close', end);
+    response.end();
+  };
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes > lingerBytes) end();
+  };
+  const timer = setTimeout(end, lingerMs);
+  req.on('data', count).on('end', end).resume();
+  socket.on('end', end).on('close', end);
+}
+
+/** Ends a connection after some last bytes, the same way. */
+function endSocket(socket: Duplex, bytes = ''): void {
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket
+    .once('close', () => clearTimeout(timer))
+    .resume()
+    .end(bytes);
+}
