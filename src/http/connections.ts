@@ -77,7 +77,8 @@ export function startInTurn(socket: Socket, response: ServerResponse, start: () 
       waiting.shift()?.();
       if (waiting.length === maxWaiting - 1) socket.resume();
     });
-    start();
+    // Its body may have turned out malformed meanwhile, and it has been answered so.
+    if (!response.headersSent) start();
   };
   if (connection.busy) {
     waiting.push(begin);
