@@ -8,11 +8,13 @@ export interface Reply {
   readonly body?: string | Uint8Array | ByteStream;
 }
 
-/** A body that is produced while it is sent: the next chunk is asked for when the last one has left. */
+/** A body that is produced while it is sent: no faster than the client takes it. */
 export interface ByteStream {
   readonly chunks: AsyncIterable<string | Uint8Array>;
   /** In bytes, when known beforehand. */
   readonly length?: number;
+  /** Called when a chunk has left, and its memory can be used again. */
+  readonly release?: (chunk: string | Uint8Array) => void;
 }
 
 const jsonType = 'application/json; charset=utf-8';

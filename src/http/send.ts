@@ -7,7 +7,7 @@ import type { HttpRequest } from './request.ts';
 export interface SendOptions {
   /** Whether the connection ends with this reply. */
   readonly close: boolean;
-  /** A reply of which the client takes nothing for so long is cut, in ms. */
+  /** A reply of which the client takes nothing for so long is cut, in ms; 0 for no limit. */
   readonly writeTimeoutMs: number;
 }
 
@@ -40,7 +40,7 @@ async function sendStream(
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
     if (request.method === 'HEAD') writeWhole(request, response, reply, undefined, options);
-    else await writeStream(request, response, reply, chunks, options);
+    else await writeStream(request, response, reply, body, chunks, options);
   } finally {
     // Also when nothing was taken of it: a stream may hold a file open from the start.
     await chunks.return?.();
@@ -56,9 +56,7 @@ function writeWhole(
 ): void {
   if (isOver(response)) return;
   const content = request.method === 'HEAD' ? undefined : body;
-  const linger = hasLongUnreadBody(request.raw);
-  writeHead(request, response, reply, options.close || linger);
-  if (linger) {
+  if (writeHead(request, response, reply, options)) {
     response.flushHeaders();
     if (content !== undefined) response.write(content);
     endLingering(response);
@@ -72,22 +70,35 @@ async function writeStream(
   request: HttpRequest,
   response: ServerResponse,
   reply: Reply,
+  body: ByteStream,
   chunks: AsyncIterator<string | Uint8Array>,
   options: SendOptions,
 ): Promise<void> {
   // Until the first chunk is there, a failure can still become an honest status.
   let next = await chunks.next();
   if (isOver(response)) return;
-  const linger = hasLongUnreadBody(request.raw);
-  writeHead(request, response, reply, options.close || linger);
+  const linger = writeHead(request, response, reply, options);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
+  // One listener for the whole reply: middleware that compresses moves it to a stream of its own, from
+  // which `once` and `off` would not remove it.
+  let proceed: () => void = () => undefined;
+  response.on('drain', () => proceed());
+  response.on('close', () => proceed());
   // Looked at after each wait: to a reply that is destroyed no more events come.
   while (next.done !== true && !response.destroyed) {
-    if (!(await written(response, next.value, options))) return;
+    const { value } = next;
+    // The callback may never come from middleware that compresses; then the stream reuses no memory.
+    if (!response.write(value, () => body.release?.(value))) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      proceed = resolve;
+      await promise.finally(limitStall(response, options));
+      if (response.destroyed) return;
+    }
     next = await chunks.next();
   }
   if (response.destroyed) return;
+  response.once('close', limitStall(response, options));
   if (linger) endLingering(response);
   else response.end();
 }
@@ -97,8 +108,15 @@ function isOver(response: ServerResponse): boolean {
   return response.destroyed || response.headersSent;
 }
 
-function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply, close: boolean): void {
+/** Writes the head; returns whether the client may still be sending, and the reply must wait for it. */
+function writeHead(
+  request: HttpRequest,
+  response: ServerResponse,
+  reply: Reply,
+  { close }: SendOptions,
+): boolean {
   const { body, status } = reply;
+  const linger = hasLongUnreadBody(request.raw);
   // An object: wrappers of `writeHead` that compress or log take a list for a list of pairs.
   const headers: Record<string, string | number> = { ...reply.headers, 'x-request-id': request.id };
   if (body !== undefined) {
@@ -107,26 +125,26 @@ function writeHead(request: HttpRequest, response: ServerResponse, reply: Reply,
   } else if (status !== 204 && status !== 304) {
     headers['content-length'] = 0;
   }
-  if (close) headers['connection'] = 'close';
+  if (close || linger) headers['connection'] = 'close';
   if (headers['connection'] === 'close') connectionOf(request.raw.socket).closing = true;
   response.writeHead(status, headers);
+  return linger;
 }
 
 /**
- * Cuts a reply that makes no progress; returns what calls that off. The timer is our own, because a
- * socket's is set back by what the client sends. A pipelined reply waits for its turn first.
+ * Cuts a reply of which the client takes nothing for too long; returns what stops the clock. The timer is
+ * our own, because a socket's is set back by what the client sends. A pipelined reply waits for its turn
+ * first.
  */
 function limitStall(response: ServerResponse, { writeTimeoutMs }: SendOptions): () => void {
+  if (writeTimeoutMs === 0) return () => undefined;
   let timer: NodeJS.Timeout | undefined;
   const start = (): void => {
     timer = setTimeout(() => response.destroy(), writeTimeoutMs);
   };
   if (response.socket === null) response.once('socket', start);
   else start();
-  return () => {
-    response.off('socket', start);
-    clearTimeout(timer);
-  };
+  return () => clearTimeout(timer);
 }
 
 function sliced(body: Reply['body']): Reply['body'] {
@@ -138,23 +156,4 @@ function sliced(body: Reply['body']): Reply['body'] {
 async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let start = 0; start < bytes.length; start += sliceBytes)
     yield bytes.subarray(start, start + sliceBytes);
-}
-
-/** Resolves when a chunk has left, to whether it has: not when the client is gone. */
-function written(
-  response: ServerResponse,
-  chunk: string | Uint8Array,
-  options: SendOptions,
-): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const callOff = limitStall(response, options);
-  const settle = (left: boolean): void => {
-    callOff();
-    response.off('close', onClose);
-    resolve(left);
-  };
-  const onClose = (): void => settle(false);
-  response.once('close', onClose);
-  response.write(chunk, (error) => settle(error === null || error === undefined));
-  return promise;
 }

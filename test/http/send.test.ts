@@ -223,6 +223,57 @@ test('the limit on stalls ends with the reply: an idle or a slow request on the 
   }
 });
 
+test('without a limit a client may pause for as long as it likes', async (t) => {
+  const options = { limits: { writeTimeoutMs: 0 } };
+  const { port } = await startKit(t, { 'GET /big': () => ({ status: 200, body: big }) }, options);
+  const wire = (await Wire.open(t, port)).write(head('GET /big'));
+  await countBytes(wire, big.length, () => {
+    wire.socket.pause();
+    setTimeout(() => wire.socket.resume(), 4);
+  });
+});
+
+const bodies: readonly [what: string, body: () => string | Source][] = [
+  ['a whole reply', () => 'text'],
+  ['a stream', () => new Source(pieces, 13)],
+];
+for (const [what, body] of bodies) {
+  test(`${what} to a client that is still sending a long body closes the connection`, async (t) => {
+    const { port } = await startKit(t, { 'POST /': () => ({ status: 200, body: body() }) });
+    const wire = await Wire.open(t, port);
+    wire.write(head('POST /', 'Content-Length: 70000'));
+    assert.equal((await wire.next()).headers['connection'], 'close');
+    assert.deepEqual(await wire.end(), []);
+  });
+
+  test(`${what} of a service that drains closes the connection, whose client sends nothing`, async (t) => {
+    const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: body() }) });
+    kit.face.drain();
+    const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
+    assert.equal((await wire.next()).headers['connection'], 'close');
+    assert.deepEqual(await wire.end(), []);
+  });
+}
+
+test('a chunk is released when it has left, and not before', async (t) => {
+  const released: unknown[] = [];
+  const source = new Source((taken) => (taken < 200 ? Buffer.alloc(64 * 1024, taken) : undefined));
+  source.release = (part) => released.push(part);
+  const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
+  const wire = await Wire.open(t, port);
+  wire.socket.pause();
+  wire.write(head('GET /'));
+  for (let before = -1; before !== source.taken || before === 0; ) {
+    before = source.taken;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.ok(released.length < source.taken, `${released.length} of ${source.taken}`);
+  const read = countBytes(wire, 200 * 64 * 1024);
+  wire.socket.resume();
+  await read;
+  assert.deepEqual(released.length, 200);
+});
+
 test('a header that cannot be sent is an internal error', async (t) => {
   const { port, thrown } = await startKit(t, {
     'GET /': () => ({ status: 200, headers: { location: 'a\r\nb: c' } }),

@@ -157,6 +157,11 @@ const wrong: readonly [what: string, options: Partial<RequestListenerOptions>, m
   ],
   ['a limit below 0', { limits: { maxInFlight: -1 } }, /limits\.maxInFlight must be a whole number/],
   ['a limit that is not whole', { limits: { maxHeaders: 1.5 } }, /limits\.maxHeaders must be a whole number/],
+  [
+    'a time that timers cannot wait',
+    { limits: { writeTimeoutMs: 2 ** 31 } },
+    /limits\.writeTimeoutMs must be a whole number from 0 to 2147483647, not 2147483648/,
+  ],
   ['a folder that is not there', { publicDir: '/nowhere/at/all' }, /nowhere/],
 ];
 for (const [what, options, message] of wrong) {

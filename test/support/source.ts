@@ -5,6 +5,7 @@ type Chunk = string | Uint8Array;
 /** A stream made of what `produce` gives until that is `undefined`; it knows what became of it. */
 export class Source implements ByteStream, AsyncIterableIterator<Chunk> {
   readonly length?: number;
+  release?: (chunk: Chunk) => void;
   /** Chunks handed out. */
   taken = 0;
   /** Whether its consumer let go of it. */

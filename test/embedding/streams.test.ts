@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { createRequire } from 'node:module';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import express, { type RequestHandler } from 'express';
+import { createRequestListener } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+
+// It has no types of its own.
+const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
+
+async function listen(t: TestContext, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+}
+
+// Much shorter than the test: a reply that waits for an event that never comes is cut.
+const limits = { writeTimeoutMs: 2_000 };
+
+/** What does not compress well, so that the compressed bytes fill every buffer too. */
+function noise(length: number): string {
+  let state = 1;
+  return Array.from({ length }, () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return String.fromCharCode(33 + (state % 90));
+  }).join('');
+}
+
+test('behind compression in Express, streams and long files arrive whole', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'compressed-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const long = noise(1_000_000);
+  await writeFile(join(folder, 'long.txt'), long);
+  const description = await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8');
+  await writeFile(join(folder, 'openapi.json'), description);
+  const repository = createMemoryStore();
+  await repository.createUser({ name: 'Ada' });
+  const body = noise(9_000);
+  for (let i = 0; i < 350; i++) await repository.createPost(1, { title: `Post ${i}`, body });
+
+  const app = express();
+  app.use(compression());
+  app.use(createRequestListener({ repository, publicDir: folder, limits }));
+  const base = await listen(t, createServer(app));
+  const read = async (path: string): Promise<string> => {
+    const response = await fetch(base + path, { headers: { 'accept-encoding': 'gzip' } });
+    assert.deepEqual([response.status, response.headers.get('content-encoding')], [200, 'gzip'], path);
+    return await response.text();
+  };
+  const posts: unknown = JSON.parse(await read('/users/1/posts'));
+  assert.ok(Array.isArray(posts));
+  assert.deepEqual([posts.length, posts.at(-1)], [350, { id: 350, userId: 1, title: 'Post 349', body }]);
+  assert.ok((await read('/openapi.json')) === description, 'the description is as it was');
+  assert.ok((await read('/long.txt')) === long, 'the file is as it was');
+});
+
+test('a file is sent as it is by a server that buffers more than a chunk', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const long = noise(1_000_000);
+  await writeFile(join(folder, 'long.txt'), long);
+  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: folder, limits });
+  const base = await listen(t, createServer({ highWaterMark: 4_000_000 }, listener));
+  const texts = await Promise.all(
+    Array.from({ length: 4 }, async () => (await fetch(`${base}/long.txt`)).text()),
+  );
+  assert.ok(texts.every((text) => text === long));
+});
+
+test('a client that takes nothing of a stream which its server has buffered whole is cut', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'long.bin'), Buffer.alloc(20_000_000));
+  const ended = Promise.withResolvers<number>();
+  const listener = createRequestListener({
+    repository: createMemoryStore(),
+    publicDir: folder,
+    limits: { writeTimeoutMs: 300 },
+    observe: (event) => event.type === 'request' && ended.resolve(event.status),
+  });
+  const base = await listen(t, createServer({ highWaterMark: 40_000_000 }, listener));
+  const socket = connect(Number(new URL(base).port), '127.0.0.1').pause();
+  t.after(() => socket.destroy());
+  socket.write('GET /long.bin HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  assert.equal(await ended.promise, 499);
+});
