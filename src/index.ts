@@ -2,14 +2,15 @@ export type { AuthMode } from './domain/access.ts';
 export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
 export type {
   ListQuery,
+  Page,
   PageStart,
   PostField,
   PostQuery,
-  Sort,
-  SortKey,
   UserField,
+  UserFilter,
   UserQuery,
 } from './domain/list-query.ts';
+export type { Position, Sort, SortKey } from './domain/position.ts';
 export type { Post, PostDraft } from './domain/post.ts';
 export type {
   CallOptions,
@@ -17,10 +18,10 @@ export type {
   Created,
   CreateOptions,
   IdempotencyKey,
-  Page,
   Repository,
+  Store,
+  StoreSummary,
 } from './domain/repository.ts';
-export type { Store, StoreSummary } from './domain/transfer.ts';
 export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
 export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './grpc/app.ts';
 export type { ListenerLimits } from './http/limits.ts';

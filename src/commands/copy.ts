@@ -1,4 +1,4 @@
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
 import { misuse, openSource, parseOptions, parseUrl, runCommand, UsageError } from './options.ts';

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import type { CommandContext } from './command.ts';
 import { databaseUrl, misuse, openSource, parseOptions, runCommand } from './options.ts';
 import { createProgress, type Progress } from './progress.ts';

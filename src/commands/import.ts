@@ -4,7 +4,7 @@ import { isInRange, rangeText } from '../check-range.ts';
 import { invalid } from '../domain/errors.ts';
 import { type Post, parsePostDraft } from '../domain/post.ts';
 import { parseRecord } from '../domain/record.ts';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
 import { openStore } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { databaseOption } from '../config.ts';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import { openStore, sqlitePath } from '../storage/open.ts';
 import type { CommandContext } from './command.ts';
 

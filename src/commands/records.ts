@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Post } from '../domain/post.ts';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 
 /**

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
-import { type PostQuery, parsePostQuery, parseUserQuery, type UserQuery } from '../domain/list-query.ts';
+import {
+  type Page,
+  type PageStart,
+  type PostQuery,
+  parsePostQuery,
+  parseUserQuery,
+  type UserQuery,
+} from '../domain/list-query.ts';
 import type { Post } from '../domain/post.ts';
-import type { Page, Repository } from '../domain/repository.ts';
+import type { Repository } from '../domain/repository.ts';
 import type { StoredUser, User } from '../domain/user.ts';
 
 export interface OpenOptions {
@@ -58,12 +65,16 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
 
 /** A query as a client writes it, such as `sort=-name&limit=3`. */
 export function userQuery(text = ''): UserQuery {
-  return parseUserQuery(new URLSearchParams(text));
+  return parseUserQuery(new URLSearchParams(text), noCursor);
 }
 
 export function postQuery(text = ''): PostQuery {
-  return parsePostQuery(new URLSearchParams(text));
+  const { all: _, ...query } = parsePostQuery(1, new URLSearchParams(text), noCursor);
+  return query;
 }
+
+// Cursors are the HTTP API's form of positions, which the tests use as they are.
+const noCursor = () => undefined;
 
 export async function rejects(promise: Promise<unknown>, ...kinds: ErrorKind[]): Promise<void> {
   await assert.rejects(promise, (error) => {
@@ -84,33 +95,27 @@ export async function addUsers(repository: Repository, ...users: readonly string
   return added;
 }
 
-/** All pages from a query's start on, by their cursors. */
+/** All pages from a query's start on, each after the last row of the one before. */
 export async function walkUsers(repository: Repository, text: string): Promise<User[]> {
   const query = userQuery(text);
-  return walk((cursor) =>
-    repository.listUsers(cursor === undefined ? query : { ...query, start: { cursor } }),
-  );
+  return walk(query.start, (start) => repository.listUsers({ ...query, start }));
 }
 
 export async function walkPosts(repository: Repository, userId: number, text: string): Promise<Post[]> {
   const query = postQuery(text);
-  return walk(async (cursor) => {
-    const page = await repository.listPosts(
-      userId,
-      cursor === undefined ? query : { ...query, start: { cursor } },
-    );
+  return walk(query.start, async (start) => {
+    const page = await repository.listPosts(userId, { ...query, start });
     assert(page, `user ${userId} is gone`);
     return page;
   });
 }
 
-async function walk<T>(fetchPage: (cursor?: string) => Promise<Page<T>>): Promise<T[]> {
-  const items: T[] = [];
-  let page = await fetchPage();
-  items.push(...page.items);
+async function walk<T>(first: PageStart, fetchPage: (start: PageStart) => Promise<Page<T>>): Promise<T[]> {
+  let page = await fetchPage(first);
+  const items = [...page.items];
   while (page.next !== undefined) {
-    page = await fetchPage(page.next);
-    assert.notEqual(page.items.length, 0, 'a page behind a cursor is not empty while nothing is deleted');
+    page = await fetchPage({ after: page.next });
+    assert.notEqual(page.items.length, 0, 'a page after another is not empty while nothing is deleted');
     items.push(...page.items);
   }
   return items;

@@ -16,18 +16,14 @@ const reads: Readonly<Record<string, Operation>> = {
 
 const key = { key: 'key', fingerprint: 'fingerprint' };
 const writes: Readonly<Record<string, Operation>> = {
-  createUser: (repository, options) => repository.createUser({ name: 'Eve' }, options),
-  'createUser with a key': (repository, options) =>
-    repository.createUser({ name: 'Eve' }, { ...options, idempotency: key }),
-  replaceUser: (repository, options) => repository.replaceUser(1, { name: 'Eve' }, options),
-  updateUser: (repository, options) => repository.updateUser(1, { name: 'Eve' }, options),
-  deleteUser: (repository, options) => repository.deleteUser(1, options),
-  createPost: (repository, options) => repository.createPost(1, { title: 'title', body: '' }, options),
-  'createPost with a key': (repository, options) =>
-    repository.createPost(1, { title: 'title', body: '' }, { ...options, idempotency: key }),
+  createUser: (repository) => repository.createUser({ name: 'Eve' }),
+  'createUser with a key': (repository) => repository.createUser({ name: 'Eve' }, { idempotency: key }),
+  updateUser: (repository) => repository.updateUser(1, { name: 'Eve' }),
+  deleteUser: (repository) => repository.deleteUser(1),
+  createPost: (repository) => repository.createPost(1, { title: 'title', body: '' }),
+  'createPost with a key': (repository) =>
+    repository.createPost(1, { title: 'title', body: '' }, { idempotency: key }),
 };
-
-const operations = Object.entries({ ...reads, ...writes });
 
 export function testLifecycle(fixture: Fixture): void {
   describe('life', () => {
@@ -36,14 +32,16 @@ export function testLifecycle(fixture: Fixture): void {
       assert.equal(await repository.ping(), undefined);
     });
 
-    for (const [name, call] of operations) {
+    for (const [name, call] of Object.entries({ ...reads, ...writes })) {
       it(`${name} is unavailable when closed`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'Ada');
         await repository.close();
         await rejects(call(repository), 'unavailable');
       });
+    }
 
+    for (const [name, call] of Object.entries(reads)) {
       it(`${name} ends with the signal that ended before it`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'Ada');
@@ -59,33 +57,6 @@ export function testLifecycle(fixture: Fixture): void {
         await call(repository, { signal: new AbortController().signal });
       });
     }
-
-    for (const [name, write] of Object.entries(writes)) {
-      it(`${name} is not made when its signal ended before it`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
-        await assert.rejects(write(repository, { signal: AbortSignal.abort() }));
-        assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Ada', version: 1 });
-        assert.equal(await repository.countUsers({}), 1);
-        assert.equal(await repository.countPosts(1), 0);
-        const created = await repository.createUser({ name: 'Bob' }, { idempotency: key });
-        assert.equal(created.replayed, false, 'its key is free');
-      });
-    }
-
-    it('settles a write whose signal ends meanwhile: made and told so, or not made', async (t) => {
-      const repository = await fixture.open(t);
-      const controller = new AbortController();
-      const writing = Promise.allSettled(
-        Array.from({ length: 20 }, (_, i) =>
-          repository.createUser({ name: `${i}` }, { signal: controller.signal }),
-        ),
-      );
-      controller.abort();
-      const results = await writing;
-      const acknowledged = results.filter((result) => result.status === 'fulfilled');
-      for (const { value } of acknowledged) assert.ok(await repository.getUser(value.value.id));
-    });
 
     it('closes once, however often it is told to', async (t) => {
       const repository = await fixture.open(t);

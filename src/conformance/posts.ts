@@ -16,7 +16,7 @@ const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
   ['', [1, 2, 3, 4]],
   ['sort=-id', [4, 3, 2, 1]],
   ['sort=title', [4, 2, 1, 3]],
-  ['sort=-title', [1, 3, 2, 4]],
+  ['sort=-title', [3, 1, 2, 4]],
   ['sort=title,-id', [4, 2, 3, 1]],
   ['sort=title&limit=2&page=2', [1, 3]],
   ['limit=3&page=2', [4]],

@@ -1,10 +1,10 @@
 import { describe } from 'node:test';
 import { testChanges } from './changes.ts';
-import { testCursors } from './cursors.ts';
 import { createFixture, type OpenRepository, type RepositoryTraits } from './fixture.ts';
 import { testIdempotency } from './idempotency.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
+import { testPositions } from './positions.ts';
 import { testPosts } from './posts.ts';
 import { testUsers } from './users.ts';
 
@@ -21,7 +21,7 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testUsers(fixture);
     testChanges(fixture);
     testLists(fixture);
-    testCursors(fixture);
+    testPositions(fixture);
     testPosts(fixture);
     testIdempotency(fixture);
     testLifecycle(fixture);

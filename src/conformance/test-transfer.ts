@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { Post } from '../domain/post.ts';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import { maxId, type StoredUser } from '../domain/user.ts';
 import { addUsers, rejects } from './fixture.ts';
 
@@ -31,7 +31,7 @@ const operations: Readonly<Record<string, (store: Store) => Promise<unknown>>> =
   continueIds: (store) => store.continueIds({ lastUserId: 1, lastPostId: 1 }),
 };
 
-/** Declares the tests that every store passes whose content can move: the contract of `domain/transfer.ts`. */
+/** Declares the tests that every store passes whose content can move: the contract of `domain/repository.ts`. */
 export function testTransfer(name: string, openStore: () => Promise<Store>): void {
   const open = async (t: TestContext): Promise<Store> => {
     const store = await openStore();

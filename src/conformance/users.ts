@@ -63,7 +63,7 @@ export function testUsers(fixture: Fixture): void {
         const { value } = await repository.createUser({ name });
         assert.equal(value.name, name);
         assert.equal((await repository.getUser(value.id))?.name, name);
-        assert.equal((await repository.replaceUser(value.id, { name: `${name}x` }))?.name, `${name}x`);
+        assert.equal((await repository.updateUser(value.id, { name: `${name}x` }))?.name, `${name}x`);
       });
     }
 

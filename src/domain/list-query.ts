@@ -1,20 +1,19 @@
 import { invalid } from './errors.ts';
+import {
+  type Position,
+  parsePosition,
+  positionOf,
+  type Sort,
+  type Sortable,
+  type SortFields,
+  type SortKey,
+} from './position.ts';
+import { postFields } from './post.ts';
 import { quote } from './record.ts';
-import { parseRole } from './user.ts';
+import { parseRole, userFields } from './user.ts';
 
-export interface SortKey<Field extends string> {
-  readonly field: Field;
-  readonly descending: boolean;
-}
-
-/**
- * A normalised sort: no field twice, and `id` ascending as the last key unless the client placed
- * `id` itself, so that the order is total and the same in every store.
- */
-export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
-
-/** Where a page starts: so many rows in, or behind the last row of an earlier page. */
-export type PageStart = { readonly offset: number } | { readonly cursor: string };
+/** Where a page starts: so many rows in, or after the last row of an earlier page. */
+export type PageStart = { readonly offset: number } | { readonly after: Position };
 
 export interface ListQuery<Field extends string> {
   readonly sort: Sort<Field>;
@@ -23,39 +22,56 @@ export interface ListQuery<Field extends string> {
   readonly start: PageStart;
 }
 
-export type UserField = 'id' | 'name' | 'role';
-export type PostField = 'id' | 'title';
+export type UserField = keyof typeof userFields;
+export type PostField = keyof typeof postFields;
 
-export interface UserQuery extends ListQuery<UserField> {
+/** Which users a list holds; all of them when nothing is given. */
+export interface UserFilter {
   /** Only users with exactly this role. */
   readonly role?: string;
 }
 
+export interface UserQuery extends ListQuery<UserField> {
+  readonly filter: UserFilter;
+}
+
 export type PostQuery = ListQuery<PostField>;
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Where the next page starts: after the last row of this one. Absent on the last page. */
+  readonly next?: Position;
+}
 
 export const defaultLimit = 20;
 export const maxLimit = 100;
 /** Rows an offset may skip: a store has to walk each of them, a cursor none. */
 export const maxOffset = 100_000;
 
-const userFields: readonly UserField[] = ['id', 'name', 'role'];
-const postFields: readonly PostField[] = ['id', 'title'];
 const countingNumber = /^[1-9][0-9]*$/;
 
 /** Query parameters as they stood in the address, decoded, repetitions included. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;
 
-export function parseUserQuery(parameters: Parameters): UserQuery {
+/** The sort values in a cursor of the list with this filter and sort; `undefined` for any other text. */
+export type ReadCursor = (cursor: string, filter: object, sort: Sort<string>) => unknown;
+
+export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): UserQuery {
   const given = parseParameters(parameters, ['role', 'sort', 'page', 'limit', 'cursor']);
-  const query = parsePage(given, userFields);
-  return given.role === undefined ? query : { ...query, role: parseRole(given.role) };
+  const filter: UserFilter = given.role === undefined ? {} : { role: parseRole(given.role) };
+  const fixed = given.role === undefined ? [] : (['role'] as const);
+  return { filter, ...parsePage(given, userFields, { filter, fixed }, readCursor) };
 }
 
-/** A query of posts; `undefined` when nothing asks for a page, which means all of them in `sort` order. */
-export function parsePostQuery(parameters: Parameters): PostQuery & { readonly all: boolean } {
+/** A query of a user's posts; `all` when nothing asks for a page, which means all of them in `sort` order. */
+export function parsePostQuery(
+  userId: number,
+  parameters: Parameters,
+  readCursor: ReadCursor,
+): PostQuery & { readonly all: boolean } {
   const given = parseParameters(parameters, ['sort', 'page', 'limit', 'cursor']);
   const all = given.page === undefined && given.limit === undefined && given.cursor === undefined;
-  return { ...parsePage(given, postFields), all };
+  return { ...parsePage(given, postFields, { filter: { userId }, fixed: [] }, readCursor), all };
 }
 
 function parseParameters<Name extends string>(
@@ -74,14 +90,17 @@ function parseParameters<Name extends string>(
 
 function parsePage<Field extends string>(
   given: { sort?: string; page?: string; limit?: string; cursor?: string },
-  fields: readonly Field[],
+  fields: SortFields<Field | 'id'>,
+  { filter, fixed }: { readonly filter: object; readonly fixed: readonly string[] },
+  readCursor: ReadCursor,
 ): ListQuery<Field> {
-  const sort = parseSort(given.sort, fields);
+  const sort = parseSort(given.sort, fields, fixed);
   const limit = given.limit === undefined ? defaultLimit : parseCount('limit', given.limit);
   if (limit > maxLimit) throw invalid('limit', `must be at most ${maxLimit}`);
   if (given.cursor !== undefined) {
     if (given.page !== undefined) throw invalid('page', 'and cursor exclude each other');
-    return { sort, limit, start: { cursor: given.cursor } };
+    const after = parsePosition(readCursor(given.cursor, filter, sort), sort, fields);
+    return { sort, limit, start: { after } };
   }
   const offset = (parseCount('page', given.page ?? '1') - 1) * limit;
   if (offset > maxOffset) {
@@ -95,22 +114,34 @@ function parseCount(name: string, value: string): number {
   return Number(value);
 }
 
-function parseSort<Field extends string>(value: string | undefined, fields: readonly Field[]): Sort<Field> {
+function parseSort<Field extends string>(
+  value: string | undefined,
+  fields: SortFields<Field | 'id'>,
+  fixed: readonly string[],
+): Sort<Field> {
+  const names = Object.keys(fields) as (Field | 'id')[];
   const keys: SortKey<Field | 'id'>[] = [];
   for (const part of value === undefined ? [] : value.split(',')) {
     const descending = part.startsWith('-');
     const name = descending ? part.slice(1) : part;
-    const field = fields.find((known) => known === name);
-    if (field === undefined) throw invalid('sort', `must be a comma list of ${fields.join(', ')}`);
+    const field = names.find((known) => known === name);
+    if (field === undefined) throw invalid('sort', `must be a comma list of ${names.join(', ')}`);
     if (keys.some((key) => key.field === field)) throw invalid('sort', `names ${field} twice`);
     keys.push({ field, descending });
   }
   const id = keys.findIndex((key) => key.field === 'id');
-  // Ids are unique: a key behind `id` never decides.
-  return id === -1 ? [...keys, { field: 'id', descending: false }] : keys.slice(0, id + 1);
+  // Ids are unique: a key behind `id` never decides. Nor does one whose value the filter fixes.
+  if (id !== -1) keys.length = id + 1;
+  else keys.push({ field: 'id', descending: keys.at(-1)?.descending ?? false });
+  return keys.filter(({ field }) => !fixed.includes(field));
 }
 
-/** The sort as the client would write it; equal sorts have equal texts. */
-export function formatSort(sort: Sort<string>): string {
-  return sort.map((key) => (key.descending ? `-${key.field}` : key.field)).join(',');
+/** The page that starts with these rows. A store reads one row more than the limit, to see if more follow. */
+export function toPage<Field extends string, Row extends Sortable<Field>>(
+  rows: readonly Row[],
+  { sort, limit }: ListQuery<Field>,
+): Page<Row> {
+  const last = rows[limit - 1];
+  if (last === undefined || rows.length === limit) return { items: rows };
+  return { items: rows.slice(0, limit), next: positionOf(last, sort) };
 }

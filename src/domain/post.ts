@@ -1,6 +1,7 @@
 import { invalid } from './errors.ts';
 import { parseRecord } from './record.ts';
 import { parseText } from './text.ts';
+import { parseSortedId } from './user.ts';
 
 export interface Post {
   /** int32, from 1; given by the store and never reused. */
@@ -19,11 +20,21 @@ export interface PostDraft {
 const titleRule = { maxLength: 200, notBlank: true, multiline: false };
 const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 
+/** What posts can be sorted by. */
+export const postFields = {
+  id: parseSortedId,
+  title: parseTitle,
+};
+
+function parseTitle(value: unknown): string {
+  return parseText('title', value, titleRule);
+}
+
 export function parsePostDraft(value: unknown): PostDraft {
   const fields = parseRecord('the body', value, ['title', 'body']);
   if (fields.title === undefined) throw invalid('title', 'is required');
   return {
-    title: parseText('title', fields.title, titleRule),
+    title: parseTitle(fields.title),
     body: fields.body === undefined ? '' : parseText('body', fields.body, bodyRule),
   };
 }

@@ -1,4 +1,4 @@
-import type { PostQuery, UserQuery } from './list-query.ts';
+import type { Page, PostQuery, UserFilter, UserQuery } from './list-query.ts';
 import type { Post, PostDraft } from './post.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
 
@@ -8,12 +8,13 @@ import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
  *
  * - A write is acknowledged (its promise resolves) only when it is as durable as the store gets.
  * - Ids rise from 1 and are never given twice, not even after a deletion or a restart.
- * - Texts are ordered by code point, an absent role before every role, ties by `id` ascending.
+ * - Texts are ordered by code point, an absent role before every role, ties by `id`
+ *   in the direction of the last sort key.
  * - A missed look-up is `undefined` (or `false`), never an error.
  * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed,
  *   `overloaded` when it has too much to do, `cancelled` or `deadline-exceeded` when the caller's
  *   signal ended the call, `internal` for anything else. Reads end when the signal aborts; a write
- *   that has started may still commit.
+ *   that was asked for is made.
  */
 export interface Repository {
   getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined>;
@@ -21,17 +22,14 @@ export interface Repository {
   listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
 
   /** How many users a list without page and limit would hold. */
-  countUsers(filter: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number>;
+  countUsers(filter: UserFilter, options?: CallOptions): Promise<number>;
 
   createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>>;
-
-  /** Sets all fields; the version rises if any of them changes. */
-  replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined>;
 
   /** Sets the given fields; the version rises if any of them changes. */
   updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined>;
 
-  /** Removes a user and its posts at once; `false` when there is none. */
+  /** Deletes a user and its posts at once; `false` when there is none. */
   deleteUser(id: number, options?: ChangeOptions): Promise<boolean>;
 
   /** `undefined` when there is no such user. */
@@ -55,7 +53,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface ChangeOptions extends CallOptions {
+export interface ChangeOptions {
   /**
    * The versions the caller would change. Unless the stored one is among them the call fails with
    * `precondition-failed`, decided in the statement that makes the change. Absent: any version.
@@ -63,7 +61,7 @@ export interface ChangeOptions extends CallOptions {
   readonly expected?: readonly number[];
 }
 
-export interface CreateOptions extends CallOptions {
+export interface CreateOptions {
   readonly idempotency?: IdempotencyKey;
 }
 
@@ -88,8 +86,33 @@ export interface Created<T> {
   readonly replayed: boolean;
 }
 
-export interface Page<T> {
-  readonly items: readonly T[];
-  /** The cursor of the next page; absent on the last. */
-  readonly next?: string;
+/** How much a store holds, and the last ids it gave, deleted rows included (0: none yet). */
+export interface StoreSummary {
+  readonly users: number;
+  readonly posts: number;
+  readonly lastUserId: number;
+  readonly lastPostId: number;
+}
+
+/** A store whose whole content can move to another, ids, versions and id sequences kept. */
+export interface Store extends Repository {
+  summary(): Promise<StoreSummary>;
+
+  /** Users with an id above `afterId`, by id. */
+  exportUsers(afterId: number, limit: number): Promise<readonly StoredUser[]>;
+
+  /** Posts with an id above `afterId`, by id. */
+  exportPosts(afterId: number, limit: number): Promise<readonly Post[]>;
+
+  /**
+   * Adds users as they are, all or none, and resolves to how many were new. One that is there
+   * already, equal in every field, is left; one that differs fails the batch with `conflict`.
+   */
+  importUsers(users: readonly StoredUser[]): Promise<number>;
+
+  /** As `importUsers`; a post whose user is missing fails the batch with `conflict`. */
+  importPosts(posts: readonly Post[]): Promise<number>;
+
+  /** Sees to it that no id up to these is given from now on; never lowers what is there. */
+  continueIds(last: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void>;
 }

@@ -43,22 +43,39 @@ export function parseUserId(value: string | number): number {
   return id;
 }
 
+/** What users can be sorted by. An absent role sorts as the empty text. */
+export const userFields = {
+  id: parseSortedId,
+  name: parseName,
+  role: (value: unknown) => (value === '' ? '' : parseRole(value)),
+};
+
+/** The id in a position, which is a number. */
+export function parseSortedId(value: unknown): number {
+  if (typeof value !== 'number') throw invalid('id', 'must be a positive integer');
+  return parseUserId(value);
+}
+
+function parseName(value: unknown): string {
+  return parseText('name', value, nameRule);
+}
+
 export function parseUserDraft(value: unknown): UserDraft {
   const fields = parseRecord('the body', value, ['name', 'role']);
   return draft(fields);
 }
 
-/** The whole resource; an `id` in it must be the one in the path. */
-export function parseUserReplacement(value: unknown, id: number): UserDraft {
+/** The whole resource, in which a role left out is removed; an `id` in it must be the one in the path. */
+export function parseUserReplacement(value: unknown, id: number): UserPatch {
   const fields = parseRecord('the body', value, ['id', 'name', 'role']);
   if (fields.id !== undefined && fields.id !== id) throw invalid('id', `must be ${id}, the one in the path`);
-  return draft(fields);
+  return { role: null, ...draft(fields) };
 }
 
 export function parseUserPatch(value: unknown): UserPatch {
   const fields = parseRecord('the body', value, ['name', 'role']);
   return {
-    ...(fields.name !== undefined && { name: parseText('name', fields.name, nameRule) }),
+    ...(fields.name !== undefined && { name: parseName(fields.name) }),
     ...(fields.role !== undefined && { role: fields.role === null ? null : parseRole(fields.role) }),
   };
 }
@@ -73,7 +90,7 @@ export function parseRole(value: unknown): string {
 
 function draft(fields: { name?: unknown; role?: unknown }): UserDraft {
   if (fields.name === undefined) throw invalid('name', 'is required');
-  const name = parseText('name', fields.name, nameRule);
+  const name = parseName(fields.name);
   return fields.role === undefined ? { name } : { name, role: parseRole(fields.role) };
 }
 

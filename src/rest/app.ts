@@ -152,7 +152,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
     { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
     { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
-    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.remove },
+    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
     { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
     { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },

@@ -1,6 +1,8 @@
 import type { ListQuery } from '../domain/list-query.ts';
+import type { Position } from '../domain/position.ts';
 import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
+import { formatCursor } from './cursor.ts';
 
 /**
  * The Link header (RFC 8288) of a page: `first`, `prev` where pages are numbered, `next` where there
@@ -9,7 +11,8 @@ import type { HttpRequest } from '../http/request.ts';
 export function pageHeaders(
   request: HttpRequest,
   query: ListQuery<string>,
-  next: string | undefined,
+  filter: object,
+  next: Position | undefined,
 ): Headers {
   const path = `${request.basePath}${request.target.path}`;
   const kept = request.parameters
@@ -22,7 +25,7 @@ export function pageHeaders(
   const links = [link('first')];
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
   if (page > 1) links.push(link('prev', `page=${page - 1}`));
-  if (next !== undefined) links.push(link('next', `cursor=${next}`));
+  if (next !== undefined) links.push(link('next', `cursor=${formatCursor(filter, query.sort, next)}`));
   return { link: links.join(', ') };
 }
 

@@ -1,11 +1,12 @@
 import { userNotFound } from '../domain/errors.ts';
-import { type PostQuery, parsePostQuery } from '../domain/list-query.ts';
+import { type Page, type PostQuery, parsePostQuery } from '../domain/list-query.ts';
 import { type Post, parsePostDraft } from '../domain/post.ts';
-import type { Page, Repository } from '../domain/repository.ts';
+import type { Repository } from '../domain/repository.ts';
 import { parseUserId } from '../domain/user.ts';
 import type { Handler } from '../http/listener.ts';
 import { json, jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
+import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
 
@@ -31,7 +32,7 @@ export function postHandlers(repository: Repository): PostHandlers {
     const rows = (items: readonly Post[]): string => JSON.stringify(items.map(postView)).slice(1, -1);
     yield `[${rows(page.items)}`;
     while (page.next !== undefined) {
-      page = await fetchPage(request, userId, { ...query, start: { cursor: page.next } });
+      page = await fetchPage(request, userId, { ...query, start: { after: page.next } });
       if (page.items.length > 0) yield `,${rows(page.items)}`;
     }
     yield ']';
@@ -40,7 +41,7 @@ export function postHandlers(repository: Repository): PostHandlers {
   return {
     async list(request) {
       const userId = parseUserId(request.param('id'));
-      const { all, ...paged } = parsePostQuery(request.parameters);
+      const { all, ...paged } = parsePostQuery(userId, request.parameters, readCursor);
       const query = all ? { ...paged, limit: streamedRows } : paged;
       const page = await fetchPage(request, userId, query);
       const total = wantsCount(request) ? await repository.countPosts(userId, request) : undefined;
@@ -48,7 +49,7 @@ export function postHandlers(repository: Repository): PostHandlers {
       if (all && page.next !== undefined) {
         return jsonText(200, { chunks: streamAll(request, userId, query, page) }, headers);
       }
-      const links = all ? {} : pageHeaders(request, query, page.next);
+      const links = all ? {} : pageHeaders(request, query, { userId }, page.next);
       return json(200, page.items.map(postView), { ...links, ...headers });
     },
 

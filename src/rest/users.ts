@@ -12,6 +12,7 @@ import {
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, type Reply } from '../http/reply.ts';
+import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
 import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
@@ -24,16 +25,16 @@ export interface UserHandlers {
   readonly create: Handler;
   readonly replace: Handler;
   readonly update: Handler;
-  readonly remove: Handler;
+  readonly delete: Handler;
 }
 
 export function userHandlers(repository: Repository, requirePreconditions: boolean): UserHandlers {
   return {
     async list(request) {
-      const query = parseUserQuery(request.parameters);
+      const query = parseUserQuery(request.parameters, readCursor);
       const page = await repository.listUsers(query, request);
-      const total = wantsCount(request) ? await repository.countUsers(query, request) : undefined;
-      const headers = { ...pageHeaders(request, query, page.next), ...countHeaders(total) };
+      const total = wantsCount(request) ? await repository.countUsers(query.filter, request) : undefined;
+      const headers = { ...pageHeaders(request, query, query.filter, page.next), ...countHeaders(total) };
       return json(200, page.items.map(userView), headers);
     },
 
@@ -60,18 +61,18 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
     async replace(request) {
       const id = parseUserId(request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
-      const draft = parseUserReplacement((await request.json()).value, id);
-      return changed(id, await repository.replaceUser(id, draft, { ...(expected && { expected }) }));
+      const patch = parseUserReplacement((await request.json()).value, id);
+      return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
     },
 
     async update(request) {
       const id = parseUserId(request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
       const patch = parseUserPatch((await request.json(patchTypes)).value);
-      return changed(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
+      return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
     },
 
-    async remove(request) {
+    async delete(request) {
       const id = parseUserId(request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
       if (!(await repository.deleteUser(id, { ...(expected && { expected }) }))) throw userNotFound(id);
@@ -80,7 +81,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
   };
 }
 
-function changed(id: number, user: StoredUser | undefined): Reply {
+function updated(id: number, user: StoredUser | undefined): Reply {
   if (user === undefined) throw userNotFound(id);
   return userReply(200, user);
 }

@@ -1,5 +1,5 @@
-import type { CursorSealer, Position } from '../domain/cursor.ts';
-import type { ListQuery, Sort } from '../domain/list-query.ts';
+import type { PageStart } from '../domain/list-query.ts';
+import type { Sort } from '../domain/position.ts';
 
 /** Of which table a list shows which columns, in the SQL both databases share. */
 export interface List {
@@ -9,29 +9,28 @@ export interface List {
   readonly filter: Readonly<Record<string, string | number>>;
 }
 
-export type ListStart = { readonly offset: number } | { readonly after: Position };
-
-/** Where a query starts, with its cursor opened; fails with `invalid` when that is of another list. */
-export function startOf(sealer: CursorSealer, scope: string, { sort, start }: ListQuery<string>): ListStart {
-  return 'offset' in start ? start : { after: sealer.open(scope, sort, start.cursor) };
-}
-
+/** A comparison of columns with as many values, as rows: `(name, id) > (?, ?)`. */
 export interface Condition {
-  readonly field: string;
+  readonly fields: readonly string[];
   readonly operator: '=' | '<' | '>';
-  readonly value: string | number;
+  readonly values: readonly (string | number)[];
 }
 
 /** Takes a parameter and gives its place in the text: `?` for SQLite, `$n` for PostgreSQL. */
 export type Bind = (value: string | number) => string;
 
-/** The rows of a list that meet conditions, in order. Parameters are bound in the order of the text. */
-export function selectSql(list: List, conditions: readonly Condition[], sort: Sort<string>, bind: Bind) {
-  const filter = Object.entries(list.filter).map(([field, value]) => equal(field, value));
-  const where = [...filter, ...conditions]
-    .map((c) => `${c.field} ${c.operator} ${bind(c.value)}`)
-    .join(' AND ');
-  return `SELECT ${list.columns} FROM ${list.table}${where && ` WHERE ${where}`} ORDER BY ${orderSql(sort)}`;
+/** The rows of a list that meet conditions. Parameters are bound in the order of the text. */
+export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
+  const fixed = Object.entries(filter).map(
+    ([field, value]): Condition => ({ fields: [field], operator: '=', values: [value] }),
+  );
+  const where = [...fixed, ...conditions].map(({ fields, operator, values }) => {
+    const places = values.map(bind);
+    return fields.length === 1
+      ? `${fields[0]} ${operator} ${places[0]}`
+      : `(${fields.join(', ')}) ${operator} (${places.join(', ')})`;
+  });
+  return `SELECT ${columns} FROM ${table}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
 }
 
 export function orderSql(sort: Sort<string>): string {
@@ -39,25 +38,24 @@ export function orderSql(sort: Sort<string>): string {
 }
 
 /**
- * The rows from a start on as ranges, the first in order first.
- *
- * Those behind a position (a, b, id) are not asked for as one OR, which no index answers, but as one
- * range a sort key: `k1 = a AND k2 = b AND id > i`, then `k1 = a AND k2 > b`, then `k1 > a`. Each is
- * a range of an index, of which a page takes as many rows as it lacks: it costs the same at any depth.
+ * The rows from a start on, as ranges of an index. By `k1, k2` those after (a, b, id) are the rest of
+ * the tie, `k1 = a AND k2 = b AND id > i`, and all that follow it, `(k1, k2) > (a, b)`. Where the keys
+ * turn direction there is a range for each: by `k1, -k2` the tie, `k1 = a AND k2 < b`, and `k1 > a`.
+ * So a page costs the same at any depth. The id stands alone since no row comparison of SQLite takes it.
  */
-export function rangesFrom(sort: Sort<string>, start: ListStart): Condition[][] {
+export function rangesFrom(sort: Sort<string>, start: PageStart): Condition[][] {
   if ('offset' in start) return [[]];
-  const before: Condition[] = [];
   const ranges: Condition[][] = [];
-  for (const [i, { field, descending }] of sort.entries()) {
-    const value = start.after[i];
-    if (value === undefined) throw new Error('a position has a value for each sort key');
-    ranges.unshift([...before, { field, operator: descending ? '<' : '>', value }]);
-    before.push(equal(field, value));
+  const before: Condition[] = [];
+  for (let i = 0; i < sort.length; ) {
+    const { descending } = sort[i] ?? {};
+    let end = i + 1;
+    while (end < sort.length - 1 && sort[end]?.descending === descending) end += 1;
+    const fields = sort.slice(i, end).map((key) => key.field);
+    const values = start.after.slice(i, end);
+    ranges.push([...before, { fields, operator: descending ? '<' : '>', values }]);
+    before.push({ fields, operator: '=', values });
+    i = end;
   }
   return ranges;
-}
-
-export function equal(field: string, value: string | number): Condition {
-  return { field, operator: '=', value };
 }

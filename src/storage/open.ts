@@ -1,5 +1,5 @@
 import { invalid } from '../domain/errors.ts';
-import type { Store } from '../domain/transfer.ts';
+import type { Store } from '../domain/repository.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/options.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';

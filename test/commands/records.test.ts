@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { batchLimits, postBatches, userBatches } from '../../src/commands/records.ts';
-import type { Store } from '../../src/domain/transfer.ts';
+import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 /** A store of so many posts, which tells how many rows it was asked for each time. */

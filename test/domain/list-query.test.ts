@@ -1,18 +1,25 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { formatSort, maxOffset, parsePostQuery, parseUserQuery } from '../../src/domain/list-query.ts';
+import { maxOffset, parsePostQuery, parseUserQuery } from '../../src/domain/list-query.ts';
+import { formatSort, type Sort } from '../../src/domain/position.ts';
 import { refuses } from './refuses.ts';
 
-const users = (text: string) => parseUserQuery(new URLSearchParams(text));
-const posts = (text: string) => parsePostQuery(new URLSearchParams(text));
+// Stands for a cursor: the values themselves, after the filter and sort they belong to.
+const readCursor = (cursor: string, filter: object, sort: Sort<string>): unknown => {
+  const list = `${JSON.stringify(filter)} ${formatSort(sort)} `;
+  return cursor.startsWith(list) ? JSON.parse(cursor.slice(list.length)) : undefined;
+};
+const users = (text: string) => parseUserQuery(new URLSearchParams(text), readCursor);
+const posts = (text: string) => parsePostQuery(7, new URLSearchParams(text), readCursor);
 
 /** Sorts as clients write them, and as they are normalised. */
 const sorts: readonly (readonly [written: string, normal: string])[] = [
   ['id', 'id'],
   ['-id', '-id'],
   ['name', 'name,id'],
-  ['-name', '-name,id'],
-  ['role,-name', 'role,-name,id'],
+  ['-name', '-name,-id'],
+  ['role,-name', 'role,-name,-id'],
+  ['-role,name', '-role,name,id'],
   ['name,-id', 'name,-id'],
   ['id,name', 'id'],
   ['-id,name,role', '-id'],
@@ -22,6 +29,7 @@ const sorts: readonly (readonly [written: string, normal: string])[] = [
 describe('parseUserQuery', () => {
   it('has defaults for all', () => {
     assert.deepEqual(users(''), {
+      filter: {},
       sort: [{ field: 'id', descending: false }],
       limit: 20,
       start: { offset: 0 },
@@ -41,9 +49,10 @@ describe('parseUserQuery', () => {
     ['page=3&limit=7', 7, { offset: 14 }],
     ['page=1001&limit=100', 100, { offset: maxOffset }],
     ['page=100001&limit=1', 1, { offset: maxOffset }],
-    ['cursor=abc', 20, { cursor: 'abc' }],
-    ['cursor=', 20, { cursor: '' }],
-    ['cursor=abc&limit=3', 3, { cursor: 'abc' }],
+    ['cursor={} id [5]', 20, { after: [5] }],
+    ['cursor={} -name,-id ["Ada",5]&sort=-name&limit=3', 3, { after: ['Ada', 5] }],
+    ['cursor={} role,id ["",5]&sort=role', 20, { after: ['', 5] }],
+    ['cursor={"role":"admin"} id [5]&role=admin', 20, { after: [5] }],
   ] as const) {
     it(`reads ${text}`, () => {
       const query = users(text);
@@ -51,7 +60,54 @@ describe('parseUserQuery', () => {
     });
   }
 
-  it('reads a role', () => assert.equal(users('role=admin').role, 'admin'));
+  it('reads a role', () => assert.deepEqual(users('role=admin').filter, { role: 'admin' }));
+
+  for (const [written, normal] of [
+    ['role', 'id'],
+    ['-role', '-id'],
+    ['role,-name', '-name,-id'],
+    ['name,-role', 'name,-id'],
+    ['-role,id', 'id'],
+  ] as const) {
+    it(`leaves the role, which the filter fixes, out of sort=${written}: ${normal}`, () =>
+      assert.equal(formatSort(users(`role=x&sort=${written}`).sort), normal));
+  }
+
+  for (const cursor of [
+    '',
+    'abc',
+    '{} id 5',
+    '{} id null',
+    '{} id {"0":5,"length":1}',
+    '{} id []',
+    '{} id [5,5]',
+    '{} id ["5"]',
+    '{} id [0]',
+    '{} id [1.5]',
+    '{} id [2147483648]',
+    '{} name,id ["Ada",5]',
+    '{"role":"x"} id [5]',
+  ]) {
+    it(`refuses the cursor ${cursor}`, () => {
+      refuses(() => users(new URLSearchParams({ cursor }).toString()), 'cursor');
+    });
+  }
+
+  for (const [sort, values] of [
+    ['name', '[5,5]'],
+    ['name', '["",5]'],
+    ['name', '[" ",5]'],
+    ['name', '["a\\u0000",5]'],
+    ['name', '["\\ud800",5]'],
+    ['name', `["${'x'.repeat(201)}",5]`],
+    ['role', '["Admin",5]'],
+    ['role', '[null,5]'],
+  ] as const) {
+    it(`refuses a cursor by ${sort} with the values ${values.slice(0, 30)}`, () => {
+      const cursor = `{} ${sort},id ${values}`;
+      refuses(() => users(new URLSearchParams({ sort, cursor }).toString()), 'cursor');
+    });
+  }
 
   for (const [text, culprit] of [
     ['role=', 'role'],
@@ -118,7 +174,7 @@ describe('parsePostQuery', () => {
     ['sort=title', true],
     ['limit=5', false],
     ['page=1', false],
-    ['cursor=abc', false],
+    ['cursor={"userId":7} id [5]', false],
     ['sort=-title&limit=5', false],
   ] as const) {
     it(`?${text} asks for ${all ? 'all posts' : 'a page'}`, () => assert.equal(posts(text).all, all));
@@ -127,6 +183,7 @@ describe('parsePostQuery', () => {
   for (const [written, normal] of [
     ['id', 'id'],
     ['title', 'title,id'],
+    ['-title', '-title,-id'],
     ['-title,-id', '-title,-id'],
     ['id,title', 'id'],
   ] as const) {
@@ -143,6 +200,8 @@ describe('parsePostQuery', () => {
     ['limit=101', 'limit'],
     ['page=0', 'page'],
     ['page=2&cursor=abc', 'page'],
+    ['cursor={"userId":8} id [5]', 'cursor'],
+    ['cursor={} id [5]', 'cursor'],
   ] as const) {
     it(`refuses ${culprit} in ?${text}`, () => refuses(() => posts(text), culprit));
   }

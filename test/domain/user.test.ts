@@ -176,15 +176,18 @@ describe('parseUserDraft', () => {
 });
 
 describe('parseUserReplacement', () => {
-  for (const [body, draft] of [
-    [{ name: 'Ada' }, { name: 'Ada' }],
-    [{ id: 7, name: 'Ada' }, { name: 'Ada' }],
+  for (const [body, patch] of [
+    [{ name: 'Ada' }, { name: 'Ada', role: null }],
+    [
+      { id: 7, name: 'Ada' },
+      { name: 'Ada', role: null },
+    ],
     [
       { id: 7, name: 'Ada', role: 'admin' },
       { name: 'Ada', role: 'admin' },
     ],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, 7), draft));
+    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, 7), patch));
   }
 
   for (const [body, culprit] of [

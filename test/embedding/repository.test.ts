@@ -18,7 +18,6 @@ function createAudited(inner: Repository, trail: string[]): Repository {
     listUsers: (query, options) => inner.listUsers(query, options),
     countUsers: (filter, options) => inner.countUsers(filter, options),
     createUser: (draft, options) => audited('create user', inner.createUser(draft, options)),
-    replaceUser: (id, draft, options) => audited(`replace user ${id}`, inner.replaceUser(id, draft, options)),
     updateUser: (id, patch, options) => audited(`update user ${id}`, inner.updateUser(id, patch, options)),
     deleteUser: (id, options) => audited(`delete user ${id}`, inner.deleteUser(id, options)),
     listPosts: (userId, query, options) => inner.listPosts(userId, query, options),

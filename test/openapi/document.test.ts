@@ -14,6 +14,7 @@ import { maxId, maxNameLength, parseRole, parseUserDraft } from '../../src/domai
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { routes } from '../../src/rest/app.ts';
+import { readCursor } from '../../src/rest/cursor.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { type Answer, checkValue, openApi, operations, validateExchange } from '../kit/openapi.ts';
 import { exchange } from '../kit/raw.ts';
@@ -125,7 +126,7 @@ describe('a schema takes what the service takes', () => {
     });
   }
 
-  const query = (name: string, value: string) => parseUserQuery([[name, value]]);
+  const query = (name: string, value: string) => parseUserQuery([[name, value]], readCursor);
   const parameters: readonly (readonly [string, (value: string) => unknown, readonly string[]])[] = [
     [
       'UserSort',
@@ -134,7 +135,7 @@ describe('a schema takes what the service takes', () => {
     ],
     [
       'PostSort',
-      (value) => parsePostQuery([['sort', value]]),
+      (value) => parsePostQuery(1, [['sort', value]], readCursor),
       ['id', 'title', '-title,id', 'name', 'title,title', 'titled'],
     ],
     ['Role', (value) => query('role', value), ['admin', 'Admin', '', 'a b']],

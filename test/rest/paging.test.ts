@@ -38,9 +38,9 @@ const lists: readonly [target: string, ids: readonly number[]][] = [
   ['/users?sort=id', [1, 2, 3, 4, 5]],
   ['/users?sort=-id', [5, 4, 3, 2, 1]],
   ['/users?sort=name', [5, 2, 4, 1, 3]],
-  ['/users?sort=-name', [3, 1, 2, 4, 5]],
+  ['/users?sort=-name', [3, 1, 4, 2, 5]],
   ['/users?sort=role', [3, 2, 1, 4, 5]],
-  ['/users?sort=-role', [1, 4, 5, 2, 3]],
+  ['/users?sort=-role', [5, 4, 1, 2, 3]],
   ['/users?sort=name,-role', [5, 4, 2, 1, 3]],
   ['/users?sort=name,-id', [5, 4, 2, 1, 3]],
   ['/users?sort=name%2C-id', [5, 4, 2, 1, 3]],
@@ -186,7 +186,7 @@ test('Link is never built from Host, nor from an absolute request target', async
   }
 });
 
-test('a cursor holds for its own list, filter and sort only, and not when forged', async (t) => {
+test('a cursor is a position of its own list, filter and sort, and nothing else is taken for one', async (t) => {
   const { http } = await startWithUsers(t);
   await send(http, 'POST /users/2/posts', { json: { title: 'p' } });
   await send(http, 'POST /users/2/posts', { json: { title: 'q' } });
@@ -194,7 +194,9 @@ test('a cursor holds for its own list, filter and sort only, and not when forged
   assert.deepEqual(idsOf(await send(http, `GET ${next}`)), [4]);
   const posts = linksOf(await send(http, 'GET /users/1/posts?limit=1'))['next'] ?? '';
   const cursor = new URLSearchParams(next.split('?')[1]).get('cursor') ?? '';
-  const flipped = `${cursor.slice(0, -2)}${cursor.at(-2) === 'A' ? 'B' : 'A'}${cursor.at(-1)}`;
+  const bytes = Buffer.from(cursor, 'base64url');
+  assert.equal(bytes.toString(), '{"filter":{"role":"dev"},"sort":"name,id","after":["B",5]}');
+  const made = (text: string) => next.replace(cursor, Buffer.from(text).toString('base64url'));
 
   for (const target of [
     next.replace('sort=name', 'sort=-name'),
@@ -203,7 +205,17 @@ test('a cursor holds for its own list, filter and sort only, and not when forged
     next.replace('&role=dev', ''),
     next.replace('/users?', '/users/1/posts?').replace('&role=dev', '').replace('sort=name', 'sort=title'),
     posts.replace('/users/1/', '/users/2/'),
-    next.replace(cursor, flipped),
+    next.replace(cursor, bytes.toString('base64')),
+    next.replace(cursor, bytes.toString('hex')),
+    made(`${bytes} `),
+    made(bytes.toString().replace('"after"', '"more":1,"after"')),
+    made(bytes.toString().replace('["B",5]', '["B","5"]')),
+    made(bytes.toString().replace('["B",5]', '["B",5,5]')),
+    made(bytes.toString().replace('["B",5]', '[5,5]')),
+    made(bytes.toString().replace('["B",5]', '["",5]')),
+    made(bytes.toString().replace(',"after":["B",5]', '')),
+    made('null'),
+    made('[]'),
     next.replace(cursor, `${cursor}A`),
     next.replace(cursor, cursor.slice(1)),
     next.replace(cursor, `${cursor}%3D`),

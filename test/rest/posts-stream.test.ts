@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Store } from '../../src/domain/transfer.ts';
+import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { open, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';

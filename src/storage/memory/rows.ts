@@ -1,23 +1,21 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Position, positionOf, type Sortable } from '../../domain/cursor.ts';
 import { DomainError } from '../../domain/errors.ts';
-import type { Sort } from '../../domain/list-query.ts';
+import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
+import { type Position, positionOf, type Sort, type Sortable } from '../../domain/position.ts';
 import { compareText } from '../../domain/text.ts';
 
-export function sortRows<Field extends string, Row extends Sortable<Field>>(
+/** The page of a query: rows after a position are found whether or not the row it was made of is still there. */
+export function pageOf<Field extends string, Row extends Sortable<Field>>(
   rows: readonly Row[],
-  sort: Sort<Field>,
-): Row[] {
-  return rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
-}
-
-/** The rows that come after a position, whether or not a row is still there. */
-export function rowsBehind<Field extends string, Row extends Sortable<Field>>(
-  sorted: readonly Row[],
-  sort: Sort<Field>,
-  position: Position,
-): Row[] {
-  return sorted.filter((row) => compare(sort, positionOf(row, sort), position) > 0);
+  query: ListQuery<Field>,
+): Page<Row> {
+  const { sort, start, limit } = query;
+  const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
+  const rest =
+    'offset' in start
+      ? sorted.slice(start.offset)
+      : sorted.filter((row) => compare(sort, positionOf(row, sort), start.after) > 0);
+  return toPage(rest.slice(0, limit + 1), query);
 }
 
 function compare(sort: Sort<string>, a: Position, b: Position): number {

@@ -1,14 +1,18 @@
-import { randomBytes } from 'node:crypto';
-import { CursorSealer, type Sortable } from '../../domain/cursor.ts';
 import { aborted, DomainError, preconditionFailed, storeClosed } from '../../domain/errors.ts';
-import type { ListQuery, PostQuery, UserQuery } from '../../domain/list-query.ts';
+import type { Page, PostQuery, UserFilter, UserQuery } from '../../domain/list-query.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '../../domain/repository.ts';
-import type { Store, StoreSummary } from '../../domain/transfer.ts';
+import type {
+  CallOptions,
+  ChangeOptions,
+  Created,
+  CreateOptions,
+  Store,
+  StoreSummary,
+} from '../../domain/repository.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
 import { idsExhausted, maxId } from '../../domain/user.ts';
 import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
-import { newRows, rowsBehind, rowsById, sortRows } from './rows.ts';
+import { newRows, pageOf, rowsById } from './rows.ts';
 
 export type MemoryStoreOptions = KeptResultsOptions;
 
@@ -23,7 +27,6 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
 class MemoryStore implements Store {
   readonly #users = new Map<number, StoredUser>();
   readonly #posts = new Map<number, Post>();
-  readonly #sealer = new CursorSealer(randomBytes(32));
   readonly #results: KeptResults;
   #lastUserId = 0;
   #lastPostId = 0;
@@ -40,17 +43,17 @@ class MemoryStore implements Store {
 
   async listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>> {
     this.#enter(options);
-    const users = this.#usersWith(query.role).map(({ version: _, ...user }): User => user);
-    return this.#page(`users ${query.role ?? ''}`, query, users);
+    const users = this.#usersIn(query.filter).map(({ version: _, ...user }): User => user);
+    return pageOf(users, query);
   }
 
-  async countUsers(filter: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number> {
+  async countUsers(filter: UserFilter, options?: CallOptions): Promise<number> {
     this.#enter(options);
-    return this.#usersWith(filter.role).length;
+    return this.#usersIn(filter).length;
   }
 
   async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    this.#enter(options);
+    this.#enter();
     const kept = this.#results.find<StoredUser>(options);
     if (kept !== undefined) return kept;
     if (this.#lastUserId >= maxId) throw idsExhausted();
@@ -58,12 +61,8 @@ class MemoryStore implements Store {
     return this.#results.keep(this.#put(this.#lastUserId, draft.name, draft.role, 1), options);
   }
 
-  async replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    return this.updateUser(id, { name: draft.name, role: draft.role ?? null }, options);
-  }
-
   async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    this.#enter(options);
+    this.#enter();
     const user = this.#expect(id, options);
     if (user === undefined) return undefined;
     const name = patch.name ?? user.name;
@@ -73,7 +72,7 @@ class MemoryStore implements Store {
   }
 
   async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
-    this.#enter(options);
+    this.#enter();
     if (this.#expect(id, options) === undefined) return false;
     for (const post of this.#postsOf(id)) this.#posts.delete(post.id);
     return this.#users.delete(id);
@@ -81,7 +80,7 @@ class MemoryStore implements Store {
 
   async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
     this.#enter(options);
-    return this.#users.has(userId) ? this.#page(`posts ${userId}`, query, this.#postsOf(userId)) : undefined;
+    return this.#users.has(userId) ? pageOf(this.#postsOf(userId), query) : undefined;
   }
 
   async countPosts(userId: number, options?: CallOptions): Promise<number | undefined> {
@@ -94,7 +93,7 @@ class MemoryStore implements Store {
     draft: PostDraft,
     options?: CreateOptions,
   ): Promise<Created<Post> | undefined> {
-    this.#enter(options);
+    this.#enter();
     const kept = this.#results.find<Post>(options);
     if (kept !== undefined) return kept;
     if (!this.#users.has(userId)) return undefined;
@@ -173,25 +172,11 @@ class MemoryStore implements Store {
     return user;
   }
 
-  #usersWith(role: string | undefined): StoredUser[] {
+  #usersIn({ role }: UserFilter): StoredUser[] {
     return [...this.#users.values()].filter((user) => role === undefined || user.role === role);
   }
 
   #postsOf(userId: number): Post[] {
     return [...this.#posts.values()].filter((post) => post.userId === userId);
-  }
-
-  #page<Field extends string, Row extends Sortable<Field>>(
-    scope: string,
-    query: ListQuery<Field>,
-    rows: readonly Row[],
-  ): Page<Row> {
-    const { sort, start, limit } = query;
-    const sorted = sortRows(rows, sort);
-    const rest =
-      'offset' in start
-        ? sorted.slice(start.offset)
-        : rowsBehind(sorted, sort, this.#sealer.open(scope, sort, start.cursor));
-    return this.#sealer.page(scope, query, rest.slice(0, limit + 1));
   }
 }

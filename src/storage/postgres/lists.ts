@@ -1,5 +1,6 @@
-import type { Sort } from '../../domain/list-query.ts';
-import { type List, type ListStart, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import type { PageStart } from '../../domain/list-query.ts';
+import type { Sort } from '../../domain/position.ts';
+import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 
 /** A statement and its parameters in order. */
 interface Statement {
@@ -11,12 +12,12 @@ interface Statement {
  * The statement for so many rows of a list from its start on; one, because each costs a journey. The
  * limit is part of its text, since the planner cannot guess how few a parameter asks for.
  */
-export function listStatement(list: List, sort: Sort<string>, limit: number, start: ListStart): Statement {
+export function listStatement(list: List, sort: Sort<string>, limit: number, start: PageStart): Statement {
   const parameters: (string | number)[] = [];
   const bind = (value: string | number): string => `$${parameters.push(value)}`;
   const order = indexed(sort, list.filter);
   const ranges = rangesFrom(order, start).map(
-    (range) => `${selectSql(list, range, order, bind)} LIMIT ${limit}`,
+    (range) => `${selectSql(list, range, bind)} ORDER BY ${orderSql(order)} LIMIT ${limit}`,
   );
   const [only] = ranges;
   if (ranges.length === 1 && only !== undefined) {

@@ -1,10 +1,16 @@
-import { CursorSealer, type Sortable } from '../../domain/cursor.ts';
-import type { ListQuery, PostQuery, UserQuery } from '../../domain/list-query.ts';
+import {
+  type ListQuery,
+  type Page,
+  type PostQuery,
+  toPage,
+  type UserFilter,
+  type UserQuery,
+} from '../../domain/list-query.ts';
+import type { Sortable } from '../../domain/position.ts';
 import type { Post } from '../../domain/post.ts';
-import type { Page } from '../../domain/repository.ts';
-import type { StoreSummary } from '../../domain/transfer.ts';
+import type { StoreSummary } from '../../domain/repository.ts';
 import type { StoredUser, User } from '../../domain/user.ts';
-import { type List, startOf } from '../list-sql.ts';
+import type { List } from '../list-sql.ts';
 import { listStatement } from './lists.ts';
 import type { PostgresPool, Sql } from './pool.ts';
 import type { CountRow, PostRow, StoredUserRow } from './rows.ts';
@@ -60,13 +66,11 @@ const maxPreparedLists = 256;
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
 export class PostgresReads {
   readonly #pool: Pick<PostgresPool, 'read' | 'probe'>;
-  readonly #sealer: CursorSealer;
   /** By text: the combinations of table, filter, sort, start and limit that came first. */
   readonly #lists = new Map<string, Sql>();
 
-  constructor(pool: Pick<PostgresPool, 'read' | 'probe'>, cursorSecret: Uint8Array) {
+  constructor(pool: Pick<PostgresPool, 'read' | 'probe'>) {
     this.#pool = pool;
-    this.#sealer = new CursorSealer(cursorSecret);
   }
 
   async getUser(id: number, signal?: AbortSignal): Promise<StoredUser | undefined> {
@@ -75,12 +79,12 @@ export class PostgresReads {
   }
 
   async listUsers(query: UserQuery, signal?: AbortSignal): Promise<Page<User>> {
-    const { role } = query;
+    const { role } = query.filter;
     const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
-    return this.#page(query, `users ${role ?? ''}`, list, toUser, signal);
+    return this.#page(query, list, toUser, signal);
   }
 
-  async countUsers(role: string | undefined, signal?: AbortSignal): Promise<number> {
+  async countUsers({ role }: UserFilter, signal?: AbortSignal): Promise<number> {
     const [statement, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
     const [row] = await this.#pool.read<CountRow>(statement, values, signal);
     return Number(row?.count);
@@ -88,7 +92,7 @@ export class PostgresReads {
 
   async listPosts(userId: number, query: PostQuery, signal?: AbortSignal): Promise<Page<Post> | undefined> {
     const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
-    const page = await this.#page(query, `posts ${userId}`, list, toPost, signal);
+    const page = await this.#page(query, list, toPost, signal);
     return page.items.length > 0 || (await this.getUser(userId, signal)) ? page : undefined;
   }
 
@@ -117,16 +121,14 @@ export class PostgresReads {
 
   async #page<Row extends object, Field extends string, Item extends Sortable<Field>>(
     query: ListQuery<Field>,
-    scope: string,
     list: List,
     toItem: (row: Row) => Item,
     signal: AbortSignal | undefined,
   ): Promise<Page<Item>> {
-    const { sort, limit } = query;
-    const start = startOf(this.#sealer, scope, query);
+    const { sort, limit, start } = query;
     const { sql, parameters } = listStatement(list, sort, limit + 1, start);
     const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
-    return this.#sealer.page(scope, query, rows.map(toItem));
+    return toPage(rows.map(toItem), query);
   }
 
   #list(text: string): Sql {

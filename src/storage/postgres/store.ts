@@ -1,9 +1,15 @@
 import type { Client, ClientConfig, PoolConfig } from 'pg';
 import { aborted, DomainError, storeClosed } from '../../domain/errors.ts';
-import type { PostQuery, UserQuery } from '../../domain/list-query.ts';
+import type { Page, PostQuery, UserFilter, UserQuery } from '../../domain/list-query.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '../../domain/repository.ts';
-import type { Store, StoreSummary } from '../../domain/transfer.ts';
+import type {
+  CallOptions,
+  ChangeOptions,
+  Created,
+  CreateOptions,
+  Store,
+  StoreSummary,
+} from '../../domain/repository.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
 import { cannotOpen, messageOf } from './errors.ts';
 import { type PostgresSettings, type PostgresStoreOptions, postgresSettings } from './options.ts';
@@ -27,8 +33,8 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   const client = createClient(Client, { ...config, ...migrationLimits });
   try {
     await client.connect();
-    const cursorSecret = await prepareSchema(client);
-    return new PostgresStore(new PostgresPool(new Pool(config), settings), cursorSecret, settings);
+    await prepareSchema(client);
+    return new PostgresStore(new PostgresPool(new Pool(config), settings), settings);
   } catch (caught) {
     throw cannotOpen(client.host, client.port, caught);
   } finally {
@@ -85,9 +91,9 @@ class PostgresStore implements Store {
   readonly #writes: PostgresWrites;
   #closing: Promise<void> | undefined;
 
-  constructor(pool: PostgresPool, cursorSecret: Uint8Array, settings: PostgresSettings) {
+  constructor(pool: PostgresPool, settings: PostgresSettings) {
     this.#pool = pool;
-    this.#reads = new PostgresReads(pool, cursorSecret);
+    this.#reads = new PostgresReads(pool);
     this.#writes = new PostgresWrites(pool, settings.idempotencyTtlMs);
   }
 
@@ -101,28 +107,24 @@ class PostgresStore implements Store {
     return this.#reads.listUsers(query, options?.signal);
   }
 
-  async countUsers({ role }: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number> {
+  async countUsers(filter: UserFilter, options?: CallOptions): Promise<number> {
     this.#enter(options);
-    return this.#reads.countUsers(role, options?.signal);
+    return this.#reads.countUsers(filter, options?.signal);
   }
 
   async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    this.#enter(options);
+    this.#enter();
     return this.#writes.createUser(draft, options);
   }
 
-  async replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    return this.updateUser(id, { name: draft.name, role: draft.role ?? null }, options);
-  }
-
   async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    this.#enter(options);
-    return this.#writes.updateUser(id, patch, options?.expected, options?.signal);
+    this.#enter();
+    return this.#writes.updateUser(id, patch, options?.expected);
   }
 
   async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
-    this.#enter(options);
-    return this.#writes.deleteUser(id, options?.expected, options?.signal);
+    this.#enter();
+    return this.#writes.deleteUser(id, options?.expected);
   }
 
   async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
@@ -140,7 +142,7 @@ class PostgresStore implements Store {
     draft: PostDraft,
     options?: CreateOptions,
   ): Promise<Created<Post> | undefined> {
-    this.#enter(options);
+    this.#enter();
     return this.#writes.createPost(userId, draft, options);
   }
 

@@ -1,7 +1,6 @@
 import { DomainError, keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { Created, CreateOptions } from '../../domain/repository.ts';
-import type { StoreSummary } from '../../domain/transfer.ts';
+import type { Created, CreateOptions, StoreSummary } from '../../domain/repository.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../../domain/user.ts';
 import { type OnceRow, once } from './idempotency.ts';
 import type { PostgresPool, Send, Sql } from './pool.ts';
@@ -113,17 +112,16 @@ export class PostgresWrites {
     id: number,
     { name, role }: UserPatch,
     expected?: readonly number[],
-    signal?: AbortSignal,
   ): Promise<StoredUser | undefined> {
     const values = [id, name, role === null ? '' : role, expected];
-    const [row] = await this.#pool.write<StoredUserRow>(changeUser, values, signal);
+    const [row] = await this.#pool.write<StoredUserRow>(changeUser, values);
     if (row !== undefined) return toStoredUser(row);
     await this.#requireExpected(id, expected);
     return undefined;
   }
 
-  async deleteUser(id: number, expected?: readonly number[], signal?: AbortSignal): Promise<boolean> {
-    const [row] = await this.#pool.write<IdRow>(deleteUser, [id, expected], signal);
+  async deleteUser(id: number, expected?: readonly number[]): Promise<boolean> {
+    const [row] = await this.#pool.write<IdRow>(deleteUser, [id, expected]);
     if (row === undefined) await this.#requireExpected(id, expected);
     return row !== undefined;
   }
@@ -160,15 +158,15 @@ export class PostgresWrites {
     statements: { readonly plain: Sql; readonly once: Sql },
     values: readonly unknown[],
     toValue: (row: Row) => T,
-    { idempotency, signal }: CreateOptions = {},
+    { idempotency }: CreateOptions = {},
   ): Promise<Created<T> | undefined> {
     if (idempotency === undefined) {
-      const [row] = await this.#pool.write<Row & object>(statements.plain, values, signal);
+      const [row] = await this.#pool.write<Row & object>(statements.plain, values);
       return row && { value: toValue(row), replayed: false };
     }
     const { key, fingerprint } = idempotency;
     const keyed = [key, fingerprint, this.#idempotencyTtlMs, ...values];
-    const [kept] = await this.#pool.write<OnceRow<Row>>(statements.once, keyed, signal);
+    const [kept] = await this.#pool.write<OnceRow<Row>>(statements.once, keyed);
     if (kept === undefined) return undefined;
     if (kept.outcome === 'busy') throw keyInUse();
     if (kept.fingerprint !== fingerprint) throw keyReused();

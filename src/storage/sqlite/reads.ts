@@ -1,15 +1,21 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { CursorSealer, type Sortable } from '../../domain/cursor.ts';
-import type { ListQuery, PostQuery, UserQuery } from '../../domain/list-query.ts';
+import {
+  type ListQuery,
+  type Page,
+  type PostQuery,
+  toPage,
+  type UserFilter,
+  type UserQuery,
+} from '../../domain/list-query.ts';
+import type { Sortable } from '../../domain/position.ts';
 import type { Post } from '../../domain/post.ts';
-import type { Page } from '../../domain/repository.ts';
-import type { StoreSummary } from '../../domain/transfer.ts';
+import type { StoreSummary } from '../../domain/repository.ts';
 import type { StoredUser, User } from '../../domain/user.ts';
-import { startOf } from '../list-sql.ts';
-import { type SqliteList, SqliteLists } from './lists.ts';
+import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 import {
   postColumns,
   prepareRows,
+  type SqliteRow,
   storedUserColumns,
   toPost,
   toStoredUser,
@@ -17,10 +23,18 @@ import {
   userColumns,
 } from './rows.ts';
 
+/** A list and what its rows are. */
+interface SqliteList<Row> extends List {
+  readonly toRow: (row: SqliteRow) => Row;
+}
+
+// More than there are combinations of table, filter, sort and start.
+const maxStatements = 256;
+
 /** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
 export class SqliteReads {
-  readonly #sealer: CursorSealer;
-  readonly #lists: SqliteLists;
+  readonly #db: DatabaseSync;
+  readonly #lists = new Map<string, StatementSync>();
   readonly #getUser: StatementSync;
   readonly #countUsers: StatementSync;
   readonly #countRole: StatementSync;
@@ -30,10 +44,7 @@ export class SqliteReads {
   readonly #summary: StatementSync;
 
   constructor(db: DatabaseSync) {
-    const secret = db.prepare("SELECT value FROM meta WHERE name = 'cursor_secret'").get()?.['value'];
-    if (!(secret instanceof Uint8Array)) throw new Error('the file has no cursor secret');
-    this.#sealer = new CursorSealer(secret);
-    this.#lists = new SqliteLists(db);
+    this.#db = db;
     this.#getUser = prepareRows(db, `SELECT ${storedUserColumns} FROM users WHERE id = ?`);
     this.#countUsers = db.prepare('SELECT count(*) AS count FROM users');
     this.#countRole = db.prepare('SELECT count(*) AS count FROM users WHERE role = ?');
@@ -55,26 +66,26 @@ export class SqliteReads {
   }
 
   listUsers(query: UserQuery): Page<User> {
-    const { role } = query;
+    const { role } = query.filter;
     if (role === undefined) {
-      return this.#page(query, 'users ', { table: 'users', columns: userColumns, filter: {}, toRow: toUser });
+      return this.#page(query, { table: 'users', columns: userColumns, filter: {}, toRow: toUser });
     }
-    return this.#page(query, `users ${role}`, {
+    return this.#page(query, {
       table: 'users',
-      // The role is known: to read it as well took a tenth longer.
+      // The role is known, and not read again.
       columns: 'id, name',
       filter: { role },
       toRow: ({ 0: id, 1: name }) => ({ id: Number(id), name: String(name), role }),
     });
   }
 
-  countUsers(role: string | undefined): number {
+  countUsers({ role }: UserFilter): number {
     return toCount(role === undefined ? this.#countUsers.get() : this.#countRole.get(role));
   }
 
   listPosts(userId: number, query: PostQuery): Page<Post> | undefined {
     const list = { table: 'posts', columns: postColumns, filter: { user_id: userId }, toRow: toPost };
-    const page = this.#page(query, `posts ${userId}`, list);
+    const page = this.#page(query, list);
     return page.items.length > 0 || this.#hasUser(userId) ? page : undefined;
   }
 
@@ -111,13 +122,38 @@ export class SqliteReads {
 
   #page<Field extends string, Row extends Sortable<Field>>(
     query: ListQuery<Field>,
-    scope: string,
     list: SqliteList<Row>,
   ): Page<Row> {
-    const { sort, limit } = query;
-    const start = startOf(this.#sealer, scope, query);
-    return this.#sealer.page(scope, query, this.#lists.read(list, sort, limit + 1, start));
+    const { sql, parameters } = pageStatement(list, query);
+    return toPage(
+      this.#prepare(sql)
+        .all(...parameters)
+        .map(list.toRow),
+      query,
+    );
   }
+
+  #prepare(sql: string): StatementSync {
+    const known = this.#lists.get(sql);
+    if (known !== undefined) return known;
+    if (this.#lists.size >= maxStatements) this.#lists.clear();
+    const statement = prepareRows(this.#db, sql);
+    this.#lists.set(sql, statement);
+    return statement;
+  }
+}
+
+/** The statement for the rows of a page and one more. Several ranges are merged, each along its index. */
+export function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
+  const parameters: (string | number)[] = [];
+  const bind = (value: string | number): string => {
+    parameters.push(value);
+    return '?';
+  };
+  const ranges = rangesFrom(sort, start).map((range) => selectSql(list, range, bind));
+  parameters.push(limit + 1, 'offset' in start ? start.offset : 0);
+  const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} LIMIT ? OFFSET ?`;
+  return { sql, parameters };
 }
 
 function toCount(row: Readonly<Record<string, unknown>> | undefined): number {

@@ -7,7 +7,7 @@ import { isBusy } from './errors.ts';
  * it has taken. Steps that have been released are never edited: a change is a new step.
  *
  * An unset role is the empty text, which sorts before every role and keeps keyset comparisons free
- * of NULL. An index ends with the row's id by itself; followed backwards, it serves the opposite order.
+ * of NULL. An index ends with the row's id by itself; followed backwards, it serves the opposite order as well.
  * Neighbours by name lie all over the table: with the role in its index, a page by name costs the same
  * among 10,000,000 users as among 1,000, where it cost two and a half times as much.
  */
@@ -19,11 +19,10 @@ const migrations: readonly string[] = [
     role TEXT NOT NULL DEFAULT '',
     version INTEGER NOT NULL DEFAULT 1
   ) STRICT;
-  CREATE INDEX users_by_name ON users (name, id, role);  -- sort=name, -name
-  CREATE INDEX users_by_role ON users (role);            -- sort=role; role=x by id
-  CREATE INDEX users_by_role_desc ON users (role DESC);  -- sort=-role
-  CREATE INDEX users_by_role_name ON users (role, name); -- sort=role,name; role=x with sort=name, -name
-  CREATE INDEX users_by_role_desc_name ON users (role DESC, name); -- sort=-role,name and, backwards, role,-name
+  CREATE INDEX users_by_name ON users (name, id, role);  -- sort=name
+  CREATE INDEX users_by_role ON users (role);            -- sort=role; role=x
+  CREATE INDEX users_by_role_name ON users (role, name); -- sort=role,name; role=x with sort=name
+  CREATE INDEX users_by_role_desc_name ON users (role DESC, name); -- sort=-role,name
 
   CREATE TABLE posts (
     id INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 2147483647),
@@ -42,14 +41,12 @@ const migrations: readonly string[] = [
   ) STRICT;
   CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 
-  CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
-  INSERT INTO meta VALUES ('cursor_secret', randomblob(32));
-
   -- One row a table from the start, so that raising an id is an UPDATE.
   INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 0), ('posts', 0);
   `,
-  // Lists turn the ties of an index they follow backwards: users_by_role serves both directions.
-  'DROP INDEX IF EXISTS users_by_role_desc',
+  '',
+  // Files of versions 1 and 2, which were never released, have an index and a secret of cursors more.
+  'DROP INDEX IF EXISTS users_by_role_desc; DROP TABLE IF EXISTS meta',
 ];
 
 // A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.

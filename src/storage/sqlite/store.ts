@@ -3,11 +3,17 @@ import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { checkRanges, type Range } from '../../check-range.ts';
 import { aborted, DomainError, keyInUse, storeClosed } from '../../domain/errors.ts';
-import type { PostQuery, UserQuery } from '../../domain/list-query.ts';
+import type { Page, PostQuery, UserFilter, UserQuery } from '../../domain/list-query.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { CallOptions, ChangeOptions, Created, CreateOptions, Page } from '../../domain/repository.ts';
-import { idempotencyTtlMs } from '../../domain/repository.ts';
-import type { Store, StoreSummary } from '../../domain/transfer.ts';
+import {
+  type CallOptions,
+  type ChangeOptions,
+  type Created,
+  type CreateOptions,
+  idempotencyTtlMs,
+  type Store,
+  type StoreSummary,
+} from '../../domain/repository.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
 import { fromSqlite } from './errors.ts';
 import { makeFolder, OpenFile } from './file.ts';
@@ -93,27 +99,23 @@ class SqliteStore implements Store {
     return this.#read(options, () => this.#reads.listUsers(query));
   }
 
-  async countUsers({ role }: Pick<UserQuery, 'role'>, options?: CallOptions): Promise<number> {
-    return this.#read(options, () => this.#reads.countUsers(role));
+  async countUsers(filter: UserFilter, options?: CallOptions): Promise<number> {
+    return this.#read(options, () => this.#reads.countUsers(filter));
   }
 
   async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    this.#enter(options);
-    return this.#once(options, (key) => this.#writes.write('createUser', [draft, key], options?.signal));
-  }
-
-  async replaceUser(id: number, draft: UserDraft, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    return this.updateUser(id, { name: draft.name, role: draft.role ?? null }, options);
+    this.#enter();
+    return this.#once(options, (key) => this.#writes.write('createUser', [draft, key]));
   }
 
   async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    this.#enter(options);
-    return this.#writes.write('updateUser', [id, patch, options?.expected], options?.signal);
+    this.#enter();
+    return this.#writes.write('updateUser', [id, patch, options?.expected]);
   }
 
   async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
-    this.#enter(options);
-    return this.#writes.write('deleteUser', [id, options?.expected], options?.signal);
+    this.#enter();
+    return this.#writes.write('deleteUser', [id, options?.expected]);
   }
 
   async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
@@ -129,10 +131,8 @@ class SqliteStore implements Store {
     draft: PostDraft,
     options?: CreateOptions,
   ): Promise<Created<Post> | undefined> {
-    this.#enter(options);
-    return this.#once(options, (key) =>
-      this.#writes.write('createPost', [userId, draft, key], options?.signal),
-    );
+    this.#enter();
+    return this.#once(options, (key) => this.#writes.write('createPost', [userId, draft, key]));
   }
 
   async ping(options?: CallOptions): Promise<void> {
@@ -161,17 +161,17 @@ class SqliteStore implements Store {
 
   async importUsers(users: readonly StoredUser[]): Promise<number> {
     this.#enter();
-    return this.#writes.write('importUsers', [users], undefined);
+    return this.#writes.write('importUsers', [users]);
   }
 
   async importPosts(posts: readonly Post[]): Promise<number> {
     this.#enter();
-    return this.#writes.write('importPosts', [posts], undefined);
+    return this.#writes.write('importPosts', [posts]);
   }
 
   async continueIds(last: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void> {
     this.#enter();
-    return this.#writes.write('continueIds', [last], undefined);
+    return this.#writes.write('continueIds', [last]);
   }
 
   #enter({ signal }: CallOptions = {}): void {

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads';
-import { aborted, DomainError } from '../../domain/errors.ts';
+import { DomainError } from '../../domain/errors.ts';
 import type { Outcome, WriteArguments, WriteName, WriteResult } from './group.ts';
 import type { WriterMessage } from './writer-thread.ts';
 
@@ -15,7 +15,6 @@ export interface WriteQueueOptions {
 interface PendingWrite {
   readonly name: WriteName;
   readonly parameters: readonly unknown[];
-  readonly signal: AbortSignal | undefined;
   readonly since: number;
   resolve(value: unknown): void;
   reject(error: DomainError): void;
@@ -26,8 +25,7 @@ const maxGroupSize = 256;
 
 /**
  * Hands writes to the writer thread, one group at a time. What arrives while a group is being
- * committed is the next group: the slower the disk, the larger the groups. A write that is still
- * waiting when its signal aborts is not made.
+ * committed is the next group: the slower the disk, the larger the groups.
  */
 export class WriteQueue {
   readonly #options: WriteQueueOptions;
@@ -41,18 +39,14 @@ export class WriteQueue {
     this.#options = options;
   }
 
-  write<Name extends WriteName>(
-    name: Name,
-    parameters: WriteArguments<Name>,
-    signal: AbortSignal | undefined,
-  ): Promise<WriteResult<Name>> {
+  write<Name extends WriteName>(name: Name, parameters: WriteArguments<Name>): Promise<WriteResult<Name>> {
     if (this.#waiting.length + this.#sent.length >= this.#options.maxPendingWrites) {
       return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
     }
     return new Promise((resolve, reject) => {
       // What comes back from the writer is the result of the method that was named.
       const settle = resolve as (value: unknown) => void;
-      this.#waiting.push({ name, parameters, signal, since: performance.now(), resolve: settle, reject });
+      this.#waiting.push({ name, parameters, since: performance.now(), resolve: settle, reject });
       if (this.#sending) return;
       this.#sending = true;
       // Behind the requests that have arrived together with this one: they make one group.
@@ -100,11 +94,7 @@ export class WriteQueue {
     }
   }
 
-  #isWanted({ signal, since, reject }: PendingWrite): boolean {
-    if (signal?.aborted) {
-      reject(aborted(signal));
-      return false;
-    }
+  #isWanted({ since, reject }: PendingWrite): boolean {
     // Behind a lock that is not had, each group waits as long again: those at the end would wait for all.
     if (performance.now() - since > this.#options.maxWaitMs) {
       reject(new DomainError('unavailable', 'the store is not available'));

@@ -1,8 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { DomainError, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { Created, IdempotencyKey } from '../../domain/repository.ts';
-import type { StoreSummary } from '../../domain/transfer.ts';
+import type { Created, IdempotencyKey, StoreSummary } from '../../domain/repository.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../../domain/user.ts';
 import { isMissingParent } from './errors.ts';
 import { prepareRows, storedUserColumns, toStoredUser } from './rows.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
+import { userQuery } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
-import { parseUserQuery } from '../../../src/domain/list-query.ts';
-import type { Store } from '../../../src/domain/transfer.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
@@ -25,15 +25,12 @@ describe('two stores over one database', () => {
     return [store, other, url];
   }
 
-  it('give out cursors that hold for both', async (t) => {
+  it('give positions that hold for both', async (t) => {
     const [one, other] = await openTwo(t);
     for (const name of ['a', 'b', 'c']) await one.createUser({ name });
-    const query = parseUserQuery([
-      ['sort', '-name'],
-      ['limit', '1'],
-    ]);
-    const { next: cursor = '' } = await one.listUsers(query);
-    const page = await other.listUsers({ ...query, start: { cursor } });
+    const query = userQuery('sort=-name&limit=1');
+    const { next: after = [] } = await one.listUsers(query);
+    const page = await other.listUsers({ ...query, start: { after } });
     assert.deepEqual(page.items, [{ id: 2, name: 'b' }]);
   });
 

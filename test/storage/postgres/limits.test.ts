@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
+import { userQuery } from '../../../src/conformance/fixture.ts';
 import type { ErrorKind } from '../../../src/domain/errors.ts';
-import { parseUserQuery } from '../../../src/domain/list-query.ts';
-import type { Store } from '../../../src/domain/transfer.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
@@ -100,7 +100,7 @@ describe('a call whose caller leaves', () => {
     const session = await openSession(t, url);
     await session.lock('users');
     const { result, ms } = await timed(
-      kindOf(store.listUsers(parseUserQuery([]), { signal: AbortSignal.timeout(50) })),
+      kindOf(store.listUsers(userQuery(), { signal: AbortSignal.timeout(50) })),
     );
     assert.equal(result, 'deadline-exceeded');
     assert.ok(ms < 1_000, `left after ${ms} ms`);

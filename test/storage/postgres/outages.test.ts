@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
+import { userQuery } from '../../../src/conformance/fixture.ts';
 import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
-import { parseUserQuery } from '../../../src/domain/list-query.ts';
-import type { Store } from '../../../src/domain/transfer.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
 import { startPostgres } from '../../kit/postgres.ts';
@@ -224,8 +224,8 @@ describe('a standby', () => {
     await store.createUser({ name: 'through a new session' });
     await store.ping();
 
-    const query = parseUserQuery([['limit', '2']]);
-    const { next: cursor = '' } = await store.listUsers(query);
+    const query = userQuery('limit=2');
+    const { next: after = [] } = await store.listUsers(query);
     const idempotency = { key: 'before', fingerprint: 'fingerprint' };
     const once = await store.createUser({ name: 'once' }, { idempotency });
     const load = startLoad(t, store);
@@ -240,7 +240,7 @@ describe('a standby', () => {
     assert.deepEqual(await load.stop(), new Set(['unavailable']));
 
     await assertAllThere(store, load.created);
-    const page = await store.listUsers({ ...query, start: { cursor } });
+    const page = await store.listUsers({ ...query, start: { after } });
     assert.deepEqual(page.items[0], { id: 3, name: 'user 2' });
     assert.deepEqual(await store.createUser({ name: 'once' }, { idempotency }), { ...once, replayed: true });
     t.diagnostic(`promoted in ${promotionMs.toFixed()} ms, ready ${readyMs.toFixed()} ms later`);

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
 import { testRepository } from '../../../src/conformance/test-repository.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
-import type { Repository } from '../../../src/domain/repository.ts';
-import type { Store } from '../../../src/domain/transfer.ts';
+import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession, until } from '../../kit/postgres-session.ts';
+import { checkMigrated } from '../migrated.ts';
 
 const run = promisify(execFile);
 const postgres = await openTestPostgres();
@@ -85,6 +86,20 @@ describe('opening a PostgreSQL store', () => {
       assert.equal((await stores[0]?.createUser({ name: 'Ada' }))?.value.id, 1);
       for (const store of stores) assert.equal((await store.getUser(1))?.name, 'Ada');
     }
+  });
+
+  it('brings one of version 1 to the present schema, and keeps its rows', async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    await session.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
+    const store = await openAt(url);
+    t.after(() => store.close());
+    await checkMigrated(store);
+    const { url: fresh } = await open(t);
+    const schema = `
+      SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+      UNION ALL SELECT 'meta', name, value FROM meta ORDER BY 1, 2`;
+    assert.deepEqual(await queryAt(url, schema), await queryAt(fresh, schema));
   });
 
   it('refuses a database of a newer release', async (t) => {

@@ -16,7 +16,7 @@ describe('a backup of a SQLite file', () => {
     await addUsers(store, 'Ada:admin', 'Bob', 'gone');
     await store.deleteUser(3);
     await store.createPost(1, { title: 'title', body: 'line 1\nline 2' });
-    const { next: cursor = '' } = await store.listUsers(userQuery('limit=1'));
+    const { next: after = [] } = await store.listUsers(userQuery('limit=1'));
     await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
     assert.deepEqual(
       readdirSync(folder).filter((name) => name.includes('backup')),
@@ -28,9 +28,9 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual(await copy.exportUsers(0, 10), await store.exportUsers(0, 10));
     assert.deepEqual(await copy.exportPosts(0, 10), await store.exportPosts(0, 10));
     assert.equal(
-      (await copy.listUsers({ ...userQuery(), start: { cursor } })).items.length,
+      (await copy.listUsers({ ...userQuery(), start: { after } })).items.length,
       1,
-      'its cursors too',
+      'after the same position',
     );
   });
 

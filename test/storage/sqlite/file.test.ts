@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } fro
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
-import { rejects, userQuery } from '../../../src/conformance/fixture.ts';
+import { rejects } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
@@ -34,21 +34,6 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
   });
 
-  it('has a secret of its own, kept from then on', async () => {
-    const folder = temporaryFolder();
-    const secrets: string[] = [];
-    for (const name of ['a.db', 'a.db', 'b.db']) {
-      await (await openSqliteStore(join(folder, name))).close();
-      const db = new DatabaseSync(join(folder, name));
-      const row = db.prepare("SELECT hex(value) AS secret FROM meta WHERE name = 'cursor_secret'").get();
-      secrets.push(String(row?.['secret']));
-      db.close();
-    }
-    assert.equal(secrets[0], secrets[1]);
-    assert.notEqual(secrets[0], secrets[2]);
-    assert.match(secrets[0] ?? '', /^[0-9A-F]{64}$/);
-  });
-
   it('is used in the safest settings', async () => {
     const path = join(temporaryFolder(), 'users.db');
     await (await openSqliteStore(path)).close();
@@ -56,26 +41,6 @@ describe('the file of a SQLite store', () => {
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
     assert.deepEqual([pragma('journal_mode'), pragma('synchronous'), pragma('foreign_keys')], ['wal', 2, 1]);
     db.close();
-  });
-
-  it('is brought up to date when it is of an earlier version', async () => {
-    const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    await store.createUser({ name: 'Ada', role: 'admin' });
-    await store.close();
-    const db = new DatabaseSync(path);
-    db.exec('CREATE INDEX users_by_role_desc ON users (role DESC); PRAGMA user_version = 1');
-    db.close();
-
-    const again = await openSqliteStore(path);
-    const { items } = await again.listUsers(userQuery('sort=-role'));
-    await again.close();
-    assert.deepEqual(items, [{ id: 1, name: 'Ada', role: 'admin' }]);
-    const migrated = new DatabaseSync(path);
-    const count = "SELECT count(*) AS n FROM sqlite_schema WHERE name = 'users_by_role_desc'";
-    assert.equal(migrated.prepare(count).get()?.['n'], 0);
-    assert.equal(migrated.prepare('PRAGMA user_version').get()?.['user_version'], 2);
-    migrated.close();
   });
 
   it('is switched to write-ahead logging when it comes from elsewhere without', async (t) => {

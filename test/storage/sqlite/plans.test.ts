@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
-import { positionOf } from '../../../src/domain/cursor.ts';
 import type { ListQuery } from '../../../src/domain/list-query.ts';
-import { type SqliteList, SqliteLists } from '../../../src/storage/sqlite/lists.ts';
-import { toPost, toUser } from '../../../src/storage/sqlite/rows.ts';
+import { positionOf, type Sortable } from '../../../src/domain/position.ts';
+import { SqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -16,14 +15,12 @@ const post = { id: 5, userId: 1, title: 'title', body: '' };
 // Within one role, either has the names in order.
 const byRoleAndName = ['users_by_role_name', 'users_by_role_desc_name'];
 
-/** The indexes that serve a query's pages. */
+/** Each combination of sort and filter, and the indexes that serve its pages. */
 const userPlans: readonly (readonly [query: string, indexes: readonly string[]])[] = [
   ['', ['INTEGER PRIMARY KEY']],
   ['sort=-id', ['INTEGER PRIMARY KEY']],
   ['sort=name', ['users_by_name']],
-  ['sort=name,-id', ['users_by_name']],
   ['sort=-name', ['users_by_name']],
-  ['sort=-name,-id', ['users_by_name']],
   ['sort=role', ['users_by_role']],
   ['sort=-role', ['users_by_role']],
   ['sort=role,name', byRoleAndName],
@@ -36,9 +33,10 @@ const userPlans: readonly (readonly [query: string, indexes: readonly string[]])
   ['role=admin&sort=-role', ['users_by_role']],
   ['role=admin&sort=name', byRoleAndName],
   ['role=admin&sort=-name', byRoleAndName],
-  // The role has no say in the order.
-  ['role=admin&sort=name,-role', byRoleAndName],
-  ['role=admin&sort=-name,role,-id', byRoleAndName],
+  ['role=admin&sort=role,name', byRoleAndName],
+  ['role=admin&sort=-role,name', byRoleAndName],
+  ['role=admin&sort=role,-name', byRoleAndName],
+  ['role=admin&sort=-role,-name', byRoleAndName],
 ];
 const postPlans: typeof userPlans = [
   ['', ['posts_by_user']],
@@ -61,10 +59,6 @@ describe('query plans of SQLite', () => {
       return prepare(sql);
     };
     statements = [];
-    // More namesakes of one role than a page has rows.
-    const insertUser = db.prepare("INSERT INTO users (name, role) VALUES ('Ada', 'admin')");
-    const insertPost = db.prepare("INSERT INTO posts (user_id, title, body) VALUES (1, 'title', '')");
-    for (let i = 0; i < 50; i += 1) for (const insert of [insertUser, insertPost]) insert.run();
   });
   after(() => db.close());
 
@@ -73,56 +67,53 @@ describe('query plans of SQLite', () => {
     return steps.map((row) => String(row['detail']));
   }
 
-  /** Reads a first page, a second one and one behind a row, and looks at the plan of each statement. */
-  function check<Field extends string, Row extends Partial<Record<Field | 'id', string | number>>>(
-    list: SqliteList<Row>,
-    { sort, limit }: ListQuery<Field>,
-    behind: Row,
+  /** Lists a first page, a later one and one after a row, and looks at the plan of the one statement of each. */
+  function check<Field extends string>(
+    list: (reads: SqliteReads, query: ListQuery<Field>) => unknown,
+    query: ListQuery<Field>,
+    row: Sortable<Field>,
     indexes: readonly string[],
   ): void {
-    statements = [];
-    const lists = new SqliteLists(db);
-    lists.read(list, sort, limit + 1, { offset: 0 });
-    lists.read(list, sort, limit + 1, { offset: limit });
-    lists.read(list, sort, limit + 1, { after: positionOf(behind, sort) });
-    const selects = statements.filter((sql) => sql.startsWith('SELECT'));
-    assert.ok(selects.length >= 2);
-    for (const sql of selects) {
-      const [step = '', ...more] = planOf(sql);
-      const shown = `${sql}\n${step}\n${more.join('\n')}`;
-      assert.deepEqual(more, [], shown);
-      assert.match(step, /^(SCAN|SEARCH) (users|posts)/, shown);
-      const index = / USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)/.exec(step)?.[1];
-      // A scan without an index goes by rowid, which is the id.
-      assert.ok(indexes.includes(index ?? 'INTEGER PRIMARY KEY'), shown);
+    for (const start of [query.start, { offset: 20 }, { after: positionOf(row, query.sort) }]) {
+      const reads = new SqliteReads(db);
+      statements = [];
+      list(reads, { ...query, start });
+      const [sql = '', ...more] = statements;
+      assert.deepEqual(more, [], 'a page is one statement');
+      const steps = planOf(sql).filter((step) => !['MERGE (UNION ALL)', 'LEFT', 'RIGHT'].includes(step));
+      const shown = `${sql}\n${steps.join('\n')}`;
+      for (const step of steps) {
+        assert.match(step, /^(SCAN|SEARCH) (users|posts)/, shown);
+        const index = / USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)/.exec(step)?.[1];
+        // A scan without an index goes by rowid, which is the id.
+        assert.ok(indexes.includes(index ?? 'INTEGER PRIMARY KEY'), shown);
+      }
+      // A tie may hold most of the table: its rest is found by its id.
+      if ('after' in start)
+        assert.ok(
+          steps.some((step) => /(rowid|id)[<>]\?/.test(step)),
+          shown,
+        );
     }
   }
 
-  const users = { table: 'users', columns: 'id, name, role', toRow: toUser };
-  for (const [query, indexes] of userPlans) {
-    it(`users, ${query || 'by default'}: each step along an index, nothing sorted`, () => {
-      const parsed = userQuery(query);
-      const filter = parsed.role === undefined ? {} : { role: parsed.role };
-      check({ ...users, filter }, parsed, user, indexes);
+  for (const [text, indexes] of userPlans) {
+    it(`users, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
+      const query = userQuery(text);
+      check((reads, paged) => reads.listUsers({ ...query, ...paged }), query, user, indexes);
     });
   }
 
-  const posts = {
-    table: 'posts',
-    columns: 'id, user_id, title, body',
-    filter: { user_id: 1 },
-    toRow: toPost,
-  };
-  for (const [query, indexes] of postPlans) {
-    it(`posts of a user, ${query || 'by default'}: each step along an index, nothing sorted`, () => {
-      check(posts, postQuery(query), post, indexes);
+  for (const [text, indexes] of postPlans) {
+    it(`posts of a user, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
+      check((reads, paged) => reads.listPosts(1, paged), postQuery(text), post, indexes);
     });
   }
 
   it('the check itself refuses a sort that no index serves', () => {
     const query = userQuery('sort=name,role');
     assert.throws(
-      () => check({ ...users, filter: {} }, query, user, ['users_by_name']),
+      () => check((reads, paged) => reads.listUsers({ ...query, ...paged }), query, user, ['users_by_name']),
       assert.AssertionError,
     );
   });

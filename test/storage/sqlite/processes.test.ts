@@ -98,13 +98,13 @@ describe('several processes on one SQLite file', () => {
     assert.ok((await store.countUsers({})) >= ours.length + theirs.length);
   });
 
-  it('share cursors', async (t) => {
+  it('share positions', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const [one, other] = [await openSqliteStore(path), await openSqliteStore(path)];
     t.after(() => Promise.all([one.close(), other.close()]));
     for (const name of ['a', 'b']) await one.createUser({ name });
-    const { next: cursor = '' } = await one.listUsers(userQuery('limit=1'));
-    const { items } = await other.listUsers({ ...userQuery(), start: { cursor } });
+    const { next: after = [] } = await one.listUsers(userQuery('limit=1'));
+    const { items } = await other.listUsers({ ...userQuery(), start: { after } });
     assert.deepEqual(items, [{ id: 2, name: 'b' }]);
   });
 

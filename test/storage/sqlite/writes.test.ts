@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { addUsers, rejects } from '../../../src/conformance/fixture.ts';
-import type { Store } from '../../../src/domain/transfer.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { maxId } from '../../../src/domain/user.ts';
 import { OpenFile } from '../../../src/storage/sqlite/file.ts';
 import { commitGroup, type Write } from '../../../src/storage/sqlite/group.ts';
@@ -139,17 +139,6 @@ describe('group commit of SQLite', () => {
     ]);
   });
 
-  it('does not make a write whose signal ended while it waited', async (t) => {
-    const { store } = await open(t);
-    const controller = new AbortController();
-    const writing = createUsers(store, 3);
-    const aborted = store.createUser({ name: 'aborted' }, { signal: controller.signal });
-    controller.abort();
-    await rejects(aborted, 'cancelled');
-    await Promise.all(writing);
-    assert.equal(await store.countUsers({}), 3);
-  });
-
   it('refuses writes beyond its bound, and takes them again later', async (t) => {
     const { store } = await open(t, { maxPendingWrites: 10 });
     const results = await Promise.allSettled(createUsers(store, 15));
@@ -194,23 +183,23 @@ describe('a writer thread that is lost', () => {
   ] as const) {
     it(`fails the pending writes and is replaced when it ${what}`, async (t) => {
       const queue = queueOf(t, source, answer);
-      const writing = Array.from({ length: 100 }, () => queue.write('deleteUser', [1], undefined));
+      const writing = Array.from({ length: 100 }, () => queue.write('deleteUser', [1]));
       for (const result of await Promise.allSettled(writing)) {
         assert.equal(result.status === 'rejected' && result.reason.kind, 'unavailable');
       }
-      assert.equal(await queue.write('deleteUser', [1], undefined), true);
+      assert.equal(await queue.write('deleteUser', [1]), true);
     });
   }
 
   it('fails the writes when it cannot be started, and tries again at a later one', async (t) => {
     const queue = queueOf(t);
-    await rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
-    await rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
+    await rejects(queue.write('deleteUser', [1]), 'unavailable');
+    await rejects(queue.write('deleteUser', [1]), 'unavailable');
   });
 
   it('lets the queue close', async (t) => {
     const queue = queueOf(t, crash);
-    const write = rejects(queue.write('deleteUser', [1], undefined), 'unavailable');
+    const write = rejects(queue.write('deleteUser', [1]), 'unavailable');
     await queue.drain();
     await queue.close();
     await write;
@@ -229,10 +218,10 @@ describe('writes that wait too long for their turn', () => {
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
     const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 50 });
     t.after(() => queue.close());
-    const first = queue.write('deleteUser', [1], undefined);
+    const first = queue.write('deleteUser', [1]);
     // Behind the first, whose group leaves in the same turn.
     await new Promise((resolve) => setImmediate(resolve));
-    const second = queue.write('deleteUser', [1], undefined);
+    const second = queue.write('deleteUser', [1]);
     await new Promise((resolve) => setTimeout(resolve, 60));
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);

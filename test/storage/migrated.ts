@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { userQuery, walkUsers } from '../../src/conformance/fixture.ts';
+import type { Store } from '../../src/domain/repository.ts';
+
+/** Checks that a store holds what the files `version-1.sql` put in, and serves it as its own. */
+export async function checkMigrated(store: Store): Promise<void> {
+  assert.deepEqual(await store.exportUsers(0, 10), [
+    { id: 1, name: 'Ada', role: 'admin', version: 3 },
+    { id: 2, name: 'Bob', version: 1 },
+    { id: 5, name: 'Ada', role: 'editor', version: 1 },
+  ]);
+  assert.deepEqual(await store.exportPosts(0, 10), [
+    { id: 1, userId: 1, title: 'title', body: 'line 1\nline 2' },
+    { id: 2, userId: 5, title: 'title', body: '' },
+  ]);
+  for (const [sort, ids] of [
+    ['-role', [5, 1, 2]],
+    ['name', [1, 5, 2]],
+    ['role,-name', [2, 1, 5]],
+  ] as const) {
+    const walked = await walkUsers(store, `sort=${sort}&limit=1`);
+    assert.deepEqual(
+      walked.map((user) => user.id),
+      ids,
+      sort,
+    );
+  }
+  const idempotency = { key: 'key', fingerprint: 'fingerprint' };
+  const replayed = await store.createUser({ name: 'Bob' }, { idempotency });
+  assert.deepEqual(replayed, { value: { id: 2, name: 'Bob', version: 1 }, replayed: true });
+  assert.equal((await store.updateUser(1, { name: 'Eve' }, { expected: [3] }))?.version, 4);
+  assert.equal((await store.createUser({ name: 'next' })).value.id, 10);
+  assert.equal((await store.createPost(5, { title: 'next', body: '' }))?.value.id, 8);
+  assert.equal((await store.listUsers(userQuery('role=admin'))).items.length, 1);
+}
