@@ -1,189 +1,242 @@
-import { readFlags } from './config/flags.ts';
-import {
-  choice,
-  databaseUrl,
-  hidden,
-  host,
-  integer,
-  keys,
-  milliseconds,
-  type Option,
-  optionalPort,
-  origins,
-  port,
-  text,
-  toggle,
-} from './config/option.ts';
+import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 
-/** Shared with the commands that move data. */
-export const databaseOption = databaseUrl('sqlite:./data/users.db', 'memory:, sqlite:PATH or postgres://…');
+/** An option of the service: its row in the table below. */
+interface OptionRow {
+  readonly kind: keyof Values;
+  /** What holds without the flag and the variable; nothing where there is no `default`. */
+  readonly default?: Values[keyof Values];
+  /** Of a number. */
+  readonly range?: Range;
+  /** Of a choice. */
+  readonly values?: readonly string[];
+  /** Where it stands in `ServiceOptions`; only the command line has those without. */
+  readonly path?: string;
+  /** Its environment variable, where that is not the flag in capitals. */
+  readonly variable?: string;
+  readonly meaning: string;
+}
 
-const options = {
-  host: host('127.0.0.1', 'address both faces listen on'),
-  port: port('3000', 'HTTP port; 0: any free one'),
-  'grpc-port': optionalPort('50051', 'gRPC port; 0: any free one; off: none'),
-  database: {
-    ...databaseOption,
-    env: 'DATABASE_URL',
-  },
-  'api-key': keys('keys that x-api-key may hold, separated by commas'),
-  auth: choice(['none', 'writes', 'all'], 'none', 'which calls on users and posts need a key'),
-  public: {
-    ...text('DIR', "folder of static files (default: the package's public/)"),
-    env: 'PUBLIC_DIR',
-  },
-  workers: integer(1, 1_024, '1', 'processes on the same ports'),
-  'tls-cert': text('FILE', 'certificate chain in PEM, for both faces'),
-  'tls-key': text('FILE', 'private key in PEM'),
-  cors: {
-    ...origins('origins whose pages may call, separated by commas; * for all'),
-    env: 'CORS_ORIGINS',
-  },
-  log: choice(['json', 'pretty', 'off'], 'json', 'what is printed; pretty is the default on a terminal'),
-  'require-preconditions': toggle('whether PUT, PATCH and DELETE must carry If-Match'),
-  'max-body-bytes': integer(1, 64 * 1024 * 1024, '1048576', 'longest request body'),
-  'max-headers': integer(1, 1_000, '100', 'header lines in a request'),
-  'max-in-flight': integer(1, 1_000_000, '10000', 'requests under way at once, on each face of each process'),
-  'max-connections': integer(
-    0,
-    1_000_000,
-    '10000',
-    'connections at once on each port of each process; 0: no limit',
-  ),
-  'headers-timeout-ms': milliseconds(0, '10000', 'for the head of a request'),
-  'request-timeout-ms': milliseconds(0, '30000', 'for a whole request'),
-  'keep-alive-timeout-ms': milliseconds(0, '72000', 'for the next request on a connection'),
-  'write-timeout-ms': milliseconds(0, '60000', 'for a client that takes nothing of its reply'),
-  'drain-delay-ms': milliseconds(0, '0', 'normal service between the signal to stop and the stop'),
-  'drain-idle-ms': milliseconds(0, '250', 'for one more request on idle connections when stopping'),
-  'drain-timeout-ms': milliseconds(0, '10000', 'for requests under way when stopping'),
-  'grpc-max-streams': integer(1, 1_000_000, '250', 'gRPC calls at once on a connection'),
-  'grpc-max-message-bytes': integer(16, 64 * 1024 * 1024, '65536', 'longest gRPC message'),
-  'grpc-max-age-ms': milliseconds(1, '1800000', 'age at which a gRPC connection is asked to end'),
-  'grpc-max-age-grace-ms': milliseconds(1, '30000', 'what its calls have left from then on'),
-  'grpc-keepalive-ms': milliseconds(1, '60000', 'how often a quiet gRPC peer is pinged'),
-  'grpc-keepalive-timeout-ms': milliseconds(1, '20000', 'how long it may take to answer'),
-} satisfies Record<string, Option<unknown>>;
+/** What a value of each kind is. */
+interface Values {
+  readonly count: number;
+  readonly bytes: number;
+  readonly milliseconds: number;
+  readonly port: number;
+  readonly 'optional port': number | false;
+  readonly host: string;
+  readonly database: string;
+  readonly path: string;
+  readonly choice: string;
+  readonly toggle: boolean;
+  readonly keys: readonly string[];
+  readonly origins: readonly string[];
+}
 
-type OptionName = keyof typeof options;
+const ports: Range = [0, 65_535];
+const timers: Range = [0, maxTimerMs];
+const someMs: Range = [1, maxTimerMs];
+const million = 1_000_000;
+const megabyte = 1_048_576;
 
-/** What is in force, by the names of the flags. */
-export type Config = { readonly [Name in OptionName]: ReturnType<(typeof options)[Name]['parse']> };
+/**
+ * Every option: by its flag, what it is, what it may be and what it means. The flags, the environment,
+ * `--help`, `--print-config`, the documentation, and the library's own defaults and checks come from here.
+ */
+// biome-ignore format: two lines for each option are easier to compare than seven.
+export const options = {
+  host: { kind: 'host', default: '127.0.0.1', path: 'host',
+    meaning: 'Address that both ports listen on.' },
+  port: { kind: 'port', default: 3_000, range: ports, path: 'port',
+    meaning: 'HTTP port; 0: any free port.' },
+  'grpc-port': { kind: 'optional port', default: 50_051, range: ports, path: 'grpcPort',
+    meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
+  database: { kind: 'database', default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
+    meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
+  'api-key': { kind: 'keys', default: [], path: 'apiKeys',
+    meaning: 'Keys that x-api-key may hold, separated by commas.' },
+  auth: { kind: 'choice', default: 'none', values: ['none', 'writes', 'all'], path: 'auth',
+    meaning: 'Which requests for users and posts need a key.' },
+  public: { kind: 'path', path: 'publicDir', variable: 'PUBLIC_DIR',
+    meaning: 'Folder of static files to serve; without it the console of the package.' },
+  workers: { kind: 'count', default: 1, range: [1, 1_024],
+    meaning: 'Number of processes that share the ports.' },
+  'tls-cert': { kind: 'path',
+    meaning: 'File with the certificate chain in PEM, for both ports; needs --tls-key.' },
+  'tls-key': { kind: 'path',
+    meaning: 'File with the private key in PEM; needs --tls-cert.' },
+  cors: { kind: 'origins', default: [], path: 'cors', variable: 'CORS_ORIGINS',
+    meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
+  log: { kind: 'choice', default: 'json', values: ['json', 'pretty', 'off'],
+    meaning: 'Format of the log; on a terminal the default is pretty.' },
+  'require-preconditions': { kind: 'toggle', default: false, path: 'requirePreconditions',
+    meaning: 'Whether PUT, PATCH and DELETE must have If-Match.' },
+  'max-body-bytes': { kind: 'bytes', default: megabyte, range: [1, 64 * megabyte], path: 'limits.maxBodyBytes',
+    meaning: 'Longest request body, in bytes.' },
+  'max-headers': { kind: 'count', default: 100, range: [1, 1_000], path: 'limits.maxHeaders',
+    meaning: 'Most header lines in a request.' },
+  'max-in-flight': { kind: 'count', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
+    meaning: 'Most requests at once, for each API and process: a brake for emergencies.' },
+  'max-connections': { kind: 'count', default: 10_000, range: [0, million], path: 'maxConnections',
+    meaning: 'Most open connections, for each port and process; 0: no limit.' },
+  'headers-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',
+    meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
+  'request-timeout-ms': { kind: 'milliseconds', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
+    meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
+  // Longer than the idle time of the balancers in use (AWS 60 s, nginx 75 s less its margin): the client must be
+  // the side that closes first, or its next request meets a closing connection.
+  'keep-alive-timeout-ms': { kind: 'milliseconds', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
+    meaning: 'How long a connection may wait for its next request, in ms; 0: no limit.' },
+  'write-timeout-ms': { kind: 'milliseconds', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
+    meaning: 'How long a client may read nothing of its response, in ms; 0: no limit.' },
+  'drain-delay-ms': { kind: 'milliseconds', default: 0, range: timers, path: 'drainDelayMs',
+    meaning: 'How long to keep serving after readiness starts to fail, in ms.' },
+  'drain-idle-ms': { kind: 'milliseconds', default: 250, range: timers, path: 'drainIdleMs',
+    meaning: 'When stopping, how long an idle connection may still send a request, in ms.' },
+  'drain-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers,
+    meaning: 'When stopping, how long running requests may take, in ms.' },
+  'grpc-max-streams': { kind: 'count', default: 250, range: [1, million], path: 'grpcLimits.maxConcurrentStreams',
+    meaning: 'Most gRPC calls at once on a connection.' },
+  'grpc-max-message-bytes': { kind: 'bytes', default: 65_536, range: [16, 64 * megabyte], path: 'grpcLimits.maxMessageBytes',
+    meaning: 'Longest gRPC message, in bytes.' },
+  'grpc-max-age-ms': { kind: 'milliseconds', default: 1_800_000, range: someMs, path: 'grpcLimits.maxConnectionAgeMs',
+    meaning: 'Age at which a gRPC connection is asked to close, in ms, so that load spreads over new copies.' },
+  'grpc-max-age-grace-ms': { kind: 'milliseconds', default: 30_000, range: someMs, path: 'grpcLimits.maxConnectionAgeGraceMs',
+    meaning: 'How long the calls of such a connection may still take, in ms.' },
+  'grpc-keepalive-ms': { kind: 'milliseconds', default: 60_000, range: someMs, path: 'grpcLimits.keepaliveTimeMs',
+    meaning: 'How often a quiet gRPC connection is pinged, in ms.' },
+  'grpc-keepalive-timeout-ms': { kind: 'milliseconds', default: 20_000, range: someMs, path: 'grpcLimits.keepaliveTimeoutMs',
+    meaning: 'How long a gRPC client may take to answer a ping, in ms.' },
+} as const satisfies Readonly<Record<string, OptionRow>>;
 
-/** Every mistake in the flags and the environment, each naming its option. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-  readonly problems: readonly string[];
+type Rows = typeof options;
+export type Flag = keyof Rows;
+export type Option = OptionRow;
 
-  constructor(problems: readonly string[]) {
-    super(problems.join('\n'));
-    this.problems = problems;
+type ValueOf<Row extends OptionRow> = Row extends { readonly values: readonly (infer Choice)[] }
+  ? Choice
+  : Values[Row['kind']];
+
+/** A value for each option, by flag. */
+export type Config = {
+  readonly [F in Flag]:
+    | ValueOf<Rows[F]>
+    | (Rows[F] extends { readonly default: unknown } ? never : undefined);
+};
+
+/** The options whose path begins with `Group`, by the rest of their path, as `ServiceOptions` has them. */
+export type OptionsIn<Group extends string> = {
+  readonly [F in Flag as undefined extends Config[F] ? never : KeyIn<Rows[F], Group>]: Config[F];
+} & {
+  readonly [F in Flag as undefined extends Config[F] ? KeyIn<Rows[F], Group> : never]?: NonNullable<
+    Config[F]
+  >;
+};
+
+type KeyIn<Row, Group extends string> = Row extends { readonly path: `${Group}${infer Key}` }
+  ? Key extends `${string}.${string}`
+    ? never
+    : Key
+  : never;
+
+/** Every option with its flag. */
+export const optionRows = Object.entries(options) as readonly (readonly [Flag, OptionRow])[];
+
+/** What holds without flags and environment. */
+export const defaults = Object.freeze(
+  Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])),
+) as Config;
+
+/** A part of `ServiceOptions`, such as `limits.`, from values by flag; the empty group is its top level. */
+export function optionsIn<const Group extends string>(group: Group, config: Config): OptionsIn<Group> {
+  const found: Record<string, unknown> = {};
+  for (const [flag, { path }] of optionRows) {
+    const key = path?.startsWith(group) ? path.slice(group.length) : '.';
+    if (!key.includes('.') && config[flag] !== undefined) found[key] = config[flag];
+  }
+  return found as OptionsIn<Group>;
+}
+
+/** The defaults of a part of `ServiceOptions`, with what is given over them; `undefined` gives nothing. */
+export function withDefaults<const Group extends string, Given extends object>(
+  group: Group,
+  given: Given | undefined,
+): OptionsIn<Group> & Given {
+  const set = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
+  return Object.freeze({ ...optionsIn(group, defaults), ...Object.fromEntries(set) }) as OptionsIn<Group> &
+    Given;
+}
+
+/** Throws a `RangeError` or `TypeError` that names the first wrong value of a library call's options. */
+export function checkOptions(given: object): void {
+  for (const [, row] of optionRows) {
+    if (row.path === undefined) continue;
+    let value: unknown = given;
+    for (const key of row.path.split('.')) value = Reflect.get(Object(value), key);
+    const must = value === undefined ? undefined : mustBe(row, value);
+    if (must === undefined) continue;
+    const Kind = row.range === undefined ? TypeError : RangeError;
+    // A key or a database URL may hold a secret.
+    const not = row.kind === 'keys' || row.kind === 'database' ? '' : `, not ${String(value)}`;
+    throw new Kind(`${row.path} must be ${must}${not}`);
   }
 }
 
-export interface ParsedConfig {
-  readonly config: Config;
-  /** What was written and where, by option. */
-  readonly origins: Readonly<Record<OptionName, Origin>>;
-}
-
-interface Origin {
-  readonly source: 'flag' | 'environment' | 'default';
-  readonly written: string;
-}
-
-type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Reads flags over environment over defaults. Fails with a `ConfigError` that holds every problem. */
-export function parseConfig(argv: readonly string[], env: Environment): ParsedConfig {
-  const flags = readFlags(argv, options);
-  const problems = [...flags.problems];
-  const config: Record<string, unknown> = {};
-  const origins: Record<string, Origin> = {};
-  for (const [name, option] of entries()) {
-    const origin = findOrigin(name, flags.values.get(name), env);
-    origins[name] = origin;
-    try {
-      config[name] = option.parse(origin.written);
-    } catch (error) {
-      const label = labelOf(name, origin);
-      const not = option.redact === hidden ? '' : `, not ${shown(option, origin.written)}`;
-      problems.push(`${label} must be ${(error as Error).message}${not}`);
-    }
+/** What the value of an option must be; `undefined` when it is so. */
+export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: unknown): string | undefined {
+  switch (kind) {
+    case 'count':
+    case 'bytes':
+    case 'milliseconds':
+    case 'port':
+      return isInRange(value, range) ? undefined : rangeText(range);
+    case 'optional port':
+      return value === false || isInRange(value, range) ? undefined : `off or ${rangeText(range)}`;
+    case 'host':
+      // Node takes an empty host for all interfaces, which must not be opened by accident.
+      return isText(value, /^[^\s/]+$/) ? undefined : 'an address or a host name';
+    case 'database':
+      return databaseMustBe(value);
+    case 'path':
+      return typeof value === 'string' || value === false ? undefined : 'a path';
+    case 'choice':
+      return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;
+    case 'toggle':
+      return typeof value === 'boolean' ? undefined : 'on or off (true or false)';
+    case 'keys':
+      return isList(value, (key) => /^[\x21-\x7e]+$/.test(key))
+        ? undefined
+        : 'a list of keys of visible ASCII characters, none of them empty';
+    case 'origins':
+      return isList(value, isOrigin)
+        ? undefined
+        : '* or a list of origins such as https://app.example, without wildcards and paths';
   }
-  if (problems.length === 0) problems.push(...contradictions(config as Config));
-  if (problems.length > 0) throw new ConfigError(problems);
-  return { config: Object.freeze(config) as Config, origins: origins as ParsedConfig['origins'] };
 }
 
-/** An option as its user wrote it. */
-export function labelOf(name: OptionName, { source }: Origin): string {
-  return source === 'environment' ? variableOf(name) : `--${name}`;
-}
-
-function findOrigin(name: OptionName, flag: string | undefined, env: Environment): Origin {
-  if (flag !== undefined) return { source: 'flag', written: flag };
-  const variable = env[variableOf(name)];
-  // An empty variable is how a shell or a container file says "not set".
-  if (variable !== undefined && variable !== '') return { source: 'environment', written: variable };
-  return { source: 'default', written: options[name].fallback };
-}
-
-/** What is wrong although each value is right. */
-function contradictions(config: Config): string[] {
-  const problems: string[] = [];
-  if ((config['tls-cert'] === '') !== (config['tls-key'] === '')) {
-    problems.push('--tls-cert and --tls-key must be given together');
+function databaseMustBe(value: unknown): string | undefined {
+  if (!isText(value, /^(memory:$|sqlite:(?!:memory:$|\/\/(?!\/)).|postgres(ql)?:\/\/.)/s)) {
+    return 'memory:, sqlite:PATH or postgres://USER@HOST/NAME';
   }
-  if (config.auth !== 'none' && config['api-key'].length === 0) {
-    problems.push(`--auth must be none, not "${config.auth}", without an --api-key: nobody could call`);
+  if (value.startsWith('sqlite:~'))
+    return 'a path without ~, which only a shell replaces by your home folder';
+  // What looks like a host would be a part of the password, and the error message would show it. Without
+  // a host, `?host=` names the folder of a socket.
+  const url = URL.parse(value.replace('@/', '@host/'));
+  if (value.startsWith('postgres') && url?.pathname.includes('@') !== false) {
+    return 'a URL, with @ and / in its password as %40 and %2F';
   }
-  if (config.port !== 0 && config.port === config['grpc-port']) {
-    problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
-  }
-  if (config.workers > 1 && config.database === 'memory:') {
-    problems.push('--workers must be 1 with --database memory:, which each would have to itself');
-  }
-  return problems;
+  return undefined;
 }
 
-/** The text of `--help`, an option a line. */
-export function helpText(): string {
-  const rows = entries().map(([name, option]) => {
-    const fallback = option.fallback === '' ? '' : ` [${option.fallback}]`;
-    return [`--${name} ${option.value}`, variableOf(name), `${option.help}${fallback}`] as const;
-  });
-  const flagWidth = Math.max(...rows.map(([flag]) => flag.length));
-  const envWidth = Math.max(...rows.map(([, env]) => env.length));
-  return rows
-    .map(([flag, env, help]) => `  ${flag.padEnd(flagWidth)}  ${env.padEnd(envWidth)}  ${help}`)
-    .join('\n');
+function isText(value: unknown, pattern = /^/): value is string {
+  return typeof value === 'string' && pattern.test(value);
 }
 
-/** The text of `--print-config`: what is in force and where it came from, without secrets. */
-export function printConfig({ origins }: ParsedConfig): string {
-  return entries()
-    .map(([name, option]) => {
-      const { source, written } = origins[name];
-      return `${name} = ${shown(option, written)}  # ${source}`;
-    })
-    .join('\n');
+function isList(value: unknown, holds: (item: string) => boolean): boolean {
+  return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
-function shown(option: Option<unknown>, written: string): string {
-  return JSON.stringify(option.redact?.(written) ?? written);
-}
-
-/** Every option with its flag, variable, default and meaning, for documentation. */
-export function describeOptions() {
-  return entries().map(([name, { fallback, help }]) => ({ name, env: variableOf(name), fallback, help }));
-}
-
-function entries(): [OptionName, Option<unknown>][] {
-  return Object.entries(options) as [OptionName, Option<unknown>][];
-}
-
-function variableOf(name: OptionName): string {
-  const option: Option<unknown> = options[name];
-  return option.env ?? name.toUpperCase().replaceAll('-', '_');
+/** An origin as browsers send it. The URL standard would take a wildcard for a part of the name. */
+function isOrigin(item: string): boolean {
+  return item === '*' || (/^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item);
 }

@@ -1,14 +1,13 @@
-import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
-import { Deadline } from './deadline.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkRanges } from './check-range.ts';
+import { checkOptions, defaults, options, withDefaults } from './config.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
-import { defaultGrpcLimits, GrpcServer } from './grpc/server.ts';
-import { defaultLimits } from './http/limits.ts';
+import { GrpcServer } from './grpc/server.ts';
 import type { HttpListener } from './http/listener.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { createHttpApi, type RequestListenerOptions } from './rest/app.ts';
-import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
@@ -16,71 +15,56 @@ import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metric
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`; opened by `listen`, closed by `close`. */
   readonly database?: string;
-  /** A store that exists already, instead of `database`; whoever made it closes it. */
+  /** A store that is open already, instead of `database`. The caller closes it. */
   readonly repository?: Repository;
-  /** The address both faces listen on. Default: `127.0.0.1`. */
+  /** The address that both ports listen on. Default: `127.0.0.1`. */
   readonly host?: string;
   /** 0 for any free port. Default: 3000. */
   readonly port?: number;
-  /** 0 for any free port, `false` for no gRPC face. Default: 50051. */
+  /** 0 for any free port, `false` for no gRPC API. Default: 50051. */
   readonly grpcPort?: number | false;
-  /** Certificate and key for both faces. Default: none, plain text. */
+  /** Certificate and key for both ports. Default: none, plain text. */
   readonly tls?: TlsOptions;
   readonly timeouts?: Partial<HttpTimeouts>;
   readonly grpcLimits?: Partial<GrpcLimits>;
-  /** Connections at once on each port; more are refused. 0 for no limit. Default: 10,000. */
+  /** Most open connections on each port. 0 for no limit. Default: 10,000. */
   readonly maxConnections?: number;
-  /** Normal service between the news that this copy is going and its going, in ms. Default: 0. */
+  /** How long to keep serving after readiness starts to fail, in ms. Default: 0. */
   readonly drainDelayMs?: number;
-  /**
-   * How long a connection without a request is then kept for one more, in ms: clients whose pauses are
-   * shorter lose none. Default: 250.
-   */
+  /** When closing, how long an idle connection may still send a request, in ms. Default: 250. */
   readonly drainIdleMs?: number;
-  /** What `GET /metrics` answers, such as the sum over several services. Default: `metrics()`. */
+  /** The body of `GET /metrics`, such as the sum over several services. Default: `metrics()`. */
   readonly renderMetrics?: () => Promise<string>;
 }
 
 export interface Addresses {
-  /** Base address of the HTTP face, such as `http://127.0.0.1:3000`. */
+  /** Base address of the HTTP API, such as `http://127.0.0.1:3000`. */
   readonly http: string;
-  /** `host:port` of the gRPC face, unless it is off. */
+  /** `host:port` of the gRPC API, unless it is off. */
   readonly grpc?: string;
 }
 
 export interface CloseOptions {
-  /** How long requests under way may still take, in ms; then they are cut off. Default: 10,000. */
+  /** How long running requests may still take before they are cut off, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
 }
 
-/** Two faces over one store, with one life. */
+/** An HTTP API and a gRPC API over the same store. */
 export interface Service extends AsyncDisposable {
-  /** Opens the store and both ports, or none of them. Once. Fails with a `StartError`. */
+  /** Opens the store and both ports, or none of them. May be called once. Fails with a `StartError`. */
   listen(): Promise<Addresses>;
-  /** Another certificate for new connections; those open keep theirs. Fails when it is no good. */
+  /** Sets the certificate of new connections. Throws when the certificate or its key cannot be used. */
   setTls(tls: TlsOptions): void;
-  /** What this service has counted, in Prometheus' text format. */
+  /** The metrics of this service, in Prometheus' text format. */
   metrics(): string;
   /** The same numbers as plain data, which can be added to those of other processes. */
   counters(): MetricsSnapshot;
   /**
-   * Ends in order: not ready, drained, closed, the store last. More calls wait for the first; one with
-   * a `timeoutMs` of its own cuts it short after so long.
+   * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first one; a
+   * further `timeoutMs` can only shorten its deadline.
    */
   close(options?: CloseOptions): Promise<void>;
 }
-
-export const defaultTimeouts: HttpTimeouts = Object.freeze({
-  headersTimeoutMs: 10_000,
-  requestTimeoutMs: 30_000,
-  // Above the idle time of the balancers in use (AWS 60 s, nginx 75 s less its margin): the side that
-  // closes first must be the client's, or a request meets a closing connection.
-  keepAliveTimeoutMs: 72_000,
-});
-
-const defaultMaxConnections = 10_000;
-const defaultCloseTimeoutMs = 10_000;
-const defaultDrainIdleMs = 250;
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
@@ -89,23 +73,24 @@ export function createService(options: ServiceOptions = {}): Service {
 }
 
 class RunningService implements Service {
-  readonly #options: ServiceOptions;
+  readonly #options;
   readonly #metrics = new Metrics();
   readonly #observe;
   readonly #gate;
-  readonly #deadline = new Deadline();
+  /** Ends all waiting, and cuts off what is still running. */
+  readonly #cut = new AbortController();
   #state: 'new' | 'starting' | 'serving' | 'draining' | 'closed' = 'new';
   #starting: Promise<Addresses> | undefined;
   #closing: Promise<void> | undefined;
   #repository: Repository | undefined;
-  #face: HttpListener | undefined;
+  #api: HttpListener | undefined;
   #http: HttpServer | undefined;
   #grpc: GrpcServer | undefined;
 
   constructor(options: ServiceOptions) {
-    this.#options = Object.freeze({ ...options });
+    this.#options = withDefaults('', options);
     this.#observe = fanOut(options.observe, (event) => this.#metrics.observe(event));
-    this.#gate = { inFlight: 0, maxInFlight: options.limits?.maxInFlight ?? defaultLimits.maxInFlight };
+    this.#gate = { inFlight: 0, maxInFlight: withDefaults('limits.', options.limits).maxInFlight };
   }
 
   async listen(): Promise<Addresses> {
@@ -123,39 +108,36 @@ class RunningService implements Service {
       this.#observe({ type: 'listening', ...addresses });
       return addresses;
     } catch (error) {
-      this.#deadline.hasten(0);
-      // The first failure is the one to tell.
-      await this.#release().catch(() => undefined);
+      this.#cut.abort();
+      // Report the original error, not the one from cleaning up.
+      await this.#release(this.#cut.signal).catch(() => undefined);
       this.#state = 'closed';
       throw error;
     }
   }
 
   async #open(): Promise<Addresses> {
-    const { host = '127.0.0.1', port = 3000, grpcPort = 50051, tls } = this.#options;
-    const { database = 'sqlite:./data/users.db' } = this.#options;
+    const { database, host, port, grpcPort, maxConnections, timeouts, tls } = this.#options;
     const repository = this.#options.repository ?? (await step('database', () => openStore(database)));
     this.#repository = repository;
-    const face = await step('publicDir', () => this.#createFace(repository));
-    this.#face = face;
-    const server = await step(
-      'tls',
-      () =>
-        new HttpServer({
-          listener: face.listener,
-          timeouts: { ...defaultTimeouts, ...this.#options.timeouts },
-          maxConnections: this.#options.maxConnections ?? defaultMaxConnections,
-          observe: this.#observe,
-          ...(tls && { tls }),
-        }),
-    );
+    const api = await step('publicDir', () => this.#createHttpApi(repository));
+    this.#api = api;
+    const server = await step('tls', () => {
+      return new HttpServer({
+        listener: api.listener,
+        timeouts: withDefaults('timeouts.', timeouts),
+        maxConnections,
+        observe: this.#observe,
+        ...(tls && { tls }),
+      });
+    });
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
     return grpcPort === false ? { http } : { http, grpc: await this.#openGrpc(repository, host, grpcPort) };
   }
 
-  #createFace(repository: Repository): HttpListener {
+  #createHttpApi(repository: Repository): HttpListener {
     return createHttpApi(
       { ...this.#options, repository },
       {
@@ -167,14 +149,14 @@ class RunningService implements Service {
   }
 
   async #openGrpc(repository: Repository, host: string, port: number): Promise<string> {
-    const access = new Access(this.#options.auth ?? 'none', this.#options.apiKeys ?? []);
+    const { auth, apiKeys, grpcLimits, maxConnections, tls } = this.#options;
     const grpc = new GrpcServer(
-      { repository, access, gate: this.#gate, observe: this.#observe },
-      { ...defaultGrpcLimits, ...this.#options.grpcLimits },
-      this.#options.maxConnections ?? defaultMaxConnections,
+      { repository, access: new Access(auth, apiKeys), gate: this.#gate, observe: this.#observe },
+      withDefaults('grpcLimits.', grpcLimits),
+      maxConnections,
     );
     this.#grpc = grpc;
-    const bound = await openPort('grpcPort', host, port, (...at) => grpc.listen(...at, this.#options.tls));
+    const bound = await openPort('grpcPort', host, port, (...at) => grpc.listen(...at, tls));
     return authority(host, bound);
   }
 
@@ -183,20 +165,24 @@ class RunningService implements Service {
   }
 
   counters(): MetricsSnapshot {
-    return this.#metrics.snapshot({ http: this.#face?.inFlight ?? 0, grpc: this.#gate.inFlight });
+    return this.#metrics.snapshot({ http: this.#api?.inFlight ?? 0, grpc: this.#gate.inFlight });
   }
 
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
-    // Throws when the pair is no good, before the other face has it.
+    // Throws when the pair cannot be used, before the gRPC API has it.
     this.#http?.setTls(tls);
     this.#grpc?.setTls(tls);
   }
 
-  close({ timeoutMs }: CloseOptions = {}): Promise<void> {
-    if (this.#closing !== undefined && timeoutMs !== undefined) this.#deadline.hasten(timeoutMs);
-    this.#closing ??= this.#end(timeoutMs ?? defaultCloseTimeoutMs);
-    return this.#closing;
+  async close(given: CloseOptions = {}): Promise<void> {
+    const { timeoutMs = defaults['drain-timeout-ms'] } = given;
+    checkRanges({ timeoutMs }, { timeoutMs: options['drain-timeout-ms'].range });
+    if (this.#closing !== undefined && given.timeoutMs !== undefined) {
+      AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort());
+    }
+    this.#closing ??= this.#end(timeoutMs);
+    await this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -204,47 +190,78 @@ class RunningService implements Service {
   }
 
   async #end(timeoutMs: number): Promise<void> {
-    // Never started, it never will. A port that is just opening cannot be closed; a failed start has
-    // let go of everything.
     if (this.#state === 'new') this.#state = 'closed';
+    // A port that is just opening cannot be closed. A failed start has closed everything.
     await this.#starting?.catch(() => undefined);
     if (this.#state !== 'serving') return;
     this.#state = 'draining';
     this.#observe({ type: 'draining' });
     this.#grpc?.setServing(false);
-    await this.#deadline.sleep(this.#options.drainDelayMs ?? 0);
-    this.#deadline.hasten(timeoutMs);
+    const { signal } = this.#cut;
+    await sleep(this.#options.drainDelayMs, undefined, { signal }).catch(() => undefined);
     try {
-      await this.#release();
+      await this.#release(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
     } finally {
       this.#state = 'closed';
       this.#observe({ type: 'closed' });
     }
   }
 
-  async #release(): Promise<void> {
-    const { signal } = this.#deadline;
-    this.#face?.drain();
-    const idleMs = this.#options.drainIdleMs ?? defaultDrainIdleMs;
+  async #release(signal: AbortSignal): Promise<void> {
+    this.#api?.drain();
+    const idleMs = this.#options.drainIdleMs;
     await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
-    this.#deadline.clear();
     if (this.#options.repository === undefined) await this.#repository?.close();
   }
 }
 
-function checkOptions({ port, grpcPort, drainDelayMs, drainIdleMs, ...options }: ServiceOptions): void {
-  const ports = { port, grpcPort: grpcPort === false ? undefined : grpcPort };
-  checkGiven('', ports, [0, 65_535]);
-  checkGiven('', { drainDelayMs, drainIdleMs }, [0, maxTimerMs]);
-  checkGiven('', { maxConnections: options.maxConnections }, [0, 1_000_000]);
-  checkGiven('timeouts.', options.timeouts, [0, maxTimerMs]);
-  checkGiven('grpcLimits.', options.grpcLimits, [1, maxTimerMs]);
+/** Why a service could not start, and which of its options is the reason. */
+export class StartError extends Error {
+  override readonly name = 'StartError';
+  readonly option: keyof ServiceOptions;
+
+  constructor(option: keyof ServiceOptions, message: string, cause: unknown) {
+    super(message, { cause });
+    this.option = option;
+  }
 }
 
-function checkGiven(prefix: string, values: object | undefined, range: Range): void {
-  for (const [name, value] of Object.entries(values ?? {})) {
-    if (value !== undefined && !isInRange(value, range)) {
-      throw new RangeError(`${prefix}${name} must be ${rangeText(range)}, not ${value}`);
-    }
+/** Runs a step of the start. Its failure becomes a `StartError` that names the option. */
+async function step<T>(option: keyof ServiceOptions, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (caught) {
+    // These name the wrong option themselves.
+    if (caught instanceof TypeError || caught instanceof RangeError) throw caught;
+    throw new StartError(option, caught instanceof Error ? caught.message : String(caught), caught);
   }
+}
+
+/** Opens a port. The system's error becomes a sentence. */
+export async function openPort(
+  option: 'port' | 'grpcPort',
+  host: string,
+  port: number,
+  listen: (host: string, port: number) => Promise<number>,
+): Promise<number> {
+  try {
+    return await listen(host, port);
+  } catch (caught) {
+    const code = caught instanceof Error && 'code' in caught ? caught.code : undefined;
+    const address = authority(host, port);
+    if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
+    if (code === 'EACCES') throw new StartError(option, `${address} needs more privileges`, caught);
+    if (code === 'EADDRNOTAVAIL' || code === 'EINVAL') {
+      throw new StartError('host', `${host} is not an address of this machine`, caught);
+    }
+    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+      throw new StartError('host', `the host name ${host} is not known`, caught);
+    }
+    throw new StartError(option, `cannot listen on ${address}: ${code ?? caught}`, caught);
+  }
+}
+
+/** `host:port`, as in a URL. */
+function authority(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }

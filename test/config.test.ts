@@ -1,21 +1,30 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { UsageError } from '../src/commands/command.ts';
 import {
-  type Config,
-  ConfigError,
-  describeOptions,
-  helpText,
-  parseConfig,
+  defaultText,
+  optionsHelp,
+  type ParsedConfig,
+  parseConfig as parseArguments,
   printConfig,
-} from '../src/config.ts';
+  readArguments,
+  variableOf,
+} from '../src/commands/command-line.ts';
+import { type Config, defaults, optionRows } from '../src/config.ts';
+import { createService, type ServiceOptions } from '../src/service.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+function parseConfig(argv: readonly string[], env: Environment): ParsedConfig {
+  const flags = optionRows.map(([flag]) => flag);
+  return parseArguments(readArguments(argv, flags), env);
+}
 
 function problems(argv: readonly string[], env: Environment = {}): readonly string[] {
   try {
     parseConfig(argv, env);
   } catch (error) {
-    assert.ok(error instanceof ConfigError);
+    assert.ok(error instanceof UsageError);
     return error.problems;
   }
   return [];
@@ -23,7 +32,12 @@ function problems(argv: readonly string[], env: Environment = {}): readonly stri
 
 describe('a value is taken', () => {
   const rows: [name: string, argv: string[], env: Environment, expected: Partial<Config>][] = [
-    ['from nowhere', [], {}, { port: 3000, 'grpc-port': 50_051, auth: 'none', 'api-key': [], public: '' }],
+    [
+      'from nowhere',
+      [],
+      {},
+      { port: 3000, 'grpc-port': 50_051, auth: 'none', 'api-key': [], public: undefined },
+    ],
     ['from --name VALUE', ['--port', '8080'], {}, { port: 8080 }],
     ['from --name=VALUE', ['--port=8080'], {}, { port: 8080 }],
     [
@@ -42,7 +56,7 @@ describe('a value is taken', () => {
     ['empty from a flag that is a list', ['--api-key='], { API_KEY: 'k' }, { 'api-key': [] }],
     ['with = in it', ['--api-key=a=b'], {}, { 'api-key': ['a=b'] }],
     ['with two dashes in it, after =', ['--public=--x'], {}, { public: '--x' }],
-    ['with one dash in it', ['--api-key', '-k'], {}, { 'api-key': ['-k'] }],
+    ['with one dash in it, after =', ['--api-key=-k'], {}, { 'api-key': ['-k'] }],
     ['as a list without blanks', ['--api-key', 'a, b'], {}, { 'api-key': ['a', 'b'] }],
     ['as off', ['--grpc-port', 'off'], {}, { 'grpc-port': false }],
     ['as a toggle alone', ['--require-preconditions'], {}, { 'require-preconditions': true }],
@@ -52,6 +66,8 @@ describe('a value is taken', () => {
       {},
       { 'require-preconditions': true, port: 1 },
     ],
+    ['as a path that is empty', ['--public='], { PUBLIC_DIR: 'x' }, { public: undefined }],
+    ['as a toggle with a word', ['--require-preconditions=off'], {}, { 'require-preconditions': false }],
     ['as a toggle with a value', ['--require-preconditions', 'No'], {}, { 'require-preconditions': false }],
     ['as an address in brackets', ['--host', '[::1]'], {}, { host: '::1' }],
     [
@@ -88,10 +104,14 @@ describe('a value is taken', () => {
   }
 });
 
+const needsValue = (flag: string) =>
+  `${flag} must have a value; one that begins with a dash is written ${flag}=VALUE`;
+
 describe('a mistake is named with its option and what it must be', () => {
   const rows: [argv: string[], env: Environment, expected: string[]][] = [
     [['--port', '65536'], {}, ['--port must be a whole number from 0 to 65535, not "65536"']],
-    [['--port', '-1'], {}, ['--port must be a whole number from 0 to 65535, not "-1"']],
+    [['--port=-1'], {}, ['--port must be a whole number from 0 to 65535, not "-1"']],
+    [['--port', '-1'], {}, [needsValue('--port')]],
     [['--port', '1e3'], {}, ['--port must be a whole number from 0 to 65535, not "1e3"']],
     [['--port', '0x10'], {}, ['--port must be a whole number from 0 to 65535, not "0x10"']],
     [['--port', ' 80'], {}, ['--port must be a whole number from 0 to 65535, not " 80"']],
@@ -102,7 +122,11 @@ describe('a mistake is named with its option and what it must be', () => {
     [['--auth', 'some'], {}, ['--auth must be one of none, writes, all, not "some"']],
     [['--host='], {}, ['--host must be an address or a host name, not ""']],
     [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
-    [['--require-preconditions=maybe'], {}, ['--require-preconditions must be true or false, not "maybe"']],
+    [
+      ['--require-preconditions=maybe'],
+      {},
+      ['--require-preconditions must be on or off (true or false), not "maybe"'],
+    ],
     ...[
       'a.example',
       'https://a.example/',
@@ -124,12 +148,12 @@ describe('a mistake is named with its option and what it must be', () => {
     ...['ä', 'a,b c', 'a,\u{7f}'].map((written): [string[], Environment, string[]] => [
       [],
       { API_KEY: written },
-      ['API_KEY must be a list of keys of visible ASCII characters, separated by commas'],
+      ['API_KEY must be a list of keys of visible ASCII characters, none of them empty'],
     ]),
     ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
       [],
       { AUTH: mode },
-      [`--auth must be none, not "${mode}", without an --api-key: nobody could call`],
+      [`--auth must be none, not "${mode}", without an --api-key: every request would be refused`],
     ]),
     [
       ['--database', 'sqlite:'],
@@ -141,32 +165,33 @@ describe('a mistake is named with its option and what it must be', () => {
       {},
       ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite::memory:"'],
     ],
-    [['--port'], {}, ['--port must have a value']],
-    [['--host', '--port', '1'], {}, ['--host must have a value']],
-    [['--port', '1', '--port=1'], {}, ['--port must be given once']],
-    [['--prot', '1'], {}, ['--prot is not an option; did you mean --port?']],
-    [['--database_url', 'x'], {}, ['--database_url is not an option; --help lists them all']],
-    [['--Public', 'x'], {}, ['--Public is not an option; did you mean --public?']],
-    [['--nothing-like-it'], {}, ['--nothing-like-it is not an option; --help lists them all']],
-    [['--__proto__', 'x'], {}, ['--__proto__ is not an option; --help lists them all']],
-    [['--constructor=x'], {}, ['--constructor is not an option; --help lists them all']],
-    [
-      ['-p', '1'],
+    ...['sqlite:~/x.db', 'sqlite:~'].map((url): [string[], Environment, string[]] => [
+      ['--database', url],
       {},
-      [
-        'argument 1 is not an option; --help lists them all',
-        'argument 2 is not an option; --help lists them all',
-      ],
+      [`--database must be a path without ~, which only a shell replaces by your home folder, not "${url}"`],
+    ]),
+    [
+      ['--database', 'sqlite://x.db'],
+      {},
+      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite://x.db"'],
     ],
-    [['--'], {}, ['argument 1 is not an option; --help lists them all']],
-    [['--port', '1', 'stray'], {}, ['argument 3 is not an option; --help lists them all']],
+    [['--port'], {}, [needsValue('--port')]],
+    [['--host', '--port', '1'], {}, [needsValue('--host')]],
+    [['--port', '1', '--port=1'], {}, ['--port must be given once']],
+    [['--prot', '1'], {}, ['--prot is not an option; --help lists all options']],
+    [['--Public=x'], {}, ['--Public is not an option; --help lists all options']],
+    [['--__proto__', 'x'], {}, ['--__proto__ is not an option; --help lists all options']],
+    [['--constructor=x'], {}, ['--constructor is not an option; --help lists all options']],
+    [['-p', '8080'], {}, ['-p is not an option; --help lists all options']],
+    [['--port', '1', 'stray'], {}, ['argument 3 belongs to no option; --help lists all options']],
+    [['--', 'stray'], {}, ['argument 2 belongs to no option; --help lists all options']],
     [['--tls-cert', 'x'], {}, ['--tls-cert and --tls-key must be given together']],
     [[], { TLS_KEY: 'x' }, ['--tls-cert and --tls-key must be given together']],
     [['--port', '1', '--grpc-port', '1'], {}, ['--port and --grpc-port must differ, not both be 1']],
     [
       ['--workers', '2', '--database', 'memory:'],
       {},
-      ['--workers must be 1 with --database memory:, which each would have to itself'],
+      ['--workers must be 1 with --database memory:, which processes cannot share'],
     ],
   ];
   for (const [argv, env, expected] of rows) {
@@ -175,8 +200,8 @@ describe('a mistake is named with its option and what it must be', () => {
     });
   }
 
-  it('and all of them are told at once', () => {
-    assert.equal(problems(['--port', 'x', '--hots', 'y', '--auth', 'z'], { WORKERS: '0' }).length, 4);
+  it('every wrong value is reported at once', () => {
+    assert.equal(problems(['--port', 'x', '--host', '', '--auth', 'z'], { WORKERS: '0' }).length, 4);
   });
 });
 
@@ -190,6 +215,7 @@ describe('a secret is never shown', () => {
     `postgres://:${secret}@h/x`,
     `mysql://root:${secret}@h/x`,
     `mysql://root:a@b:${secret}@h/x`,
+    `postgres://u:two words ${secret}@h/x`,
     `postgres://u:${secret}@h:99999/x`,
   ];
   for (const url of urls) {
@@ -239,24 +265,61 @@ describe('the texts', () => {
       'public = ""  # default',
       'workers = "2"  # environment',
     ]);
-    assert.equal(lines.length, describeOptions().length);
+    assert.equal(lines.length, optionRows.length + 1, 'a line each, and the last one ends');
   });
 
-  it('--help has a line for each, with flag, variable, meaning and default, in columns', () => {
-    const lines = helpText().split('\n');
-    assert.equal(
-      lines[1],
-      '  --port PORT                         PORT                       HTTP port; 0: any free one [3000]',
-    );
-    assert.equal(
-      lines[4],
-      '  --api-key KEYS                      API_KEY                    keys that x-api-key may hold, separated by commas',
-    );
-    for (const [index, { name, env, fallback, help }] of describeOptions().entries()) {
+  it('--help has a line for each option, with flag, variable, meaning and default, in columns', () => {
+    const lines = optionsHelp().split('\n');
+    assert.match(lines[1] ?? '', /^ {2}--port PORT +PORT +HTTP port; 0: any free port\. \[3000\]$/);
+    assert.match(lines[4] ?? '', /^ {2}--api-key KEYS +API_KEY +Keys that x-api-key may hold, .*\.$/);
+    const column = lines[0]?.indexOf('HOST', 12);
+    for (const [index, [flag, row]] of optionRows.entries()) {
       const line = lines[index] ?? '';
-      assert.ok(line.startsWith(`  --${name} `), line);
-      assert.equal(line.indexOf(env, 30), 38, line);
-      assert.ok(line.endsWith(fallback === '' ? help : `${help} [${fallback}]`), line);
+      assert.ok(line.startsWith(`  --${flag} `), line);
+      assert.equal(line.indexOf(` ${variableOf(flag)} `, 20) + 1, column, line);
+      const text = defaultText(row);
+      assert.ok(line.endsWith(text === '' ? row.meaning : `${row.meaning} [${text}]`), line);
     }
   });
+
+  it('the meaning of each is a sentence, with the unit where there is one', () => {
+    for (const [flag, { meaning }] of optionRows) {
+      assert.match(meaning, /^[A-Z].*\.$|^gRPC /, flag);
+      if (flag.endsWith('-ms')) assert.match(meaning, / in ms[,;.]/, flag);
+      if (flag.endsWith('-bytes')) assert.match(meaning, / in bytes\./, flag);
+    }
+  });
+});
+
+describe('the table of options', () => {
+  it('has defaults that are allowed themselves', () => {
+    const { config } = parseConfig([], {});
+    assert.deepEqual(config, { ...defaults });
+  });
+
+  const wrong: [name: string, options: ServiceOptions, error: object][] = [
+    ['port', { port: 65_536 }, { message: 'port must be a whole number from 0 to 65535, not 65536' }],
+    [
+      'grpcPort',
+      { grpcPort: -1 },
+      { message: 'grpcPort must be off or a whole number from 0 to 65535, not -1' },
+    ],
+    ['host', { host: '' }, { message: 'host must be an address or a host name, not ' }],
+    ['database', { database: 'mysql://u:hunter2@h' }, { message: /^database must be memory:, [^0-9]*$/ }],
+    ['auth', { auth: 'some' as 'all' }, { message: 'auth must be one of none, writes, all, not some' }],
+    ['apiKeys', { apiKeys: ['ä'] }, { message: /^apiKeys must be a list of keys [^ä]*$/ }],
+    ['cors', { cors: ['https://a.example/'] }, { message: /^cors must be \* or a list of origins/ }],
+    ['limits', { limits: { maxHeaders: 1_001 } }, { message: /^limits.maxHeaders .* 1 to 1000, not 1001$/ }],
+    ['timeouts', { timeouts: { requestTimeoutMs: 2 ** 31 } }, { message: /^timeouts.requestTimeoutMs / }],
+    [
+      'grpcLimits',
+      { grpcLimits: { maxMessageBytes: 15 } },
+      { message: /^grpcLimits.maxMessageBytes .* 16 / },
+    ],
+  ];
+  for (const [name, options, error] of wrong) {
+    it(`is what the library checks ${name} by`, () => {
+      assert.throws(() => createService(options), error);
+    });
+  }
 });

@@ -1,7 +1,7 @@
 import { sqlitePath } from '../storage/open.ts';
 import { backupSqlite } from '../storage/sqlite/backup.ts';
-import type { CommandContext } from './command.ts';
-import { databaseUrl, misuse, parseOptions, runCommand, UsageError } from './options.ts';
+import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
+import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 
 const help = `usage: users-service backup FILE [--database URL]
@@ -19,16 +19,12 @@ Copies a SQLite store into a new file, as it is at one moment, while the service
  */
 export function backup(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
-    const options = parseOptions(context.args, ['database']);
-    const [file, ...others] = options.positionals;
-    if (file === undefined || others.length > 0) {
-      throw misuse(help);
-    }
-    const source = sqlitePath(databaseUrl(options, context.env));
+    const given = readArguments(context.args, ['database'], { positionals: 1 });
+    const [file] = given.positionals;
+    if (file === undefined) throw usageOf(help);
+    const source = sqlitePath(databaseUrl(given, context.env));
     if (source === undefined) {
-      throw new UsageError(
-        '--database must be sqlite:PATH; PostgreSQL has pg_dump and base backups of its own',
-      );
+      throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }
     await backupFile(context, source, file);
   });

@@ -1,8 +1,9 @@
+import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-/** All that a command may touch of the process it runs in. */
+/** All that a command may use of the process it runs in. */
 export interface CommandContext {
   /** What follows the command's name. */
   readonly args: readonly string[];
@@ -12,11 +13,78 @@ export interface CommandContext {
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   /** Calls back each time the signal comes. */
   readonly onSignal: (signal: Signal, handle: () => unknown) => void;
-  /** Calls back when an error that nobody caught is about to end the process. */
+  /** Calls back when an uncaught error is about to end the process. */
   readonly onCrash: (handle: (cause: unknown) => void) => void;
   /** Ends the process at once, whatever is under way. */
   readonly exit: (code: number) => void;
 }
 
-/** Runs to its end; resolves to the exit code: 0 done, 1 failed, 2 asked for wrongly. */
+/** Runs to its end; resolves to the exit code: 0 done, 1 failed, 2 called wrongly. */
 export type Command = (context: CommandContext) => Promise<number>;
+
+/** The command was called wrongly: a line for each problem, and exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly problems: readonly string[];
+
+  constructor(...problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+/** A call that is not as the first line of the help says. */
+export function usageOf(help: string): UsageError {
+  return new UsageError(...help.split('\n', 1));
+}
+
+/**
+ * Runs the work of a command, or prints its help or the version where that is asked for. Reports what goes
+ * wrong. Resolves to the exit code, which is 0 unless the work resolves to another.
+ */
+export async function runCommand(
+  { args, stdout, stderr }: CommandContext,
+  help: string,
+  work: () => Promise<unknown>,
+): Promise<number> {
+  const has = (...names: string[]) => args.some((arg) => names.includes(arg));
+  try {
+    if (has('--help', '-h')) stdout.write(help);
+    else if (has('--version', '-v')) stdout.write(`${await version()}\n`);
+    else return Number((await work()) ?? 0);
+    return 0;
+  } catch (error) {
+    const problems = error instanceof UsageError ? error.problems : [describeError(error)];
+    for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+async function version(): Promise<string> {
+  return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
+}
+
+// A password may hold any character, unescaped: everything up to the last @ is taken for it. Hiding too
+// much of a strange URL is better than showing a part of a password.
+export function withoutPasswords(text: string): string {
+  return text
+    .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
+    .replace(/([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&\s]*/gi, '$1(hidden)');
+}
+
+/** The message of an error with those of its causes, in one line and without passwords. */
+export function describeError(error: unknown): string {
+  const messages: string[] = [];
+  for (let cause = error; cause !== undefined; cause = cause instanceof Error ? cause.cause : undefined) {
+    const message = messageOf(cause);
+    // Many an error repeats the message of its cause.
+    if (messages.includes(message)) break;
+    if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
+  }
+  return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
+  return error instanceof Error ? error.message || error.name : String(error);
+}

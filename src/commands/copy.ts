@@ -1,9 +1,17 @@
 import type { Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
-import type { CommandContext } from './command.ts';
-import { misuse, openSource, parseOptions, parseUrl, runCommand, UsageError } from './options.ts';
+import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
+import { parseDatabaseUrl, readArguments } from './command-line.ts';
 import { createProgress } from './progress.ts';
-import { digestStore, postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+import {
+  digestStore,
+  openSource,
+  postBatches,
+  postLine,
+  RecordDigest,
+  userBatches,
+  userLine,
+} from './records.ts';
 
 const help = `usage: users-service copy --from URL --to URL
 
@@ -20,13 +28,10 @@ interrupted and run again. Stop writing to the source first.
  */
 export function copy(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
-    const { values, positionals } = parseOptions(context.args, ['from', 'to']);
-    const { from, to } = values;
-    if (from === undefined || to === undefined || positionals.length > 0) {
-      throw misuse(help);
-    }
-    parseUrl('--from', from);
-    parseUrl('--to', to);
+    const { from, to } = readArguments(context.args, ['from', 'to']).flags;
+    if (from === undefined || to === undefined) throw usageOf(help);
+    parseDatabaseUrl('--from', from);
+    parseDatabaseUrl('--to', to);
     if (from === to) throw new UsageError('--from and --to must differ');
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(from), (store) => store.close());

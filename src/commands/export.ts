@@ -2,10 +2,10 @@ import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Store } from '../domain/repository.ts';
-import type { CommandContext } from './command.ts';
-import { databaseUrl, misuse, openSource, parseOptions, runCommand } from './options.ts';
+import { type CommandContext, runCommand } from './command.ts';
+import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+import { openSource, postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
 
 const help = `usage: users-service export [FILE] [--database URL]
 
@@ -22,13 +22,10 @@ Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last
  */
 export function exportRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
-    const options = parseOptions(context.args, ['database']);
-    const [file = '-', ...others] = options.positionals;
-    if (others.length > 0) throw misuse(help);
+    const given = readArguments(context.args, ['database'], { positionals: 1 });
+    const [file = '-'] = given.positionals;
     await using stores = new AsyncDisposableStack();
-    const store = stores.adopt(await openSource(databaseUrl(options, context.env)), (opened) =>
-      opened.close(),
-    );
+    const store = stores.adopt(await openSource(databaseUrl(given, context.env)), (opened) => opened.close());
     const { users, posts } = await store.summary();
     const progress = createProgress(context.stderr, 'export', users + posts);
     // An existing file may be the only other copy: it is not overwritten.

@@ -7,8 +7,8 @@ import { parseRecord } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
 import { openStore } from '../storage/open.ts';
-import type { CommandContext } from './command.ts';
-import { databaseUrl, misuse, parseOptions, runCommand } from './options.ts';
+import { type CommandContext, runCommand } from './command.ts';
+import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import { batchLimits, postLine, RecordDigest, userLine } from './records.ts';
 
@@ -37,13 +37,10 @@ type ImportRecord = { readonly user: StoredUser } | { readonly post: Post } | { 
  */
 export function importRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
-    const options = parseOptions(context.args, ['database']);
-    const [file = '-', ...others] = options.positionals;
-    if (others.length > 0) throw misuse(help);
+    const given = readArguments(context.args, ['database'], { positionals: 1 });
+    const [file = '-'] = given.positionals;
     await using stores = new AsyncDisposableStack();
-    const store = stores.adopt(await openStore(databaseUrl(options, context.env)), (opened) =>
-      opened.close(),
-    );
+    const store = stores.adopt(await openStore(databaseUrl(given, context.env)), (opened) => opened.close());
     const input = file === '-' ? context.stdin : createReadStream(file);
     const { added, records, sha256 } = await readInto(store, input, context);
     const checksum = sha256 === undefined ? '' : `, sha256 ${sha256}`;

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import type { Post } from '../domain/post.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
+import { openStore, sqlitePath } from '../storage/open.ts';
 
 /**
  * How much is moved at a time. The rows of a batch share a commit and the pages of the indexes it
@@ -15,6 +17,13 @@ export const batchLimits = { users: 10_000, posts: 2_500, characters: 4_000_000 
 const firstBatchRows = 100;
 
 type Rows<T> = AsyncGenerator<readonly T[], void>;
+
+/** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
+export async function openSource(url: string): Promise<Store> {
+  const path = sqlitePath(url);
+  if (path !== undefined && !existsSync(path)) throw new Error(`there is no SQLite file ${path}`);
+  return await openStore(url);
+}
 
 /** All users of a store by id, in batches. */
 export function userBatches(store: Store): Rows<StoredUser> {

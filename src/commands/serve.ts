@@ -1,114 +1,121 @@
-import { readFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { type Config, optionRows, optionsIn } from '../config.ts';
 import {
-  type Config,
-  ConfigError,
-  helpText,
-  type ParsedConfig,
-  parseConfig,
-  printConfig,
-} from '../config.ts';
-import { type Addresses, createService, type Service } from '../service.ts';
-import { StartError, type StartOption } from '../start-error.ts';
+  type Addresses,
+  createService,
+  openPort,
+  type Service,
+  type ServiceOptions,
+  StartError,
+} from '../service.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import { checkFiles } from './check-files.ts';
-import type { CommandContext } from './command.ts';
-import { readTls, serviceOptions } from './service-options.ts';
+import { type CommandContext, describeError, runCommand } from './command.ts';
+import { optionsHelp, type ParsedConfig, parseConfig, printConfig, readArguments } from './command-line.ts';
+import { readFiles } from './files.ts';
 
-const usage = `users-service: users and posts over HTTP and gRPC
+const help = `users-service: users and posts over HTTP and gRPC
 
 usage: users-service [serve] [options]
        users-service copy --from URL --to URL
        users-service export [FILE] [--database URL]
        users-service import [FILE] [--database URL]
        users-service backup FILE [--database URL]
-       users-service [COMMAND] --help | --version | --print-config [options]
+       users-service help [COMMAND] | version | --print-config [options]
 
 Flags win over the environment, the environment over the defaults [in brackets].
 
 `;
 
-const flags: Readonly<Record<StartOption, string>> = {
-  database: '--database',
-  publicDir: '--public',
-  host: '--host',
-  port: '--port',
-  grpcPort: '--grpc-port',
-  tls: '--tls-cert and --tls-key',
-};
-
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
-// A terminal signals all its processes, and npm passes the signal on to its child again: twice is once.
+// A terminal signals all its processes, and npm passes the signal on to its child again: that is one signal.
 const sameSignalMs = 1_000;
 // What a worker needs beyond its own deadlines, before it counts as stuck.
 const workerSlackMs = 5_000;
 
-/** Runs the service until it is told to stop. */
+/** What every part of a run needs. */
+interface Run {
+  readonly context: CommandContext;
+  readonly parsed: ParsedConfig;
+  readonly log: Log;
+}
+
+/** Runs the service until a signal stops it. */
 export async function serve(context: CommandContext): Promise<number> {
-  const { args, env, stdout, stderr } = context;
-  if (args.includes('--help') || args.includes('-h')) {
-    stdout.write(`${usage}${helpText()}\n`);
-    return 0;
-  }
-  if (args.includes('--version')) {
-    stdout.write(`${await version()}\n`);
-    return 0;
-  }
-  let parsed: ParsedConfig;
-  try {
-    parsed = parseConfig(
-      args.filter((arg) => arg !== '--print-config'),
-      env,
-    );
-    if (args.includes('--print-config')) {
-      stdout.write(`${printConfig(parsed)}\n`);
+  const { args, env, stdout } = context;
+  return await runCommand(context, help + optionsHelp(), async () => {
+    const flags = optionRows.map(([flag]) => flag);
+    const given = readArguments(args, flags, { switches: ['print-config'] });
+    const parsed = parseConfig(given, env);
+    if (given.flags['print-config'] !== undefined) {
+      await readFiles(parsed);
+      stdout.write(printConfig(parsed));
       return 0;
     }
-  } catch (error) {
-    return tellProblems(error, stderr);
-  }
-  const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
-  context.onCrash((cause) => {
-    observeFailure(log.observe, cause);
-    log.flush();
-  });
-  try {
-    await run(context, parsed, log);
-    return 0;
-  } catch (error) {
-    if (error instanceof ConfigError) return tellProblems(error, stderr);
-    // A worker has said what is wrong.
-    if (!(error instanceof Error && error.name === 'WorkerError')) {
-      stderr.write(`users-service: ${explain(error)}\n`);
+    const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
+    context.onCrash((cause) => {
+      observeFailure(log.observe, cause);
+      log.flush();
+    });
+    try {
+      return await run({ context, parsed, log });
+    } catch (error) {
+      throw error instanceof StartError ? withFlag(error, parsed) : error;
+    } finally {
+      await log.end();
     }
-    return 1;
-  } finally {
-    await log.end();
-  }
+  });
 }
 
-function tellProblems(error: unknown, stderr: CommandContext['stderr']): number {
-  if (!(error instanceof ConfigError)) throw error;
-  for (const problem of error.problems) stderr.write(`users-service: ${problem}\n`);
-  return 2;
+/** An error that names what the user wrote, rather than what the library calls it. */
+function withFlag(error: StartError, { settings }: ParsedConfig): Error {
+  const [flag] = optionRows.find(([, { path }]) => path === error.option) ?? [];
+  if (flag === undefined) return error;
+  // That of a port says all there is to say.
+  const text = flag === 'database' ? describeError(error) : error.message;
+  return new Error(`${settings[flag].label}: ${text}`);
 }
 
-async function run(context: CommandContext, parsed: ParsedConfig, log: Log): Promise<void> {
+async function run(run: Run): Promise<number> {
+  const { context, parsed } = run;
   const { config } = parsed;
-  if (config.workers === 1) {
-    await checkFiles(parsed);
-    return await runService(context, config, log);
+  if (config.workers > 1) {
+    // Loaded only when there are several processes.
+    const { workerLink } = await import('../workers/worker-link.ts');
+    const worker = workerLink(context.env);
+    if (worker !== undefined) {
+      try {
+        return await runService(run, await readFiles(parsed), worker);
+      } finally {
+        // Connected to its primary, a worker that fails to start would stay.
+        worker.close();
+      }
+    }
   }
-  // Loaded only for those who have several.
-  const { workerLink } = await import('../workers/worker-link.ts');
-  const worker = workerLink(context.env);
-  if (worker !== undefined) return await runService(context, config, log, worker);
-  // Not in a worker, whose end has to be told to its primary.
-  await checkFiles(parsed);
-  const { WorkerPool } = await import('../workers/worker-pool.ts');
+  const files = await readFiles(parsed);
+  await checkPorts(config);
+  return await (config.workers > 1 ? runWorkers(run) : runService(run, files));
+}
 
+/** Fails when an address cannot be opened, before a database is made for nothing. */
+async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
+  for (const [option, wanted] of Object.entries({ port, grpcPort })) {
+    if (wanted === false) continue;
+    await openPort(option === 'port' ? 'port' : 'grpcPort', host, wanted, async () => {
+      const server = createServer().listen({ host, port: wanted, exclusive: true });
+      await once(server, 'listening');
+      server.close();
+      await once(server, 'close');
+      return wanted;
+    });
+  }
+}
+
+async function runWorkers({ context, parsed: { config }, log }: Run): Promise<number> {
+  const { WorkerPool } = await import('../workers/worker-pool.ts');
   const signals = onStopSignals(context);
   const pool = new WorkerPool({
     count: config.workers,
@@ -119,52 +126,68 @@ async function run(context: CommandContext, parsed: ParsedConfig, log: Log): Pro
   });
   const restart = () => pool.restart().catch((cause) => observeFailure(log.observe, cause));
   context.onSignal('SIGHUP', () => signals.isServing() && restart());
-  const addresses = await pool.start();
-  signals.serving();
-  log.observe({ type: 'listening', ...addresses });
-  announce(context, config, addresses);
+  try {
+    const addresses = await pool.start();
+    signals.serving();
+    log.observe({ type: 'listening', ...addresses });
+    announce(context, config, addresses);
+  } catch (error) {
+    // A worker has printed what is wrong.
+    if (error instanceof Error && error.name === 'WorkerError') return 1;
+    throw error;
+  }
   await signals.stopped;
   log.observe({ type: 'draining' });
   await pool.stop();
   log.observe({ type: 'closed' });
+  return 0;
 }
 
-/** A process that serves: the only one, or a worker, whose life is the primary's to tell. */
+/** Serves in this process, the only one or a worker. The primary reports the life of its workers. */
 async function runService(
-  context: CommandContext,
-  config: Config,
-  log: Log,
+  { context, parsed, log }: Run,
+  files: Pick<ServiceOptions, 'tls'>,
   worker?: WorkerLink,
-): Promise<void> {
+): Promise<number> {
+  const { config } = parsed;
   const signals = onStopSignals(context);
   worker?.onStop(signals.stop);
   const observe: Observe = (event) => {
-    // Whoever reads that it listens may signal at once.
+    // A reader of this event may send a signal at once.
     if (event.type === 'listening') signals.serving();
-    const told = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
-    if (worker === undefined || !told) log.observe(event);
+    const isLife = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
+    if (worker === undefined || !isLife) log.observe(event);
   };
-  const shared = worker && {
-    port: worker.port,
-    grpcPort: worker.grpcPort,
-    renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
+  const service = createService({
+    ...serviceOptions(config),
+    ...files,
+    ...(worker && {
+      port: worker.port,
+      grpcPort: worker.grpcPort,
+      renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
+    }),
+    observe,
+  });
+  context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, parsed, observe));
+  const addresses = await service.listen();
+  if (worker === undefined) announce(context, config, addresses);
+  else worker.ready(addresses, () => service.counters());
+  await signals.stopped;
+  await service.close({ timeoutMs: config['drain-timeout-ms'] });
+  return 0;
+}
+
+function serviceOptions(config: Config): ServiceOptions {
+  return {
+    ...optionsIn('', config),
+    limits: optionsIn('limits.', config),
+    timeouts: optionsIn('timeouts.', config),
+    grpcLimits: optionsIn('grpcLimits.', config),
   };
-  // All of it inside, or a worker that cannot even begin would stay, connected to its primary.
-  try {
-    const service = createService({ ...(await serviceOptions(config)), ...shared, observe });
-    context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, config, observe));
-    const addresses = await service.listen();
-    if (worker === undefined) announce(context, config, addresses);
-    else worker.ready(addresses, () => service.counters());
-    await signals.stopped;
-    await service.close({ timeoutMs: config['drain-timeout-ms'] });
-  } finally {
-    worker?.close();
-  }
 }
 
 interface StopSignals {
-  /** From now on there is something to stop in order, or to reload. */
+  /** From now on a signal has something to stop in order, or to reload. */
   serving(): void;
   isServing(): boolean;
   readonly stopped: Promise<void>;
@@ -172,8 +195,8 @@ interface StopSignals {
 }
 
 /**
- * A signal stops in order. It ends the process at once as long as nothing is served, or when an earlier
- * one has not done it.
+ * A signal stops the service in order. It ends the process at once before anything is served, and when an
+ * earlier signal has not ended it.
  */
 function onStopSignals({ onSignal, exit }: CommandContext): StopSignals {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
@@ -193,13 +216,13 @@ function onStopSignals({ onSignal, exit }: CommandContext): StopSignals {
 }
 
 function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Addresses): void {
-  // Silence is asked for, but a port that was chosen freely has to be told.
+  // Without a log, the addresses are still printed: with port 0 there is no other way to find out.
   if (config.log === 'off') stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
 }
 
-async function reloadTls(service: Service, config: Config, observe: Observe): Promise<void> {
+async function reloadTls(service: Service, parsed: ParsedConfig, observe: Observe): Promise<void> {
   try {
-    const { tls } = await readTls(config);
+    const { tls } = await readFiles(parsed);
     if (tls === undefined) return;
     service.setTls(tls);
     observe({ type: 'reloaded' });
@@ -212,16 +235,6 @@ function observeFailure(observe: Observe, cause: unknown): void {
   observe({ type: 'failure', where: 'process', cause });
 }
 
-function logFormat({ config, origins }: ParsedConfig, isTerminal: boolean): Config['log'] {
-  return origins.log.source === 'default' && isTerminal ? 'pretty' : config.log;
-}
-
-function explain(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return error instanceof StartError ? `${flags[error.option]}: ${text}` : text;
-}
-
-async function version(): Promise<string> {
-  const file = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
-  return JSON.parse(file).version;
+function logFormat({ config, settings }: ParsedConfig, isTerminal: boolean): Config['log'] {
+  return settings.log.source === 'default' && isTerminal ? 'pretty' : config.log;
 }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { type ChannelOptions, Server, ServerCredentials } from '@grpc/grpc-js';
+import { defaults } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
@@ -61,7 +62,7 @@ export interface UsersServiceOptions {
  * the server's life stay with its owner.
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  const { repository, apiKeys = [], auth = 'none', maxInFlight = 10_000 } = options;
+  const { repository, apiKeys = [], auth = 'none', maxInFlight = defaults['max-in-flight'] } = options;
   const observe = fanOut(options.observe);
   const { path } = UsersService.getUser;
   addUsers(server, repository, new Access(auth, apiKeys), {

@@ -1,15 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { GrpcApp, GrpcLimits, GrpcOptions, TlsOptions } from './app.ts';
 
-export const defaultGrpcLimits: GrpcLimits = Object.freeze({
-  maxConcurrentStreams: 250,
-  maxMessageBytes: 64 * 1024,
-  maxConnectionAgeMs: 30 * 60_000,
-  maxConnectionAgeGraceMs: 30_000,
-  keepaliveTimeMs: 60_000,
-  keepaliveTimeoutMs: 20_000,
-});
-
 // What gRPC clients see when a connection is rejected (UNAVAILABLE), without loading grpc-js for it.
 const unavailable = 14;
 

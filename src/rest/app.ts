@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
+import { checkOptions, withDefaults } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
-import { checkLimits, defaultLimits, type ListenerLimits } from '../http/limits.ts';
+import type { ListenerLimits } from '../http/limits.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import type { Headers } from '../http/reply.ts';
 import { parsePattern, Router } from '../http/router.ts';
@@ -53,6 +54,7 @@ const descriptionPath = '/openapi.json';
  * host passes one. Throws when an option is wrong or the public folder cannot be read.
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  checkOptions(options);
   const metrics = new Metrics();
   const api = createHttpApi(options, {
     observe: fanOut(options.observe, (event) => metrics.observe(event)),
@@ -103,7 +105,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     commonHeaders: (request) =>
       request.method === 'OPTIONS' ? { ...cors(request), ...description } : cors(request),
     observe: hooks.observe,
-    limits: checkLimits({ ...defaultLimits, ...options.limits }),
+    limits: withDefaults('limits.', options.limits),
   });
 }
 

@@ -3,7 +3,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { describeOptions } from '../../src/config.ts';
+import { variableOf } from '../../src/commands/command-line.ts';
+import { optionRows } from '../../src/config.ts';
 import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 
@@ -13,7 +14,7 @@ describe('what is asked for instead of service', () => {
       const { code, stdout, stderr } = await runMain(argv);
       assert.deepEqual([code, stderr], [0, '']);
       assert.match(stdout, /^users-service: .*\n\nusage: users-service \[serve\] \[options\]\n/);
-      for (const { name, env } of describeOptions()) assert.match(stdout, new RegExp(`--${name} .* ${env} `));
+      for (const [flag] of optionRows) assert.match(stdout, new RegExp(`--${flag} .* ${variableOf(flag)} `));
     }
   });
 
@@ -55,10 +56,9 @@ describe('the help of a command', () => {
 
 describe('what is asked for wrongly', () => {
   it('is one line a problem and exit code 2', async () => {
-    const { code, stdout, stderr } = await runMain(['--port', 'x', '--prot', '1'], { env: { AUTH: 'y' } });
+    const { code, stdout, stderr } = await runMain(['--port', 'x'], { env: { AUTH: 'y' } });
     assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
     assert.deepEqual(stderr.split('\n'), [
-      'users-service: --prot is not an option; did you mean --port?',
       'users-service: --port must be a whole number from 0 to 65535, not "x"',
       'users-service: AUTH must be one of none, writes, all, not "y"',
       '',
@@ -68,7 +68,7 @@ describe('what is asked for wrongly', () => {
   it('is a command that there is not', async () => {
     const { code, stderr } = await runMain(['server']);
     assert.equal(code, 2);
-    assert.match(stderr, /^users-service: "server" is not a command; there are serve, .*\n$/);
+    assert.match(stderr, /^users-service: "server" is not a command; the commands are serve, .*\n$/);
   });
 });
 

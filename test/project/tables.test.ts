@@ -3,7 +3,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
-import { describeOptions } from '../../src/config.ts';
+import { defaultText, variableOf } from '../../src/commands/command-line.ts';
+import { optionRows } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
@@ -97,12 +98,10 @@ test('the errors of the README are those of the source, with the statuses of bot
 test('the options of the README are those of the source', () => {
   compare(
     'options',
-    describeOptions().map(({ name, env, fallback, help }) => [
-      `\`--${name}\``,
-      `\`${env}\``,
-      fallback === '' ? '' : `\`${fallback}\``,
-      help.replaceAll('|', '\\|'),
-    ]),
+    optionRows.map(([flag, row]) => {
+      const text = defaultText(row);
+      return [`\`--${flag}\``, `\`${variableOf(flag)}\``, text && `\`${text}\``, row.meaning];
+    }),
   );
 });
 
