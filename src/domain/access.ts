@@ -5,39 +5,82 @@ import { DomainError } from './errors.ts';
 export const authModes = ['none', 'writes', 'all'] as const;
 export type AuthMode = (typeof authModes)[number];
 
-const keyPattern = /^[\x21-\x7e]+$/;
+/** What a key may do. */
+export const scopes = ['read', 'write', 'metrics'] as const;
+export type Scope = (typeof scopes)[number];
 
-/** Who may do what: the configured keys, and when one is asked for. Both faces share it. */
+interface Key {
+  /** What logs, metrics and events call the key. */
+  readonly name: string | undefined;
+  readonly scopes: readonly Scope[];
+  readonly digest: Buffer;
+}
+
+const secretPattern = /^[\x21-\x7e]+$/;
+const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
+const digestPattern = /^sha256:([0-9a-f]{64})$/i;
+
+/**
+ * A key as an operator writes it: a plain secret, which may do everything, or `name:read+write=secret`.
+ * The secret may stand as `sha256:` and its digest in hexadecimal. Throws a `TypeError` that never
+ * repeats the key.
+ */
+export function parseKey(text: string): Key {
+  const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
+  if (!secretPattern.test(secret)) {
+    throw new TypeError('apiKeys must hold keys of visible ASCII characters, none of them empty');
+  }
+  const given = name === undefined ? scopes : list.split('+');
+  const known = scopes.filter((scope) => given.includes(scope));
+  // A misspelt scope must not turn the whole text into a secret that may do everything.
+  if (known.length !== given.length) {
+    throw new TypeError(`apiKeys must give the key "${name}" scopes of ${scopes.join(', ')}, joined by +`);
+  }
+  const hex = digestPattern.exec(secret)?.[1];
+  return { name, scopes: known, digest: hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex') };
+}
+
+/** The configured keys and the calls that need one, for both APIs. */
 export class Access {
   readonly mode: AuthMode;
-  readonly #digests: readonly Buffer[];
+  #keys: readonly Key[];
 
-  /** Throws on a mode that is none and on a key no header can carry: either would let in whoever comes. */
+  /** Throws on an unknown mode and on a malformed key: either would let anybody in. */
   constructor(mode: AuthMode, keys: readonly string[]) {
     if (!authModes.includes(mode)) throw new TypeError(`auth must be one of ${authModes.join(', ')}`);
-    if (!keys.every((key) => keyPattern.test(key))) {
-      throw new TypeError('apiKeys must hold keys of visible ASCII characters, none of them empty');
-    }
     this.mode = mode;
-    this.#digests = keys.map(digest);
+    this.#keys = keys.map(parseKey);
   }
 
-  /** Fails with `unauthenticated` when the mode asks for a key and this is none of them. */
-  check(kind: 'read' | 'write', presented: string | undefined): void {
-    if (this.mode === 'all' || (this.mode === 'writes' && kind === 'write')) this.require(presented);
+  /** Replaces all keys, from the next request on. Throws on a malformed key, and then changes nothing. */
+  setKeys(keys: readonly string[]): void {
+    this.#keys = keys.map(parseKey);
   }
 
-  /** Fails with `unauthenticated` unless this is one of the keys; with none configured, always. */
-  require(presented: string | undefined): void {
+  /** Checks the key of a call if the mode asks for one. Returns and fails as `require`. */
+  check(scope: Scope, presented: string | undefined): string | undefined {
+    const isOpen = this.mode === 'none' || (this.mode === 'writes' && scope === 'read');
+    return isOpen ? undefined : this.require(presented, scope);
+  }
+
+  /**
+   * The name of the presented key, if it has one. Fails with `unauthenticated` for an unknown key, and with
+   * `forbidden` for a key without the scope.
+   */
+  require(presented: string | undefined, scope?: Scope): string | undefined {
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');
-    const given = digest(presented);
-    let found = false;
-    // Digests are of one length, and every one is compared: the time taken tells nothing of a key.
-    for (const known of this.#digests) found = timingSafeEqual(known, given) || found;
-    if (!found) throw new DomainError('unauthenticated', 'x-api-key is not a valid key');
+    const given = digestOf(presented);
+    let found: Key | undefined;
+    // Every digest is compared, and all have one length: the time taken reveals nothing of a key.
+    for (const key of this.#keys) if (timingSafeEqual(key.digest, given)) found = key;
+    if (found === undefined) throw new DomainError('unauthenticated', 'x-api-key is not a valid key');
+    if (scope !== undefined && !found.scopes.includes(scope)) {
+      throw new DomainError('forbidden', `this key has no ${scope} scope`);
+    }
+    return found.name;
   }
 }
 
-function digest(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+function digestOf(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest();
 }

@@ -2,6 +2,7 @@
 export const errorKinds = [
   'invalid',
   'unauthenticated',
+  'forbidden',
   'not-found',
   'conflict',
   'precondition-failed',

@@ -19,6 +19,8 @@ export interface UnaryContext {
   /** The client's `x-request-id` if it is valid, else a new one. */
   readonly id: string;
   readonly apiKey: string | undefined;
+  /** The name of the API key, which the handler's check finds. */
+  keyName: string | undefined;
   /** Aborts when the client cancels or the deadline passes. */
   readonly signal: AbortSignal;
 }
@@ -34,6 +36,8 @@ export interface UnaryOptions {
 }
 
 const idName = 'x-request-id';
+// What handler and report of a call share is its metadata.
+const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its deadline, which is earlier than ours by the time the call took to arrive.
 const deadlineSlackMs = 100;
 
@@ -68,7 +72,7 @@ export function unary<Request, Response>(
         callback(null, response, trailer);
       },
       (caught: unknown) => {
-        const error = toGrpcError(caught, context.id, observe);
+        const error = toGrpcError(caught, context, observe);
         settle(error.code);
         callback({ ...error, metadata: trailer });
       },
@@ -85,6 +89,14 @@ class CallContext implements UnaryContext {
   constructor(call: ServerUnaryCall<unknown, unknown>) {
     this.id = requestId(text(call.metadata, idName));
     this.#call = call;
+  }
+
+  get keyName(): string | undefined {
+    return keyNames.get(this.#call.metadata);
+  }
+
+  set keyName(name: string | undefined) {
+    if (name !== undefined) keyNames.set(this.#call.metadata, name);
   }
 
   get apiKey(): string | undefined {
@@ -133,6 +145,7 @@ export function reportCall(
     durationMs: performance.now() - call.startedAt,
     route: call.route,
     traceparent: text(call.metadata, 'traceparent'),
+    key: keyNames.get(call.metadata),
   });
 }
 

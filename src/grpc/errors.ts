@@ -6,6 +6,7 @@ import type { Observe } from '../telemetry/events.ts';
 export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
   invalid: status.INVALID_ARGUMENT,
   unauthenticated: status.UNAUTHENTICATED,
+  forbidden: status.PERMISSION_DENIED,
   'not-found': status.NOT_FOUND,
   conflict: status.ABORTED,
   'precondition-failed': status.FAILED_PRECONDITION,
@@ -19,12 +20,22 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
 };
 
 /** Makes a status of anything a handler threw; causes go to the observer, never to the client. */
-export function toGrpcError(caught: unknown, requestId: string, observe: Observe) {
+export function toGrpcError(
+  caught: unknown,
+  { id: requestId, keyName: key }: { readonly id: string; readonly keyName: string | undefined },
+  observe: Observe,
+) {
   const error = DomainError.from(caught);
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {
     const where = internal ? 'grpc' : 'store';
-    observe({ type: 'failure', where, requestId, cause: error.cause ?? error });
+    observe({
+      type: 'failure',
+      where,
+      requestId,
+      ...(key !== undefined && { key }),
+      cause: error.cause ?? error,
+    });
   }
   return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };
 }

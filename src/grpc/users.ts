@@ -12,7 +12,7 @@ export interface UserHandlers {
 export function userHandlers(repository: Repository, access: Access): UserHandlers {
   return {
     async getUser(message, context) {
-      access.check('read', context.apiKey);
+      context.keyName = access.check('read', context.apiKey);
       const id = parseUserId(message.getId());
       const user = await repository.getUser(id, context);
       if (user === undefined) throw userNotFound(id);

@@ -110,11 +110,12 @@ export class HttpListener {
         face: 'http',
         id: request.id,
         method: request.method,
-        path: request.raw.url ?? '',
+        path: withoutQuery(request.raw.url ?? ''),
         status: response.writableFinished ? response.statusCode : clientLeft,
         durationMs: performance.now() - request.startedAt,
         route: request.template,
         traceparent: request.header('traceparent'),
+        key: request.keyName,
       });
     });
   }
@@ -163,4 +164,10 @@ function withHeaders(reply: Reply, common: Headers | undefined): Reply {
   if (common === undefined) return reply;
   const vary = [reply.headers?.['vary'], common['vary']].filter((value) => value !== undefined).join(', ');
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
+}
+
+// A query holds names: the values of filters and cursors do not belong in a log.
+function withoutQuery(target: string): string {
+  const mark = target.indexOf('?');
+  return mark === -1 ? target : target.slice(0, mark);
 }

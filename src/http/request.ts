@@ -21,6 +21,8 @@ export class HttpRequest {
   params: Readonly<Record<string, string>> = {};
   /** The pattern of the path it matched. */
   template: string | undefined;
+  /** The name of the API key that the request was let in with, if the key has one. */
+  keyName: string | undefined;
   /** Where it takes a place, unless it is answered however much is under way. */
   limit: InFlightLimit | undefined;
   /** Whether it takes one now. */

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { checkOptions, withDefaults } from '../config.ts';
-import { Access, type AuthMode } from '../domain/access.ts';
+import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { ListenerLimits } from '../http/limits.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
@@ -116,8 +116,8 @@ function withHeaders(handle: Handler, headers: Headers): Handler {
   };
 }
 
-/** When a route needs a key: never, as `auth` says for reads or writes, or whenever `auth` is on. */
-export type RouteAccess = 'open' | 'read' | 'write' | 'operator';
+/** The scope of a key that a route needs if `auth` asks for one. */
+export type RouteAccess = 'open' | Scope;
 
 export interface RouteDefinition {
   /** `METHOD /path/{parameter}`. */
@@ -159,7 +159,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
-    { pattern: 'GET /metrics', access: 'operator', handle: metrics, exempt: true },
+    { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
     { pattern: 'GET /private', access: 'open', handle: secret(access) },
@@ -171,9 +171,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
   if (kind === 'open' || access.mode === 'none') return handle;
   return (request) => {
-    const key = request.header('x-api-key');
-    if (kind === 'operator') access.require(key);
-    else access.check(kind, key);
+    request.keyName = access.check(kind, request.header('x-api-key'));
     return handle(request);
   };
 }

@@ -8,6 +8,7 @@ import type { Observe } from '../telemetry/events.ts';
 export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   invalid: 400,
   unauthenticated: 401,
+  forbidden: 403,
   'not-found': 404,
   conflict: 409,
   'precondition-failed': 412,
@@ -35,7 +36,14 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {
     const where = internal ? 'http' : 'store';
-    observe({ type: 'failure', where, requestId: request.id, cause: error.cause ?? error });
+    const { id: requestId, keyName: key } = request;
+    observe({
+      type: 'failure',
+      where,
+      requestId,
+      ...(key !== undefined && { key }),
+      cause: error.cause ?? error,
+    });
   }
   const message = internal ? 'internal error' : error.message;
   return new HttpError(errorStatuses[error.kind], message, errorHeaders[error.kind]);

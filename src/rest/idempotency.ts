@@ -19,7 +19,9 @@ export function idempotencyKey(request: HttpRequest, draft: object): Idempotency
     throw invalid('Idempotency-Key', `must be one string of 1 to ${maxKeyLength} ASCII characters`);
   }
   const content = JSON.stringify([request.method, request.template, request.params, draft]);
-  return { key, fingerprint: createHash('sha256').update(content).digest('base64url') };
+  // Clients with different keys cannot meet: a line break is in no header.
+  const scoped = request.keyName === undefined ? key : `${request.keyName}\n${key}`;
+  return { key: scoped, fingerprint: createHash('sha256').update(content).digest('base64url') };
 }
 
 /** Tells a replayed answer from a first one. */

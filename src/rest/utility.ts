@@ -46,7 +46,7 @@ export const echo: Handler = async (request) => {
 
 export function secret(access: Access): Handler {
   return (request) => {
-    access.require(request.header('x-api-key'));
+    request.keyName = access.require(request.header('x-api-key'));
     return json(200, { secretData: 42 }, noStore);
   };
 }

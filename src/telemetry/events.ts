@@ -27,12 +27,15 @@ export interface RequestEvent {
   readonly method: string;
   /** The route's pattern or the RPC's path; absent when none matched. */
   readonly route: string | undefined;
+  /** Without its query, which may hold names. */
   readonly path: string;
   /** The HTTP status, 499 when the client closed the connection first; for gRPC the status code. */
   readonly status: number;
   readonly durationMs: number;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
+  /** The name of the API key, if a key was asked for and has one. */
+  readonly key: string | undefined;
 }
 
 /** A connection or malformed head was rejected before it became a request. */
@@ -48,6 +51,8 @@ export interface FailureEvent {
   readonly type: 'failure';
   readonly where: 'http' | 'grpc' | 'store' | 'process';
   readonly requestId?: string;
+  /** The name of the API key of the request. */
+  readonly key?: string;
   readonly cause: unknown;
 }
 

@@ -143,10 +143,16 @@ function limitRate(perSecond: number, print: Print) {
 
 function jsonLine({ event, count, time }: Entry): string {
   if (event.type === 'request') {
-    const { face, id, method, path, status, durationMs, route, traceparent } = event;
+    const { face, id, method, path, status, durationMs, route, traceparent, key } = event;
     const rounded = Math.round(durationMs * 1_000) / 1_000;
     const call = { face, id, method, path: clip(path), status, durationMs: rounded, route };
-    return JSON.stringify({ time, event: 'request', ...call, traceparent: traceparent && clip(traceparent) });
+    return JSON.stringify({
+      time,
+      event: 'request',
+      ...call,
+      traceparent: traceparent && clip(traceparent),
+      key,
+    });
   }
   const { type, ...fields } = event;
   const cause = 'cause' in fields && { cause: causeText(fields.cause) };

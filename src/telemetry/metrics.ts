@@ -7,6 +7,7 @@ const families = {
   users_service_requests_total: ['counter', 'Requests that have ended.'],
   users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
   users_service_requests_in_flight: ['gauge', 'Requests being served.'],
+  users_service_key_requests_total: ['counter', 'Requests by the name of their API key.'],
   users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],
@@ -34,28 +35,28 @@ interface RouteSeries {
 export class Metrics {
   readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
   readonly #refused: Record<string, number> = {};
+  readonly #keys: Record<string, number> = {};
   #storeFailures = 0;
   #failures = 0;
 
   observe(event: ServiceEvent): void {
     if (event.type === 'request') this.#request(event);
     else if (event.type === 'refused') {
-      const series = `users_service_refused_total{face="${event.face}",status="${event.status}"}`;
-      this.#refused[series] = (this.#refused[series] ?? 0) + 1;
+      increment(this.#refused, `users_service_refused_total{face="${event.face}",status="${event.status}"}`);
     } else if (event.type === 'failure') {
       if (event.where === 'store') this.#storeFailures += 1;
       else this.#failures += 1;
     }
   }
 
-  #request({ face, route, method, status, durationMs }: RequestEvent): void {
+  #request({ face, route, method, status, durationMs, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
     const series = this.#seriesOf(face, route ?? 'unmatched');
-    const key = route === undefined ? 'any' : method;
-    let statuses = series.requests.get(key);
+    const verb = route === undefined ? 'any' : method;
+    let statuses = series.requests.get(verb);
     if (statuses === undefined) {
       statuses = new Map();
-      series.requests.set(key, statuses);
+      series.requests.set(verb, statuses);
     }
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
     const seconds = durationMs / 1000;
@@ -64,6 +65,8 @@ export class Metrics {
     if (bucket < buckets.length) series.bucketCounts[bucket] = (series.bucketCounts[bucket] ?? 0) + 1;
     series.durationSum += seconds;
     series.count += 1;
+    if (key !== undefined)
+      increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
   }
 
   #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
@@ -102,11 +105,16 @@ export class Metrics {
       users_service_requests_in_flight: Object.fromEntries(
         Object.entries(inFlight).map(([face, n]) => [`users_service_requests_in_flight{face="${face}"}`, n]),
       ),
+      users_service_key_requests_total: { ...this.#keys },
       users_service_refused_total: { ...this.#refused },
       users_service_store_failures_total: { users_service_store_failures_total: this.#storeFailures },
       users_service_failures_total: { users_service_failures_total: this.#failures },
     };
   }
+}
+
+function increment(counts: Record<string, number>, series: string): void {
+  counts[series] = (counts[series] ?? 0) + 1;
 }
 
 function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSeries): Record<string, number> {

@@ -196,6 +196,15 @@ describe('every answer the document promises is given, and is as it says', () =>
     }
   });
 
+  it('403 with a key that lacks the scope', async (t) => {
+    const port = await start(t, { auth: 'all', apiKeys: ['reader:read=r', 'writer:write=w'] });
+    for (const request of casesFor(403)) {
+      const isRead = request.method === 'GET' && request.path !== '/metrics';
+      const kept = (request.headers ?? []).filter((h) => h === mergePatch);
+      await recorder.record(port, { ...request, headers: [...kept, `X-Api-Key: ${isRead ? 'w' : 'r'}`] });
+    }
+  });
+
   it('428 without If-Match, where it is required', async (t) => {
     const port = await start(t, { requirePreconditions: true });
     for (const request of casesFor(428)) await recorder.record(port, request);

@@ -65,7 +65,7 @@ const keys: Readonly<Record<RouteAccess, string>> = {
   open: 'open',
   read: '`auth` = `all`',
   write: '`auth` ≠ `none`',
-  operator: '`auth` ≠ `none`',
+  metrics: '`auth` ≠ `none`',
 };
 
 test('the routes of the README are those of the source', () => {

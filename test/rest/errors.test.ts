@@ -12,6 +12,7 @@ import { startService } from '../support/service.ts';
 const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus, retryAfter?: string]>> = {
   invalid: [400, grpcStatus.INVALID_ARGUMENT],
   unauthenticated: [401, grpcStatus.UNAUTHENTICATED],
+  forbidden: [403, grpcStatus.PERMISSION_DENIED],
   'not-found': [404, grpcStatus.NOT_FOUND],
   conflict: [409, grpcStatus.ABORTED, '1'],
   'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],

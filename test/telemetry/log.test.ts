@@ -16,6 +16,7 @@ const request: RequestEvent = {
   path: '/users/1',
   status: 200,
   durationMs: 1.234,
+  key: undefined,
 };
 const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reason: 'malformed' };
 

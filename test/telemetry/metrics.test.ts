@@ -36,6 +36,7 @@ function request(more: Partial<RequestEvent> = {}): RequestEvent {
     status: 200,
     durationMs: 1,
     traceparent: undefined,
+    key: undefined,
     ...more,
   };
 }
@@ -166,6 +167,7 @@ test('before the first request there is a block of every family', () => {
       'requests_total counter',
       'request_duration_seconds histogram',
       'requests_in_flight gauge',
+      'key_requests_total counter',
       'refused_total counter',
       'store_failures_total counter',
       'failures_total counter',

@@ -20,6 +20,7 @@ function request(route: string, durationMs: number): RequestEvent {
     status: 200,
     durationMs,
     traceparent: undefined,
+    key: undefined,
   };
 }
 

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { Access, parseKey, type Scope, scopes } from '../../src/domain/access.ts';
+import type { RequestEvent } from '../../src/telemetry/events.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
+import { errorOf, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+// Every guarded route and method, with the scope it needs and a body that it accepts.
+const routes: readonly (readonly [line: string, scope: Scope, body?: unknown])[] = [
+  ['GET /users', 'read'],
+  ['HEAD /users', 'read'],
+  ['GET /users/1', 'read'],
+  ['HEAD /users/1', 'read'],
+  ['GET /users/1/posts', 'read'],
+  ['HEAD /users/1/posts', 'read'],
+  ['POST /users', 'write', { name: 'Bob' }],
+  ['POST /users/1/posts', 'write', { title: 'Hi' }],
+  ['PUT /users/1', 'write', { name: 'Bob' }],
+  ['PATCH /users/1', 'write', { name: 'Eve' }],
+  ['DELETE /users/1', 'write'],
+  ['GET /metrics', 'metrics'],
+  ['HEAD /metrics', 'metrics'],
+];
+
+const digest = createHash('sha256').update('secret-of-digest').digest('hex');
+const keys = [
+  'plain',
+  'reader:read=r1',
+  'writer:write=w1',
+  'app:read+write=a1',
+  'prom:metrics=m1',
+  `hashed:read=sha256:${digest}`,
+];
+const callers: readonly (readonly [key: string, name: string | undefined, allowed: readonly Scope[]])[] = [
+  ['plain', undefined, scopes],
+  ['r1', 'reader', ['read']],
+  ['w1', 'writer', ['write']],
+  ['a1', 'app', ['read', 'write']],
+  ['m1', 'prom', ['metrics']],
+  ['secret-of-digest', 'hashed', ['read']],
+];
+
+for (const auth of ['writes', 'all'] as const) {
+  for (const [key, name, allowed] of callers) {
+    test(`auth ${auth}: the key ${name ?? 'without a name'} may ${allowed.join(' and ')}`, async (t) => {
+      const { http, grpc, events } = await startService(t, { auth, apiKeys: keys, grpcPort: 0 });
+      const headers = { 'content-type': 'application/json', 'x-api-key': key };
+      await send(http, 'POST /users', {
+        json: { name: 'Ann' },
+        headers: { ...headers, 'x-api-key': 'plain' },
+      });
+      for (const [line, scope, body] of routes) {
+        const answer = await send(http, line, { headers, ...(body !== undefined && { json: body }) });
+        const isOpen = auth === 'writes' && scope === 'read';
+        if (isOpen || allowed.includes(scope)) {
+          assert.ok(answer.status < 300, `${line}: ${answer.status} ${answer.text}`);
+        } else {
+          assert.equal(answer.status, 403, line);
+          if (!line.startsWith('HEAD')) assert.equal(errorOf(answer), `this key has no ${scope} scope`, line);
+        }
+        const event = events.findLast((one): one is RequestEvent => one.type === 'request');
+        const isNamed = !isOpen && allowed.includes(scope);
+        assert.equal(event?.key, isNamed ? name : undefined, line);
+      }
+      const { code } = await getUser(usersClient(t, grpc), 2, { metadata: { 'x-api-key': key } });
+      const isAllowed = auth === 'writes' || allowed.includes('read');
+      assert.notEqual(code, status.UNAUTHENTICATED);
+      assert.equal(code === status.PERMISSION_DENIED, !isAllowed);
+    });
+  }
+}
+
+test('the name of a key is in the log event, the metrics and the gRPC event, and its secret nowhere', async (t) => {
+  const { http, grpc, events } = await startService(t, { auth: 'all', apiKeys: keys, grpcPort: 0 });
+  await send(http, 'GET /users', { headers: { 'x-api-key': 'a1' } });
+  await getUser(usersClient(t, grpc), 1, { metadata: { 'x-api-key': 'a1' } });
+  const named = events.filter((event) => event.type === 'request').map(({ face, key }) => [face, key]);
+  assert.deepEqual(named, [
+    ['http', 'app'],
+    ['grpc', 'app'],
+  ]);
+  const { text } = await send(http, 'GET /metrics', { headers: { 'x-api-key': 'm1' } });
+  assert.match(text, /^users_service_key_requests_total\{face="http",key="app"\} 1$/m);
+  assert.match(text, /^users_service_key_requests_total\{face="grpc",key="app"\} 1$/m);
+  assert.doesNotMatch(JSON.stringify(events) + text, /"a1"/);
+});
+
+test('clients with different keys can use the same Idempotency-Key', async (t) => {
+  const apiKeys = ['one:write=k1', 'two:write=k2', 'one:write=k3'];
+  const { http } = await startService(t, { auth: 'writes', apiKeys });
+  const create = async (key: string, name: string) => {
+    const headers = { 'x-api-key': key, 'idempotency-key': 'same', 'content-type': 'application/json' };
+    return await send(http, 'POST /users', { json: { name }, headers });
+  };
+  assert.deepEqual((await create('k1', 'Ann')).json, { id: 1, name: 'Ann' });
+  assert.deepEqual((await create('k2', 'Bob')).json, { id: 2, name: 'Bob' });
+  const rotated = await create('k3', 'Ann');
+  assert.deepEqual([rotated.json, rotated.headers['idempotency-replayed']], [{ id: 1, name: 'Ann' }, 'true']);
+});
+
+test('new keys replace the old ones at once, and a malformed one changes nothing', () => {
+  const access = new Access('all', ['old']);
+  access.setKeys(['a:read=new']);
+  assert.equal(access.check('read', 'new'), 'a');
+  assert.throws(() => access.check('read', 'old'), /not a valid key/);
+  assert.throws(() => access.setKeys(['fine', 'a:raed=x']), TypeError);
+  assert.equal(access.check('read', 'new'), 'a');
+});
+
+for (const [key, problem] of [
+  ['a:raed=secret', /the key "a" scopes of read, write, metrics/],
+  ['a:=secret', /the key "a" scopes/],
+  ['a:read+read=secret', /the key "a" scopes/],
+  ['a:read+=secret', /the key "a" scopes/],
+  ['a:read=', /visible ASCII/],
+  ['', /visible ASCII/],
+] as const) {
+  test(`the key ${JSON.stringify(key)} is refused without repeating its secret`, () => {
+    assert.throws(
+      () => parseKey(key),
+      (error: Error) => problem.test(error.message) && !error.message.includes('secret'),
+    );
+  });
+}
