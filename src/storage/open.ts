@@ -1,7 +1,7 @@
 import { invalid } from '../domain/errors.ts';
 import type { Store } from '../domain/repository.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
-import type { PostgresStoreOptions } from './postgres/options.ts';
+import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 
 /** The options of all stores; each takes those it knows. */

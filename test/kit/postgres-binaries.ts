@@ -40,7 +40,7 @@ async function programs(native: string): Promise<PostgresBinaries> {
 }
 
 // initdb looks its user up by number, so the number alone is not enough.
-async function findNobody(): Promise<{ uid: number; gid: number }> {
+export async function findNobody(): Promise<{ uid: number; gid: number }> {
   const passwd = await readFile('/etc/passwd', 'utf8');
   const fields = /^nobody:[^:]*:(\d+):(\d+):/m.exec(passwd);
   if (fields === null) throw new Error('tests with PostgreSQL, run as root, need a user named nobody');

@@ -6,10 +6,11 @@ import { idsExhausted } from '../../domain/user.ts';
  *
  * - `lost`: the connection died, and whether the statement took effect is not known
  * - `stale`: this connection cannot serve the statement, which had no effect; a new one may
+ * - `unprepared`: a pooler has mixed up prepared statements; the same statement without a name has a chance
  * - `rolled-back`: the transaction lost against another one and had no effect
  * - `final`: trying again would fail again
  */
-export type Fault = 'lost' | 'stale' | 'rolled-back' | 'final';
+export type Fault = 'lost' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
 
 interface Meaning {
   readonly fault: Fault;
@@ -35,10 +36,11 @@ const meanings: Readonly<Record<string, Meaning>> = {
   // A demoted primary or a standby; behind the address there may be another server by now.
   '25006': { fault: 'stale', error: readOnly },
   '25P03': { fault: 'lost', error: gone },
-  // A prepared statement is not there: a proxy has changed the server under us.
-  '26000': { fault: 'stale', error: gone },
+  // A prepared statement is not there, or is there already: the connection got another session.
+  '26000': { fault: 'unprepared', error: gone },
   '40001': { fault: 'rolled-back', error: contended },
   '40P01': { fault: 'rolled-back', error: contended },
+  '42P05': { fault: 'unprepared', error: gone },
   '53': { fault: 'final', error: full },
   '55P03': { fault: 'final', error: locked },
   '57014': {
@@ -71,6 +73,15 @@ export function toDomainError(error: unknown, fault: Fault): DomainError {
 /** A connection could not be had: whatever the reason, the store cannot be reached. */
 export function cannotConnect(cause: unknown): DomainError {
   return new DomainError('unavailable', 'the database cannot be reached', { cause });
+}
+
+export function overloaded(): DomainError {
+  return new DomainError('overloaded', 'too many requests wait for the database');
+}
+
+/** Whether the pool had no free connection in time, which its driver reports by this text alone. */
+export function isWaitTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
 }
 
 /** The refusal to open a store, written for the operator: where, and why, but never the password. */

@@ -1,47 +1,20 @@
-import {
-  type ListQuery,
-  type Page,
-  type PostQuery,
-  toPage,
-  type UserFilter,
-  type UserQuery,
-} from '../../domain/list-query.ts';
-import type { Sortable } from '../../domain/position.ts';
-import type { Post } from '../../domain/post.ts';
-import type { StoreSummary } from '../../domain/repository.ts';
-import type { StoredUser, User } from '../../domain/user.ts';
-import type { List } from '../list-sql.ts';
-import { listStatement } from './lists.ts';
-import type { PostgresPool, Sql } from './pool.ts';
+import { type ListQuery, maxLimit, type Page, toPage } from '../../domain/list-query.ts';
+import type { Sort, Sortable } from '../../domain/position.ts';
+import type { Store, StoreSummary } from '../../domain/repository.ts';
+import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { type PostgresPool, prepared, type Sql } from './pool.ts';
 import type { CountRow, PostRow, StoredUserRow } from './rows.ts';
 import { postColumns, storedUserColumns, toPost, toStoredUser, toUser, userColumns } from './rows.ts';
 
-const getUser: Sql = {
-  name: 'get-user',
-  text: `SELECT ${storedUserColumns} FROM users WHERE id = $1`,
-};
-
-const countUsers: Sql = {
-  name: 'count-users',
-  text: 'SELECT count(*)::integer AS count FROM users',
-};
-
-const countRole: Sql = {
-  name: 'count-role',
-  text: 'SELECT count(*)::integer AS count FROM users WHERE role = $1',
-};
-
-const countPosts: Sql = {
-  name: 'count-posts',
-  text: `
-    SELECT (SELECT count(*) FROM posts WHERE user_id = $1)::integer AS count FROM users WHERE id = $1`,
-};
+const getUser = prepared(`SELECT ${storedUserColumns} FROM users WHERE id = $1`);
+const countUsers = prepared('SELECT count(*)::integer AS count FROM users');
+const countRole = prepared('SELECT count(*)::integer AS count FROM users WHERE role = $1');
+const countPosts = prepared(
+  'SELECT (SELECT count(*) FROM posts WHERE user_id = $1)::integer AS count FROM users WHERE id = $1',
+);
 
 // Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
-const ping: Sql = {
-  name: 'ping',
-  text: 'SELECT id FROM users WHERE false FOR UPDATE',
-};
+const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
 
 const summary: Sql = {
   text: `
@@ -52,91 +25,118 @@ const summary: Sql = {
       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM posts_id_seq)::integer AS "lastPostId"`,
 };
 
-const exportUsers: Sql = {
-  text: `SELECT ${storedUserColumns} FROM users WHERE id > $1 ORDER BY id LIMIT $2`,
-};
+const exportUsers = prepared(`SELECT ${storedUserColumns} FROM users WHERE id > $1 ORDER BY id LIMIT $2`);
+const exportPosts = prepared(`SELECT ${postColumns} FROM posts WHERE id > $1 ORDER BY id LIMIT $2`);
 
-const exportPosts: Sql = {
-  text: `SELECT ${postColumns} FROM posts WHERE id > $1 ORDER BY id LIMIT $2`,
-};
-
-// Each connection keeps the plans of these on the server, some 20 KB each; others are planned each time.
-const maxPreparedLists = 256;
+type Reads =
+  | 'getUser'
+  | 'listUsers'
+  | 'countUsers'
+  | 'listPosts'
+  | 'countPosts'
+  | 'ping'
+  | 'summary'
+  | 'exportUsers'
+  | 'exportPosts';
 
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
-export class PostgresReads {
-  readonly #pool: Pick<PostgresPool, 'read' | 'probe'>;
-  /** By text: the combinations of table, filter, sort, start and limit that came first. */
-  readonly #lists = new Map<string, Sql>();
-
-  constructor(pool: Pick<PostgresPool, 'read' | 'probe'>) {
-    this.#pool = pool;
-  }
-
-  async getUser(id: number, signal?: AbortSignal): Promise<StoredUser | undefined> {
-    const [row] = await this.#pool.read<StoredUserRow>(getUser, [id], signal);
+export function postgresReads(pool: Pick<PostgresPool, 'enter' | 'read' | 'ping'>): Pick<Store, Reads> {
+  const findUser = async (id: number, signal: AbortSignal | undefined) => {
+    const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
     return row && toStoredUser(row);
-  }
-
-  async listUsers(query: UserQuery, signal?: AbortSignal): Promise<Page<User>> {
-    const { role } = query.filter;
-    const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
-    return this.#page(query, list, toUser, signal);
-  }
-
-  async countUsers({ role }: UserFilter, signal?: AbortSignal): Promise<number> {
-    const [statement, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
-    const [row] = await this.#pool.read<CountRow>(statement, values, signal);
-    return Number(row?.count);
-  }
-
-  async listPosts(userId: number, query: PostQuery, signal?: AbortSignal): Promise<Page<Post> | undefined> {
-    const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
-    const page = await this.#page(query, list, toPost, signal);
-    return page.items.length > 0 || (await this.getUser(userId, signal)) ? page : undefined;
-  }
-
-  async countPosts(userId: number, signal?: AbortSignal): Promise<number | undefined> {
-    const [row] = await this.#pool.read<CountRow>(countPosts, [userId], signal);
-    return row?.count;
-  }
-
-  async ping(signal?: AbortSignal): Promise<void> {
-    await this.#pool.probe(ping, signal);
-  }
-
-  async summary(): Promise<StoreSummary> {
-    const [row] = await this.#pool.read<StoreSummary>(summary, []);
-    if (row === undefined) throw new Error('a SELECT without FROM has a row');
-    return { ...row };
-  }
-
-  async exportUsers(afterId: number, limit: number): Promise<StoredUser[]> {
-    return (await this.#pool.read<StoredUserRow>(exportUsers, [afterId, limit])).map(toStoredUser);
-  }
-
-  async exportPosts(afterId: number, limit: number): Promise<Post[]> {
-    return (await this.#pool.read<PostRow>(exportPosts, [afterId, limit])).map(toPost);
-  }
-
-  async #page<Row extends object, Field extends string, Item extends Sortable<Field>>(
+  };
+  const page = async <Row extends object, Field extends string, Item extends Sortable<Field>>(
     query: ListQuery<Field>,
     list: List,
     toItem: (row: Row) => Item,
     signal: AbortSignal | undefined,
-  ): Promise<Page<Item>> {
-    const { sort, limit, start } = query;
-    const { sql, parameters } = listStatement(list, sort, limit + 1, start);
-    const rows = await this.#pool.read<Row>(this.#list(sql), parameters, signal);
+  ): Promise<Page<Item>> => {
+    const { sql, values } = listStatement(list, query);
+    const rows = await pool.read<Row>(sql, values, signal);
     return toPage(rows.map(toItem), query);
-  }
+  };
+  return {
+    async getUser(id, { signal } = {}) {
+      pool.enter();
+      return findUser(id, signal);
+    },
 
-  #list(text: string): Sql {
-    const known = this.#lists.get(text);
-    if (known !== undefined) return known;
-    if (this.#lists.size >= maxPreparedLists) return { text };
-    const list = { name: `list-${this.#lists.size + 1}`, text };
-    this.#lists.set(text, list);
-    return list;
-  }
+    async listUsers(query, { signal } = {}) {
+      pool.enter();
+      const { role } = query.filter;
+      const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
+      return page(query, list, toUser, signal);
+    },
+
+    async countUsers({ role }, { signal } = {}) {
+      pool.enter();
+      const [sql, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
+      const [row] = await pool.read<CountRow>(sql, values, signal);
+      return Number(row?.count);
+    },
+
+    async listPosts(userId, query, { signal } = {}) {
+      pool.enter();
+      const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
+      const found = await page(query, list, toPost, signal);
+      return found.items.length > 0 || (await findUser(userId, signal)) ? found : undefined;
+    },
+
+    async countPosts(userId, { signal } = {}) {
+      pool.enter();
+      const [row] = await pool.read<CountRow>(countPosts, [userId], signal);
+      return row?.count;
+    },
+
+    async ping({ signal } = {}) {
+      pool.enter();
+      await pool.ping(ping, signal);
+    },
+
+    async summary() {
+      pool.enter();
+      const [row] = await pool.read<StoreSummary>(summary, []);
+      if (row === undefined) throw new Error('a SELECT without FROM has a row');
+      return { ...row };
+    },
+
+    async exportUsers(afterId, limit) {
+      pool.enter();
+      return (await pool.read<StoredUserRow>(exportUsers, [afterId, limit])).map(toStoredUser);
+    },
+
+    async exportPosts(afterId, limit) {
+      pool.enter();
+      return (await pool.read<PostRow>(exportPosts, [afterId, limit])).map(toPost);
+    },
+  };
+}
+
+/**
+ * The rows of a page and one more, in one statement since each is a round trip. Its limit is a
+ * parameter, so that there are few texts; for a parameter the planner expects a tenth of the table,
+ * hence the constant limit inside, which is never reached.
+ */
+function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
+  const values: (string | number)[] = [];
+  const bind = (value: string | number): string => `$${values.push(value)}`;
+  const most = Math.max(limit, maxLimit) + 1;
+  const rows = `LIMIT ${bind(limit + 1)}`;
+  const order = indexed(sort, list.filter);
+  const by = `ORDER BY ${orderSql(order)}`;
+  const ranges = rangesFrom(order, start).map((range, i) => {
+    const skipped = 'offset' in start && start.offset > 0 ? ` OFFSET ${bind(start.offset)}` : '';
+    const inner = `${selectSql(list, range, bind)} ${by} LIMIT ${most}${skipped}`;
+    return `SELECT * FROM (${inner}) AS range_${i} ${rows}`;
+  });
+  const [only = ''] = ranges;
+  const union = ranges.map((range) => `(${range})`).join(' UNION ALL ');
+  const text = ranges.length === 1 ? only : `SELECT * FROM (${union}) AS page ${by} ${rows}`;
+  return { sql: prepared(text), values };
+}
+
+/** The sort by the expressions of the indexes, in which only a list of everything by id uses the id itself. */
+function indexed(sort: Sort<string>, filter: List['filter']): Sort<string> {
+  if (sort[0]?.field === 'id' && Object.keys(filter).length === 0) return sort;
+  return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));
 }

@@ -19,6 +19,10 @@ export interface PostRow {
   readonly body: string;
 }
 
+export interface IdRow {
+  readonly id: number;
+}
+
 export interface CountRow {
   readonly count: number;
 }

@@ -75,6 +75,8 @@ async function requireUtf8(client: ClientBase): Promise<void> {
 async function migrate(client: ClientBase): Promise<void> {
   // With a snapshot for each statement, what is read behind the lock is what its last holder left.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+  // An index on a big table takes its time; another process that migrates is waited for.
+  await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
   // Here a look for the table could still find it missing: a session caches what it did not find.
   await client.query('CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)');

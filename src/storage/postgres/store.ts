@@ -1,40 +1,99 @@
 import type { Client, ClientConfig, PoolConfig } from 'pg';
-import { aborted, DomainError, storeClosed } from '../../domain/errors.ts';
-import type { Page, PostQuery, UserFilter, UserQuery } from '../../domain/list-query.ts';
-import type { Post, PostDraft } from '../../domain/post.ts';
-import type {
-  CallOptions,
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  Store,
-  StoreSummary,
-} from '../../domain/repository.ts';
-import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
+import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { cannotOpen, messageOf } from './errors.ts';
-import { type PostgresSettings, type PostgresStoreOptions, postgresSettings } from './options.ts';
+import { postgresImport } from './import.ts';
 import { PostgresPool } from './pool.ts';
-import { PostgresReads } from './reads.ts';
+import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
-import { PostgresWrites } from './writes.ts';
+import { setUpSession, type Warn } from './session.ts';
+import { postgresWrites } from './writes.ts';
 
-export type { PostgresStoreOptions } from './options.ts';
+/** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
+export interface PostgresStoreOptions {
+  /** Connections for calls, 1 to 1,000; one more is opened for `ping`. Default 10. */
+  readonly poolSize?: number;
+  /** Longest wait for a connection: until one is free (else `overloaded`) or opened. Default 2,000. */
+  readonly waitTimeoutMs?: number;
+  /** Calls that may wait for a connection at once; one more is `overloaded`. Default 1,000. */
+  readonly maxWaiting?: number;
+  /** Longest run of a statement before the server ends it, which is `deadline-exceeded`. Default 10,000. */
+  readonly statementTimeoutMs?: number;
+  /** Longest wait for another transaction's lock, which is `unavailable`. Default 5,000. */
+  readonly lockTimeoutMs?: number;
+  /** Longest silence inside a transaction before the server ends the connection. Default 10,000. */
+  readonly idleInTransactionTimeoutMs?: number;
+  /** Longest time `ping` takes, connecting included. Default 1,000. */
+  readonly pingTimeoutMs?: number;
+  /** How long an idempotency key is remembered, by the server's clock. Default: a day. */
+  readonly idempotencyTtlMs?: number;
+  /** What `pg_stat_activity` shows of the connections. Default `users-service`. */
+  readonly applicationName?: string;
+  /** Receives what an operator should know of the database, each message once. Default: nothing does. */
+  readonly onWarning?: (message: string) => void;
+}
+
+type Settings = Required<PostgresStoreOptions>;
+
+const defaults: Settings = {
+  poolSize: 10,
+  waitTimeoutMs: 2_000,
+  maxWaiting: 1_000,
+  statementTimeoutMs: 10_000,
+  lockTimeoutMs: 5_000,
+  idleInTransactionTimeoutMs: 10_000,
+  pingTimeoutMs: 1_000,
+  idempotencyTtlMs,
+  applicationName: 'users-service',
+  onWarning: () => {},
+};
+
+const ranges: Readonly<Record<Exclude<keyof Settings, 'applicationName' | 'onWarning'>, Range>> = {
+  poolSize: [1, 1_000],
+  waitTimeoutMs: [1, maxTimerMs],
+  maxWaiting: [0, 1_000_000],
+  // Room is left for the watchdog, which waits a little longer than the server.
+  statementTimeoutMs: [1, maxTimerMs - 10_000],
+  lockTimeoutMs: [1, maxTimerMs],
+  idleInTransactionTimeoutMs: [1, maxTimerMs],
+  pingTimeoutMs: [1, maxTimerMs],
+  // Some thirty years; the server's timestamps end too.
+  idempotencyTtlMs: [1, 1_000_000_000_000],
+};
 
 /**
  * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. Any number of
  * processes may share it. Fails when the server cannot be reached; once open, the store outlives
  * restarts and failovers of the server, and is `unavailable` meanwhile. Needs PostgreSQL 12 or newer,
- * and the optional dependency `pg`, which defines what else a URL may say (`sslmode`, say).
+ * and the optional dependency `pg`, which defines what else a URL may say (`sslmode`, say). An option
+ * out of its range is a `RangeError`.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const settings = postgresSettings(options);
-  const config = driverConfig(url, settings);
+  const settings = Object.freeze({ ...defaults, ...options });
+  checkRanges(settings, ranges);
+  const config: PoolConfig = {
+    connectionString: url,
+    // Never closed for being idle: the first request after a quiet hour is as fast as any.
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveDelayMs,
+    application_name: settings.applicationName,
+  };
   const { Client, Pool } = await loadDriver();
-  const client = createClient(Client, { ...config, ...migrationLimits });
+  const client = createClient(Client, { ...config, connectionTimeoutMillis: settings.waitTimeoutMs });
   try {
     await client.connect();
+    const warn = once(settings.onWarning);
+    await setUpSession(client, settings, warn);
     await prepareSchema(client);
-    return new PostgresStore(new PostgresPool(new Pool(config), settings), settings);
+    const pool = new PostgresPool((size) => new Pool({ ...config, ...size }), settings, warn);
+    return {
+      ...postgresReads(pool),
+      ...postgresWrites(pool, settings.idempotencyTtlMs),
+      ...postgresImport(pool),
+      close: () => pool.close(),
+    };
   } catch (caught) {
     throw cannotOpen(client.host, client.port, caught);
   } finally {
@@ -42,28 +101,17 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   }
 }
 
-function driverConfig(url: string, settings: PostgresSettings): PoolConfig {
-  return {
-    connectionString: url,
-    // One more than the calls can have: for `ping` and for cancelling.
-    max: settings.poolSize + 1,
-    connectionTimeoutMillis: settings.connectTimeoutMs,
-    // Never closed for being idle: the first request after a quiet hour is as fast as any.
-    idleTimeoutMillis: 0,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveDelayMs,
-    statement_timeout: settings.statementTimeoutMs,
-    lock_timeout: settings.lockTimeoutMs,
-    idle_in_transaction_session_timeout: settings.idleInTransactionTimeoutMs,
-    application_name: settings.applicationName,
-  };
-}
-
 // Sooner than what lies between (NAT, load balancers) forgets a silent connection.
 const keepAliveDelayMs = 10_000;
 
-// An index on a big table takes its time; another process that migrates is waited for.
-const migrationLimits: ClientConfig = { statement_timeout: false, lock_timeout: 60_000 };
+/** Passes each message on the first time. */
+function once(warn: Warn): Warn {
+  const sent = new Set<string>();
+  return (message) => {
+    if (!sent.has(message)) warn(message);
+    sent.add(message);
+  };
+}
 
 async function loadDriver(): Promise<typeof import('pg')> {
   try {
@@ -82,111 +130,5 @@ function createClient(driver: typeof Client, config: ClientConfig): Client {
   } catch (caught) {
     // The driver's messages name the part of the URL, and not the URL, which may hold a password.
     throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
-  }
-}
-
-class PostgresStore implements Store {
-  readonly #pool: PostgresPool;
-  readonly #reads: PostgresReads;
-  readonly #writes: PostgresWrites;
-  #closing: Promise<void> | undefined;
-
-  constructor(pool: PostgresPool, settings: PostgresSettings) {
-    this.#pool = pool;
-    this.#reads = new PostgresReads(pool);
-    this.#writes = new PostgresWrites(pool, settings.idempotencyTtlMs);
-  }
-
-  async getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined> {
-    this.#enter(options);
-    return this.#reads.getUser(id, options?.signal);
-  }
-
-  async listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>> {
-    this.#enter(options);
-    return this.#reads.listUsers(query, options?.signal);
-  }
-
-  async countUsers(filter: UserFilter, options?: CallOptions): Promise<number> {
-    this.#enter(options);
-    return this.#reads.countUsers(filter, options?.signal);
-  }
-
-  async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    this.#enter();
-    return this.#writes.createUser(draft, options);
-  }
-
-  async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    this.#enter();
-    return this.#writes.updateUser(id, patch, options?.expected);
-  }
-
-  async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
-    this.#enter();
-    return this.#writes.deleteUser(id, options?.expected);
-  }
-
-  async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
-    this.#enter(options);
-    return this.#reads.listPosts(userId, query, options?.signal);
-  }
-
-  async countPosts(userId: number, options?: CallOptions): Promise<number | undefined> {
-    this.#enter(options);
-    return this.#reads.countPosts(userId, options?.signal);
-  }
-
-  async createPost(
-    userId: number,
-    draft: PostDraft,
-    options?: CreateOptions,
-  ): Promise<Created<Post> | undefined> {
-    this.#enter();
-    return this.#writes.createPost(userId, draft, options);
-  }
-
-  async ping(options?: CallOptions): Promise<void> {
-    this.#enter(options);
-    return this.#reads.ping(options?.signal);
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#pool.close();
-    return this.#closing;
-  }
-
-  async summary(): Promise<StoreSummary> {
-    this.#enter();
-    return this.#reads.summary();
-  }
-
-  async exportUsers(afterId: number, limit: number): Promise<readonly StoredUser[]> {
-    this.#enter();
-    return this.#reads.exportUsers(afterId, limit);
-  }
-
-  async exportPosts(afterId: number, limit: number): Promise<readonly Post[]> {
-    this.#enter();
-    return this.#reads.exportPosts(afterId, limit);
-  }
-
-  async importUsers(users: readonly StoredUser[]): Promise<number> {
-    this.#enter();
-    return this.#writes.importUsers(users);
-  }
-
-  async importPosts(posts: readonly Post[]): Promise<number> {
-    this.#enter();
-    return this.#writes.importPosts(posts);
-  }
-
-  async continueIds(last: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void> {
-    this.#enter();
-    return this.#writes.continueIds(last);
-  }
-  #enter({ signal }: CallOptions = {}): void {
-    if (this.#closing !== undefined) throw storeClosed();
-    if (signal?.aborted) throw aborted(signal);
   }
 }

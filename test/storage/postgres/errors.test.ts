@@ -29,12 +29,13 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['23514', 'final', 'internal'], // check
   ['25006', 'stale', 'unavailable'], // read-only transaction
   ['25P03', 'lost', 'unavailable'], // idle in transaction for too long
-  ['26000', 'stale', 'unavailable'], // prepared statement does not exist
+  ['26000', 'unprepared', 'unavailable'], // prepared statement does not exist
   ['28P01', 'final', 'internal'], // wrong password
   ['40001', 'rolled-back', 'unavailable'], // serialization failure
   ['40P01', 'rolled-back', 'unavailable'], // deadlock
   ['42501', 'final', 'internal'], // no privilege
   ['42601', 'final', 'internal'], // syntax
+  ['42P05', 'unprepared', 'unavailable'], // prepared statement exists
   ['42P01', 'final', 'internal'], // no such table
   ['53100', 'final', 'unavailable'], // disk full
   ['53200', 'final', 'unavailable'], // out of memory

@@ -67,7 +67,7 @@ describe('a call whose caller leaves', () => {
   });
 
   it('gives back a connection that was still being opened', async (t) => {
-    const { store } = await open(t, { poolSize: 2, connectTimeoutMs: 1_000 });
+    const { store } = await open(t, { poolSize: 2, waitTimeoutMs: 1_000 });
     for (let round = 0; round < 10; round += 1) {
       const controller = new AbortController();
       const call = kindOf(store.getUser(1, { signal: controller.signal }));

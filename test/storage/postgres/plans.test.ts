@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
 import type { Position } from '../../../src/domain/position.ts';
-import { PostgresReads } from '../../../src/storage/postgres/reads.ts';
+import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 
@@ -48,7 +48,7 @@ const replanned: string[] = [];
 let statements = 0;
 
 /** Runs what the store would, explained. Prepared, and run often: then the server may keep one plan for all values. */
-const reads = new PostgresReads({
+const reads = postgresReads({
   async read(sql, values) {
     statements += 1;
     const name = `statement_${statements}`;
@@ -65,7 +65,8 @@ const reads = new PostgresReads({
     if (isPlannedAnew && sql.text.includes('UNION ALL')) replanned.push(sql.text);
     return (await client.query(execute)).rows;
   },
-  probe: async () => undefined,
+  enter() {},
+  ping: async () => undefined,
 });
 
 interface Cost {

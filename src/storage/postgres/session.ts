@@ -1,0 +1,107 @@
+import { connect, Socket } from 'node:net';
+import type { Client, QueryResultRow } from 'pg';
+
+/** Receives what an operator should know of the database. */
+export type Warn = (message: string) => void;
+
+export interface SessionLimits {
+  readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  readonly idleInTransactionTimeoutMs: number;
+}
+
+interface Session extends QueryResultRow {
+  /** Whether the session is this connection's alone. A pooler lends sessions out, and invents their ids. */
+  readonly own: boolean;
+  readonly synchronous_commit: string;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+}
+
+/**
+ * The first statement on a connection: it limits the session, and ensures that a commit is on disk when
+ * it is acknowledged. In a session that a pooler lends to others as well nothing is set, for they would
+ * be limited too; then the settings of the role hold. Parameters of the startup packet would be refused.
+ */
+export async function setUpSession(client: Client, limits: SessionLimits, warn: Warn): Promise<void> {
+  const { rows } = await client.query<Session>(setUpSql(client, limits));
+  const [session] = rows;
+  if (session === undefined) throw new Error('a SELECT without a condition has a row');
+  const { own, synchronous_commit, ...files } = session;
+  if (!own) {
+    warn(
+      'a connection pooler is in front of PostgreSQL: set statement_timeout, lock_timeout and ' +
+        'idle_in_transaction_session_timeout for the role or the database',
+    );
+  }
+  if (synchronous_commit === 'off') {
+    throw new Error(
+      'synchronous_commit is off, and behind a connection pooler only the role can set it: ' +
+        'ALTER ROLE ... SET synchronous_commit = on',
+    );
+  }
+  for (const name of ['fsync', 'full_page_writes'] as const) {
+    if (files[name] === 'off') warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
+  }
+}
+
+function setUpSql(client: Client, limits: SessionLimits): string {
+  const settings = {
+    statement_timeout: limits.statementTimeoutMs,
+    lock_timeout: limits.lockTimeoutMs,
+    idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
+  };
+  const limit = ([name, ms]: [string, number]) =>
+    `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
+  // Every other value waits at least for this server's disk, and remains as the operator has set it.
+  return `
+    SELECT own, ${Object.entries(settings).map(limit).join(', ')},
+      CASE WHEN own AND current_setting('synchronous_commit') = 'off'
+        THEN set_config('synchronous_commit', 'on', false)
+        ELSE current_setting('synchronous_commit') END AS synchronous_commit,
+      current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes
+    FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
+}
+
+// The code of a cancel request in the protocol, in the place of its version.
+const cancelCode = 80_877_102;
+const cancelGraceMs = 500;
+const cancelTimeoutMs = 30_000;
+
+/**
+ * Ends a connection with the statement that runs on it. The server learns of it by the protocol's cancel
+ * request, which carries the connection's own key: it can only meet this statement, and passes poolers.
+ */
+export function kill(client: Client): void {
+  const { stream } = client.connection;
+  const key = 'secretKey' in client ? client.secretKey : undefined;
+  if (!(stream instanceof Socket) || typeof key !== 'number') {
+    stream.destroy();
+    return;
+  }
+  const { remoteAddress: host, remotePort: port } = stream;
+  const path = `${client.host}/.s.PGSQL.${client.port}`;
+  const request = Buffer.alloc(16);
+  for (const [i, word] of [request.length, cancelCode, processIdOf(client), key].entries()) {
+    request.writeInt32BE(word, i * 4);
+  }
+  const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
+  const end = () => stream.destroy();
+  // A pooler forgets the key when the connection ends, so the request goes first.
+  const timer = setTimeout(end, cancelGraceMs);
+  socket.on('close', () => {
+    clearTimeout(timer);
+    end();
+  });
+  // The other side closes. PgBouncer 1.18 aborts when a request is closed from this side before it was passed on.
+  socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
+  socket
+    .on('error', () => {})
+    .unref()
+    .resume()
+    .write(request);
+}
+
+function processIdOf(client: Client): number {
+  return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
+}

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, describe, it, type TestContext } from 'node:test';
+import pg from 'pg';
+import { testRepository } from '../../../src/conformance/test-repository.ts';
+import { testTransfer } from '../../../src/conformance/test-transfer.ts';
+import type { Repository, Store } from '../../../src/domain/repository.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
+import { startPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
+import { kindOf } from '../../support/outcome.ts';
+
+const skip = await missingPgBouncer();
+
+describe('PgBouncer in transaction mode', { skip }, async () => {
+  if (skip !== false) return;
+  const postgres = await startPostgres({ max_connections: '300' });
+  const bouncer = await startPgBouncer(after, postgres.server.url());
+  after(() => postgres.close());
+  const urls = new WeakMap<Repository, string>();
+
+  async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
+    const store = await openPostgresStore(bouncer.through(url), options);
+    urls.set(store, url);
+    return store;
+  }
+
+  async function open(t: TestContext, options?: PostgresStoreOptions) {
+    const warnings: string[] = [];
+    const url = await postgres.createDatabase();
+    const store = await openAt(url, { ...options, onWarning: (message) => warnings.push(message) });
+    t.after(() => store.close());
+    return { store, url, warnings };
+  }
+
+  /** Opens a store in a schema that a role finds first: a pooler refuses the URL parameter for it. */
+  async function openEmpty(): Promise<Store> {
+    const name = `role_${randomBytes(6).toString('hex')}`;
+    await postgres.server.query(`
+      CREATE ROLE ${name} SUPERUSER LOGIN PASSWORD '${name}';
+      CREATE SCHEMA ${name};
+      ALTER ROLE ${name} SET search_path = ${name}`);
+    const url = new URL(postgres.server.url());
+    url.username = url.password = name;
+    return openAt(url.href);
+  }
+
+  async function query(repository: Repository, sql: string): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: urls.get(repository) ?? '' });
+    await client.connect();
+    const { rows } = await client.query(sql);
+    await client.end();
+    return rows;
+  }
+
+  testRepository('PostgreSQL behind PgBouncer', openEmpty, {
+    reopen: (closed) => openAt(urls.get(closed) ?? ''),
+    async passTime(repository, ms) {
+      const sql = `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`;
+      await query(repository, sql);
+    },
+    async countKeys(repository) {
+      const [row] = await query(repository, 'SELECT count(*) AS count FROM idempotency_keys');
+      return Number(row?.['count']);
+    },
+  });
+  testTransfer('PostgreSQL behind PgBouncer', openEmpty);
+
+  it('serves concurrent reads and keyed writes without an internal error', async (t) => {
+    const { store, warnings } = await open(t);
+    await store.createUser({ name: 'Ada' });
+    const calls = Array.from({ length: 400 }, (_, i) => {
+      const idempotency = { key: `key ${i % 100}`, fingerprint: '' };
+      return kindOf(i % 2 === 0 ? store.getUser(1) : store.createUser({ name: 'Bob' }, { idempotency }));
+    });
+    const kinds = new Set(await Promise.all(calls));
+    kinds.delete('conflict');
+    assert.deepEqual(kinds, new Set(['none']));
+    assert.equal(await store.countUsers({}), 51);
+    const parsing = warnings.filter((warning) => /does not keep prepared statements/.test(warning));
+    assert.equal(parsing.length, 1, 'it warns once');
+  });
+
+  it('cancels the statement of a caller that has left, and no other', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    await session.lock('users');
+    const stays = store.getUser(1);
+    await session.untilBlocked(1);
+    for (let round = 0; round < 10; round += 1) {
+      const controller = new AbortController();
+      const leaves = kindOf(store.getUser(1, { signal: controller.signal }));
+      await session.untilBlocked(2);
+      controller.abort();
+      assert.equal(await leaves, 'cancelled');
+      await session.untilBlocked(1);
+    }
+    await session.unlock();
+    assert.equal((await stays)?.name, 'Ada');
+  });
+
+  it('keeps working when many callers leave at once', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    for (let round = 0; round < 5; round += 1) {
+      await session.lock('users');
+      const controller = new AbortController();
+      const calls = Array.from({ length: 10 }, () => kindOf(store.getUser(1, { signal: controller.signal })));
+      await session.untilBlocked(3);
+      controller.abort();
+      assert.deepEqual(new Set(await Promise.all(calls)), new Set(['cancelled']));
+      await session.unlock();
+      assert.equal((await store.getUser(1))?.name, 'Ada');
+    }
+  });
+
+  it('sets nothing in a session that others use too', async (t) => {
+    const { url, warnings } = await open(t, { statementTimeoutMs: 4_321 });
+    assert.ok(warnings.some((warning) => /a connection pooler is in front of PostgreSQL/.test(warning)));
+    const session = await openSession(t, bouncer.through(url));
+    const rows = await session.query('SHOW statement_timeout');
+    assert.deepEqual(rows, [{ statement_timeout: '0' }]);
+  });
+
+  it('is refused when commits would not be durable', async () => {
+    const url = await postgres.createDatabase();
+    const name = new URL(url).pathname.slice(1);
+    await postgres.server.query(`ALTER DATABASE ${name} SET synchronous_commit = off`);
+    await assert.rejects(openAt(url), /synchronous_commit is off, and behind a connection pooler/);
+  });
+});
