@@ -118,7 +118,9 @@ class RunningService implements Service {
 
   async #open(): Promise<Addresses> {
     const { database, host, port, grpcPort, maxConnections, timeouts, tls } = this.#options;
-    const repository = this.#options.repository ?? (await step('database', () => openStore(database)));
+    const onWarning = (message: string) => this.#observe({ type: 'warning', message });
+    const repository =
+      this.#options.repository ?? (await step('database', () => openStore(database, { onWarning })));
     this.#repository = repository;
     const api = await step('publicDir', () => this.#createHttpApi(repository));
     this.#api = api;

@@ -6,6 +6,8 @@ export type ServiceEvent =
   | RequestEvent
   | RefusedEvent
   | FailureEvent
+  /** The service works, but its operator should change something. */
+  | { readonly type: 'warning'; readonly message: string }
   /** The certificate, or with several workers everything, has been read again. */
   | { readonly type: 'reloaded' }
   | { readonly type: 'draining' }
@@ -65,6 +67,7 @@ const channels = {
   request: channel('users-service:request'),
   refused: channel('users-service:refused'),
   failure: channel('users-service:failure'),
+  warning: channel('users-service:warning'),
   reloaded: channel('users-service:reloaded'),
   draining: channel('users-service:draining'),
   closed: channel('users-service:closed'),

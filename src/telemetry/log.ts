@@ -177,6 +177,8 @@ function prettyLine({ event, count, time }: Entry): string {
       const request = event.requestId === undefined ? '' : ` (${event.requestId})`;
       return `${at} failure in ${event.where}${request}: ${causeText(event.cause)}${times}`;
     }
+    case 'warning':
+      return `${at} warning: ${event.message}`;
     default:
       return `${at} ${event.type}`;
   }

@@ -66,6 +66,11 @@ describe('a line', () => {
     ],
     [{ type: 'draining' }, { time, event: 'draining' }, /^03:04:05.678 draining$/],
     [{ type: 'reloaded' }, { time, event: 'reloaded' }, /^03:04:05.678 reloaded$/],
+    [
+      { type: 'warning', message: 'fsync is off' },
+      { time, event: 'warning', message: 'fsync is off' },
+      /^03:04:05.678 warning: fsync is off$/,
+    ],
     [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
   ];
   for (const [event, json, pretty] of rows) {

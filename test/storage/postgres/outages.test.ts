@@ -162,7 +162,7 @@ describe('a network that falls silent', () => {
   it('is noticed, and used again as soon as it speaks', async (t) => {
     const forwarder = await openForwarder(server.port);
     t.after(() => forwarder.close());
-    const limits = { statementTimeoutMs: 200, waitTimeoutMs: 200, pingTimeoutMs: 300 };
+    const limits = { statementTimeoutMs: 200, waitTimeoutMs: 1_000, pingTimeoutMs: 300 };
     const { store } = await open(t, limits, forwarder.port);
     await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
     forwarder.freeze();

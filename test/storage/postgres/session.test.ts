@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { openTestPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
+
+const postgres = await openTestPostgres();
+after(() => postgres.close());
+
+/** The settings with which a store writes, in a database that has its own. */
+async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, string>>) {
+  const url = await postgres.createDatabase();
+  const admin = await openSession(t, url);
+  const name = new URL(url).pathname.slice(1);
+  for (const [setting, value] of Object.entries(own)) {
+    await admin.query(`ALTER DATABASE ${name} SET ${setting} = ${value}`);
+  }
+  const warnings: string[] = [];
+  const onWarning = (message: string) => warnings.push(message);
+  const store = await openPostgresStore(url, { lockTimeoutMs: 1_234, statementTimeoutMs: 4_321, onWarning });
+  t.after(() => store.close());
+  await admin.query(`
+    CREATE TABLE seen (synchronous_commit text, statement_timeout text, lock_timeout text, idle text);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO seen VALUES (
+          current_setting('synchronous_commit'), current_setting('statement_timeout'),
+          current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout'));
+        RETURN NEW;
+      END $$;
+    CREATE TRIGGER note BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION note()`);
+  await store.createUser({ name: 'Ada' });
+  const [seen] = await admin.query<Record<string, string>>('SELECT * FROM seen');
+  return { seen, warnings };
+}
+
+describe('a session of a PostgreSQL store', () => {
+  it('commits durably and has limits, whatever the defaults of the database', async (t) => {
+    const { seen } = await settingsOfWrites(t, { synchronous_commit: 'off', lock_timeout: '0' });
+    assert.deepEqual(seen, {
+      synchronous_commit: 'on',
+      statement_timeout: '4321ms',
+      lock_timeout: '1234ms',
+      idle: '10s',
+    });
+  });
+
+  it('keeps a stronger durability than its own', async (t) => {
+    const { seen } = await settingsOfWrites(t, { synchronous_commit: 'remote_apply' });
+    assert.equal(seen?.['synchronous_commit'], 'remote_apply');
+  });
+
+  it('warns once of a server that does not sync its files', async (t) => {
+    const { warnings } = await settingsOfWrites(t, {});
+    // The servers of the tests trade durability for speed.
+    assert.deepEqual(warnings, [
+      'PostgreSQL runs with fsync = off: a crash can damage the database',
+      'PostgreSQL runs with full_page_writes = off: a crash can damage the database',
+    ]);
+  });
+});
