@@ -66,6 +66,23 @@ describe('a call whose caller leaves', () => {
     assert.ok((await session.backends()).length <= 4);
   });
 
+  it('leaves its place in the queue to another', async (t) => {
+    const { store, url } = await open(t, { poolSize: 1, maxWaiting: 1, waitTimeoutMs: 20_000 });
+    const session = await openSession(t, url);
+    await store.createUser({ name: 'Ada' });
+    await session.lock('users');
+    const running = store.getUser(1);
+    await session.untilBlocked(1);
+    const controller = new AbortController();
+    const leaves = kindOf(store.getUser(1, { signal: controller.signal }));
+    assert.equal(await kindOf(store.getUser(1)), 'overloaded');
+    controller.abort();
+    assert.equal(await leaves, 'cancelled');
+    const waits = store.getUser(1);
+    await session.unlock();
+    assert.deepEqual(await running, await waits);
+  });
+
   it('gives back a connection that was still being opened', async (t) => {
     const { store } = await open(t, { poolSize: 2, waitTimeoutMs: 1_000 });
     for (let round = 0; round < 10; round += 1) {

@@ -1,0 +1,162 @@
+import type { Pool, PoolClient } from 'pg';
+import { aborted, type DomainError } from '../../domain/errors.ts';
+import { cannotConnect, isWaitTimeout, overloaded } from './errors.ts';
+import { kill, type SessionLimits, setUpSession, type Warn } from './session.ts';
+
+export interface ConnectionSettings extends SessionLimits {
+  readonly poolSize: number;
+  readonly waitTimeoutMs: number;
+  readonly pingTimeoutMs: number;
+}
+
+export type CreatePool = (size: { readonly max: number; readonly connectionTimeoutMillis: number }) => Pool;
+
+// The server ends a long statement itself, and reports it, unless the network is down.
+const watchdogGraceMs = 1_000;
+// A server that is starting should not have to refuse each of thousands of calls by itself.
+const reconnectDelayMs = 50;
+
+/** Open connections to one database, whose sessions are set up. */
+export class Connections {
+  readonly #settings: ConnectionSettings;
+  readonly #warn: Warn;
+  /** One connection is for pings, so that a busy store is not taken for a dead one. */
+  readonly #pools: Readonly<Record<'calls' | 'pings', Pool>>;
+  /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
+  #generation = 0;
+  readonly #generations = new WeakMap<PoolClient, number>();
+  /** Connections whose session is set up. */
+  readonly #ready = new WeakSet<PoolClient>();
+  /** Connections that have ended, or are of no more use. */
+  readonly #dead = new WeakSet<PoolClient>();
+  readonly #killed = new WeakSet<PoolClient>();
+  /** Why the last connection could not be opened, and when a call may try again. */
+  #failure: { readonly cause: unknown; retryAt: number } | undefined;
+
+  constructor(createPool: CreatePool, settings: ConnectionSettings, warn: Warn) {
+    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
+    this.#settings = settings;
+    this.#warn = warn;
+    this.#pools = {
+      calls: createPool({ max: poolSize, connectionTimeoutMillis: waitTimeoutMs }),
+      pings: createPool({ max: 1, connectionTimeoutMillis: pingTimeoutMs }),
+    };
+    for (const pool of Object.values(this.#pools)) {
+      // Without listeners, a connection that the server ends would end the process.
+      pool.on('error', () => {});
+      pool.on('connect', (client) => {
+        this.#generations.set(client, this.#generation);
+        client.on('error', () => this.#dead.add(client));
+      });
+    }
+  }
+
+  /** A connection of the present generation; `use` has it as soon as a statement is sent on it. */
+  async acquire(
+    purpose: 'calls' | 'pings',
+    signal: AbortSignal | undefined,
+    use: (client: PoolClient) => void,
+  ): Promise<PoolClient> {
+    for (;;) {
+      if (signal?.aborted) throw aborted(signal);
+      const client = await this.#checkOut(this.#pools[purpose], signal);
+      const isStale = this.#generations.get(client) !== this.#generation;
+      if (isStale || signal?.aborted) {
+        client.release(isStale);
+        continue;
+      }
+      use(client);
+      if (!this.#ready.has(client)) await this.#setUp(client);
+      return client;
+    }
+  }
+
+  release(client: PoolClient): void {
+    client.release(this.#dead.has(client) || this.#killed.has(client));
+  }
+
+  isDead(client: PoolClient): boolean {
+    return this.#dead.has(client);
+  }
+
+  /** Ends a connection that is of no more use, and in time all others of its age. */
+  discard(client: PoolClient): void {
+    this.#dead.add(client);
+    // Those connected after the failure that ended this one's generation are sound.
+    if (this.#generations.get(client) === this.#generation) this.renew();
+  }
+
+  /** Replaces all connections before they are used again. */
+  renew(): void {
+    this.#generation += 1;
+  }
+
+  /** Ends a connection and what still runs on it, here and on the server. */
+  kill(client: PoolClient): void {
+    this.#killed.add(client);
+    kill(client);
+  }
+
+  /** Kills the connection when the server does not end what runs on it in time. */
+  async watch<T>(client: PoolClient, work: () => Promise<T>): Promise<T> {
+    const watchdog = setTimeout(() => this.kill(client), this.#settings.statementTimeoutMs + watchdogGraceMs);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.end()));
+  }
+
+  async #checkOut(pool: Pool, signal: AbortSignal | undefined): Promise<PoolClient> {
+    if (this.#failure !== undefined && pool.idleCount === 0) {
+      if (performance.now() < this.#failure.retryAt) throw cannotConnect(this.#failure.cause);
+      // This call tries for all the others.
+      this.#failure.retryAt = performance.now() + reconnectDelayMs;
+    }
+    const checkedOut = pool.connect().then(
+      (client) => {
+        this.#failure = undefined;
+        return client;
+      },
+      (cause: unknown) => {
+        throw isWaitTimeout(cause) ? overloaded() : this.#cannotConnect(cause);
+      },
+    );
+    if (signal === undefined) return checkedOut;
+    // The driver's queue cannot be left: a connection that comes too late goes back at once.
+    const giveBack = () => checkedOut.then((client) => client.release()).catch(() => {});
+    return unlessAborted(checkedOut, signal, giveBack);
+  }
+
+  async #setUp(client: PoolClient): Promise<void> {
+    try {
+      await this.watch(client, () => setUpSession(client, this.#settings, this.#warn));
+      this.#ready.add(client);
+    } catch (cause) {
+      client.release(true);
+      throw this.#cannotConnect(cause);
+    }
+  }
+
+  #cannotConnect(cause: unknown): DomainError {
+    this.#failure = { cause, retryAt: performance.now() + reconnectDelayMs };
+    return cannotConnect(cause);
+  }
+}
+
+/** Settles at once when the signal aborts. */
+export function unlessAborted<T>(result: Promise<T>, signal: AbortSignal, onAbort?: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(aborted(signal));
+      onAbort?.();
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort);
+    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
+  });
+}
