@@ -4,11 +4,11 @@ import { type CommandContext, runCommand, UsageError, usageOf } from './command.
 import { parseDatabaseUrl, readArguments } from './command-line.ts';
 import { createProgress } from './progress.ts';
 import {
-  digestStore,
   openSource,
   postBatches,
   postLine,
   RecordDigest,
+  recordBatches,
   userBatches,
   userLine,
 } from './records.ts';
@@ -47,15 +47,9 @@ async function copyStore({ stdout, stderr }: CommandContext, source: Store, targ
 
   const digest = new RecordDigest();
   const copying = createProgress(stderr, 'copy', total);
-  for await (const users of userBatches(source)) {
-    const writing = target.importUsers(users);
-    for (const user of users) digest.add(userLine(user));
-    await writing;
-    copying.update(digest.records);
-  }
-  for await (const posts of postBatches(source)) {
-    const writing = target.importPosts(posts);
-    for (const post of posts) digest.add(postLine(post));
+  for await (const batch of recordBatches(source)) {
+    const writing = batch.importInto(target);
+    digest.add(batch.lines());
     await writing;
     copying.update(digest.records);
   }
@@ -63,7 +57,11 @@ async function copyStore({ stdout, stderr }: CommandContext, source: Store, targ
   copying.finish();
 
   const verifying = createProgress(stderr, 'verify', total);
-  const copied = await digestStore(target, verifying.update);
+  const copied = new RecordDigest();
+  for await (const batch of recordBatches(target)) {
+    copied.add(batch.lines());
+    verifying.update(copied.records);
+  }
   verifying.finish();
   if (copied.records !== digest.records || copied.digest() !== digest.digest()) {
     throw new Error(

@@ -5,7 +5,7 @@ import type { Store } from '../domain/repository.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { openSource, postBatches, postLine, RecordDigest, userBatches, userLine } from './records.ts';
+import { openSource, RecordDigest, recordBatches } from './records.ts';
 
 const help = `usage: users-service export [FILE] [--database URL]
 
@@ -37,16 +37,14 @@ export function exportRecords(context: CommandContext): Promise<number> {
 
 async function* lines(store: Store, progress: Progress): AsyncGenerator<string> {
   const digest = new RecordDigest();
-  const text = <T>(rows: readonly T[], line: (row: T) => string): string => {
-    const written = rows.map(line);
-    for (const one of written) digest.add(one);
-    progress.update(digest.records);
-    return `${written.join('\n')}\n`;
-  };
-  // Read first: an id given while we write must not be given again by whoever imports this.
+  // Read first: an id given while we write must not be given again by the importing store.
   const { lastUserId, lastPostId } = await store.summary();
-  for await (const users of userBatches(store)) yield text(users, userLine);
-  for await (const posts of postBatches(store)) yield text(posts, postLine);
+  for await (const batch of recordBatches(store)) {
+    const lines = batch.lines();
+    digest.add(lines);
+    progress.update(digest.records);
+    yield `${lines.join('\n')}\n`;
+  }
   const end = { type: 'end', records: digest.records, sha256: digest.digest(), lastUserId, lastPostId };
   yield `${JSON.stringify(end)}\n`;
 }

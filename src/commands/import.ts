@@ -1,155 +1,133 @@
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { isInRange, rangeText } from '../check-range.ts';
-import { invalid } from '../domain/errors.ts';
-import { type Post, parsePostDraft } from '../domain/post.ts';
-import { parseRecord } from '../domain/record.ts';
-import type { Store } from '../domain/repository.ts';
-import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Post } from '../domain/post.ts';
+import type { StoredUser } from '../domain/user.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
-import { createProgress } from './progress.ts';
-import { batchLimits, postLine, RecordDigest, userLine } from './records.ts';
+import { createProgress, type Progress } from './progress.ts';
+import { batchLimits, type EndRecord, parseLine, postLine, RecordDigest, userLine } from './records.ts';
 
-const help = `usage: users-service import [FILE] [--database URL]
+const help = `usage: users-service import [FILE] [--database URL] [--partial]
 
-Reads NDJSON as export writes it. Rows that are there already are left: it may be interrupted and run again.
+Reads NDJSON as export writes it. The whole file is checked before anything is imported. Rows that are
+in the store already are left, so an interrupted import can be run again.
 
-  FILE            where from [the input]
+  FILE            the file to import [the standard input]
   --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
+  --partial       take a file without the end record of an export, such as one written by hand
 `;
 
-interface EndRecord {
+/** The last line of an export, and what was counted up to it. */
+interface Content {
   readonly records: number;
   readonly sha256: string;
-  readonly lastUserId: number;
-  readonly lastPostId: number;
+  readonly end: EndRecord | undefined;
 }
 
-type ImportRecord = { readonly user: StoredUser } | { readonly post: Post } | { readonly end: EndRecord };
-
 /**
- * Reads NDJSON as `export` writes it, from a file or from the input: `import [FILE] [--database URL]`.
- * Rows that are there already are left, so an interrupted import is simply run again. Without the
- * last line of an export (as in a file written by hand) there is no checksum to compare.
+ * Imports NDJSON as `export` writes it: `import [FILE] [--database URL] [--partial]`. The file is read
+ * twice: nothing of a cut or damaged file may reach the store, or the right file would be refused later.
  */
 export function importRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
-    const given = readArguments(context.args, ['database'], { positionals: 1 });
-    const [file = '-'] = given.positionals;
-    await using stores = new AsyncDisposableStack();
-    const store = stores.adopt(await openStore(databaseUrl(given, context.env)), (opened) => opened.close());
-    const input = file === '-' ? context.stdin : createReadStream(file);
-    const { added, records, sha256 } = await readInto(store, input, context);
-    const checksum = sha256 === undefined ? '' : `, sha256 ${sha256}`;
-    context.stdout.write(`imported ${added} new of ${records} records${checksum}\n`);
+    const given = readArguments(context.args, ['database'], { switches: ['partial'], positionals: 1 });
+    const [name = '-'] = given.positionals;
+    const url = databaseUrl(given, context.env);
+    await using cleanup = new AsyncDisposableStack();
+    const file = name === '-' ? await spool(context.stdin, cleanup) : name;
+    const content = await checkFile(file, given.flags['partial'] !== undefined, context);
+    const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
+
+    const progress = createProgress(context.stderr, 'import', content.records);
+    let added = 0;
+    const read = await readRecords(file, progress, async (users, posts) => {
+      // Users before posts: the user of a post may be in the same batch.
+      if (users.length > 0) added += await store.importUsers(users);
+      if (posts.length > 0) added += await store.importPosts(posts);
+    });
+    if (read.sha256 !== content.sha256) throw new Error('the file changed while it was imported');
+    if (content.end !== undefined) await store.continueIds(content.end);
+    progress.finish();
+    context.stdout.write(`imported ${added} new of ${read.records} records, sha256 ${read.sha256}\n`);
   });
 }
 
-async function readInto(store: Store, input: NodeJS.ReadableStream, { stderr }: CommandContext) {
+/** Keeps the input in a temporary file, since it has to be read twice. */
+async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<string> {
+  const folder = cleanup.adopt(await mkdtemp(join(tmpdir(), 'users-import-')), (path) =>
+    rm(path, { recursive: true }),
+  );
+  const file = join(folder, 'records.ndjson');
+  await pipeline(input, createWriteStream(file, { mode: 0o600 }));
+  return file;
+}
+
+/** Fails unless every record can be read, and the end record is there and right. */
+async function checkFile(file: string, isPartial: boolean, { stderr }: CommandContext): Promise<Content> {
+  const progress = createProgress(stderr, 'check');
+  const content = await readRecords(file, progress, async () => undefined);
+  progress.finish();
+  const { end, records, sha256 } = content;
+  if (end === undefined) {
+    if (records === 0)
+      throw new Error('the file is empty: even the export of an empty store has an end record');
+    if (!isPartial) {
+      throw new Error(
+        `the file has no end record after ${records} records: it was cut, or is no whole export; ` +
+          '--partial imports it as it is',
+      );
+    }
+  } else if (end.records !== records || end.sha256 !== sha256) {
+    throw new Error(
+      `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
+    );
+  }
+  return content;
+}
+
+/** Reads a file line by line and hands on its records in batches. */
+async function readRecords(
+  file: string,
+  progress: Progress,
+  take: (users: readonly StoredUser[], posts: readonly Post[]) => Promise<void>,
+): Promise<Content> {
   const digest = new RecordDigest();
-  const progress = createProgress(stderr, 'import');
-  const users: StoredUser[] = [];
-  const posts: Post[] = [];
-  let added = 0;
+  let users: StoredUser[] = [];
+  let posts: Post[] = [];
   let characters = 0;
   let lineNumber = 0;
   let end: EndRecord | undefined;
 
-  // Users before posts: a post's user may wait in the same batch.
   const flush = async (): Promise<void> => {
-    if (users.length > 0) added += await store.importUsers(users.splice(0));
-    if (posts.length > 0) added += await store.importPosts(posts.splice(0));
-    characters = 0;
+    await take(users, posts);
+    [users, posts, characters] = [[], [], 0];
     progress.update(digest.records);
   };
-  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+  await using handle = await open(file);
+  for await (const line of handle.readLines()) {
     lineNumber += 1;
     if (line.trim() === '') continue;
-    if (end !== undefined) throw new Error(`line ${lineNumber} stands behind the end of the export`);
+    if (end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
     const record = parseLine(line, lineNumber);
     if ('end' in record) end = record.end;
     else if ('user' in record) {
       users.push(record.user);
-      digest.add(userLine(record.user));
+      digest.add([userLine(record.user)]);
     } else {
       posts.push(record.post);
-      digest.add(postLine(record.post));
+      digest.add([postLine(record.post)]);
     }
     characters += line.length;
-    if (users.length + posts.length >= batchLimits.users || characters >= batchLimits.characters)
+    if (users.length + posts.length >= batchLimits.users || characters >= batchLimits.characters) {
       await flush();
+    }
   }
   await flush();
-  progress.finish();
-  if (end !== undefined) {
-    if (end.records !== digest.records || end.sha256 !== digest.digest()) {
-      throw new Error(`the file is damaged: its checksum is of ${end.records} other records`);
-    }
-    await store.continueIds(end);
-  }
-  return { added, records: digest.records, sha256: end?.sha256 };
-}
-
-function parseLine(line: string, lineNumber: number): ImportRecord {
-  try {
-    const value: unknown = JSON.parse(line);
-    const { type, ...fields } = parseRecord('the record', value, recordFields);
-    if (type === 'user') return { user: parseUser(fields) };
-    if (type === 'post') return { post: parsePost(fields) };
-    if (type === 'end') return { end: parseEnd(fields) };
-    throw invalid('type', 'must be user, post or end');
-  } catch (error) {
-    const problem =
-      error instanceof SyntaxError ? 'is not JSON' : error instanceof Error ? error.message : error;
-    throw new Error(`line ${lineNumber}: ${problem}`, { cause: error });
-  }
-}
-
-const recordFields = [
-  'type',
-  'id',
-  'name',
-  'role',
-  'version',
-  'userId',
-  'title',
-  'body',
-  'records',
-  'sha256',
-  'lastUserId',
-  'lastPostId',
-] as const;
-
-function parseUser({ id, version = 1, ...draft }: Record<string, unknown>): StoredUser {
-  return {
-    id: parseInteger('id', id, 1),
-    ...parseUserDraft(draft),
-    version: parseInteger('version', version, 1),
-  };
-}
-
-function parsePost({ id, userId, ...draft }: Record<string, unknown>): Post {
-  return {
-    id: parseInteger('id', id, 1),
-    userId: parseInteger('userId', userId, 1),
-    ...parsePostDraft(draft),
-  };
-}
-
-function parseEnd({ records, sha256, lastUserId, lastPostId }: Record<string, unknown>): EndRecord {
-  if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
-  return {
-    records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
-    sha256,
-    lastUserId: parseInteger('lastUserId', lastUserId, 0),
-    lastPostId: parseInteger('lastPostId', lastPostId, 0),
-  };
-}
-
-function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
-  if (!isInRange(value, [min, max])) throw invalid(field, `must be ${rangeText([min, max])}`);
-  return value;
+  return { records: digest.records, sha256: digest.digest(), end };
 }

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { Post } from '../domain/post.ts';
+import { isInRange, rangeText } from '../check-range.ts';
+import { invalid } from '../domain/errors.ts';
+import { type Post, parsePostDraft } from '../domain/post.ts';
+import { parseRecord, quote } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import type { StoredUser } from '../domain/user.ts';
+import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
 import { openStore, sqlitePath } from '../storage/open.ts';
 
 /**
@@ -55,10 +58,27 @@ async function* batches<T extends { readonly id: number }>(
     if (last === undefined) return;
     const characters = rows.reduce((sum, row) => sum + charactersOf(row), 0);
     const fitting = Math.ceil((batchLimits.characters * rows.length) / characters);
-    // The next are read while these are used; whoever stops before them does not want their failure.
+    // The next batch is read while this one is used. Its failure is reported when it is asked for.
     next = read(last.id, Math.min(maxRows, fitting));
     next.catch(() => undefined);
     yield rows;
+  }
+}
+
+/** Some records of one kind. */
+export interface Batch {
+  readonly lines: () => readonly string[];
+  /** Resolves to how many of them were new. */
+  readonly importInto: (target: Store) => Promise<number>;
+}
+
+/** All records of a store in batches, in the order in which they can be imported. */
+export async function* recordBatches(store: Store): AsyncGenerator<Batch, void> {
+  for await (const users of userBatches(store)) {
+    yield { lines: () => users.map(userLine), importInto: (target) => target.importUsers(users) };
+  }
+  for await (const posts of postBatches(store)) {
+    yield { lines: () => posts.map(postLine), importInto: (target) => target.importPosts(posts) };
   }
 }
 
@@ -78,9 +98,9 @@ export class RecordDigest {
   /** Lines taken so far. */
   records = 0;
 
-  add(line: string): void {
-    this.records += 1;
-    this.#hash.update(line).update('\n');
+  add(lines: readonly string[]): void {
+    this.records += lines.length;
+    for (const line of lines) this.#hash.update(line).update('\n');
   }
 
   /** The digest of the lines so far, in hexadecimal. */
@@ -89,16 +109,75 @@ export class RecordDigest {
   }
 }
 
-/** Reads a whole store into a digest. `onRecords` is told how many have been read, batch by batch. */
-export async function digestStore(store: Store, onRecords: (records: number) => void): Promise<RecordDigest> {
-  const digest = new RecordDigest();
-  for await (const users of userBatches(store)) {
-    for (const user of users) digest.add(userLine(user));
-    onRecords(digest.records);
+/** The last line of an export. */
+export interface EndRecord {
+  /** How many records come before it, and their digest. */
+  readonly records: number;
+  readonly sha256: string;
+  readonly lastUserId: number;
+  readonly lastPostId: number;
+}
+
+type ImportRecord = { readonly user: StoredUser } | { readonly post: Post } | { readonly end: EndRecord };
+
+/** Reads a line of NDJSON. Fails with a message that names the line. */
+export function parseLine(line: string, lineNumber: number): ImportRecord {
+  try {
+    const value: unknown = JSON.parse(line);
+    const { type, ...fields } = parseRecord('the record', value, recordFields);
+    if (type === 'user') return { user: parseUser(fields) };
+    if (type === 'post') return { post: parsePost(fields) };
+    if (type === 'end') return { end: parseEnd(fields) };
+    throw invalid('type', 'must be user, post or end');
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
+    const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
+    throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
   }
-  for await (const posts of postBatches(store)) {
-    for (const post of posts) digest.add(postLine(post));
-    onRecords(digest.records);
-  }
-  return digest;
+}
+
+const recordFields = [
+  'type',
+  'id',
+  'name',
+  'role',
+  'version',
+  'userId',
+  'title',
+  'body',
+  'records',
+  'sha256',
+  'lastUserId',
+  'lastPostId',
+] as const;
+
+function parseUser({ id, version = 1, ...draft }: Record<string, unknown>): StoredUser {
+  return {
+    id: parseInteger('id', id, 1),
+    ...parseUserDraft(draft),
+    version: parseInteger('version', version, 1),
+  };
+}
+
+function parsePost({ id, userId, ...draft }: Record<string, unknown>): Post {
+  return {
+    id: parseInteger('id', id, 1),
+    userId: parseInteger('userId', userId, 1),
+    ...parsePostDraft(draft),
+  };
+}
+
+function parseEnd({ records, sha256, lastUserId, lastPostId }: Record<string, unknown>): EndRecord {
+  if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
+  return {
+    records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
+    sha256,
+    lastUserId: parseInteger('lastUserId', lastUserId, 0),
+    lastPostId: parseInteger('lastPostId', lastPostId, 0),
+  };
+}
+
+function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
+  if (!isInRange(value, [min, max])) throw invalid(field, `must be ${rangeText([min, max])}`);
+  return value;
 }

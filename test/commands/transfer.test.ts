@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { openStore } from '../../src/storage/open.ts';
 import { runMain, startProcess } from '../kit/process.ts';
+import { runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
+import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const checkout = fileURLToPath(new URL('../..', import.meta.url));
 
 async function temporaryFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'transfer-'));
@@ -43,16 +46,16 @@ describe('export and import', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
-    const exported = await runMain(['export', '--database', a]);
+    const exported = await runCommand(['export', '--database', a]);
     assert.equal(exported.code, 0, exported.stderr);
     const records = lines(exported.stdout);
     assert.deepEqual(records[0], { type: 'user', id: 1, name: 'Ada Lovelace', version: 3 });
     assert.equal(records.at(-1)?.['records'], 10);
 
-    const imported = await runMain(['import', '--database', b], { input: exported.stdout });
+    const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
     assert.equal(imported.code, 0, imported.stderr);
     assert.match(imported.stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
-    const again = await runMain(['export', '--database', b]);
+    const again = await runCommand(['export', '--database', b]);
     assert.equal(again.stdout, exported.stdout);
 
     const store = await openStore(b);
@@ -66,8 +69,8 @@ describe('export and import', () => {
     await fillStore(`sqlite:${join(folder, 'a.db')}`);
     const file = join(folder, 'all.ndjson');
     const env = { DATABASE_URL: `sqlite:${join(folder, 'a.db')}` };
-    assert.equal((await runMain(['export', file], { env })).code, 0);
-    const imported = await runMain(['import', file], { env });
+    assert.equal((await runCommand(['export', file], { env })).code, 0);
+    const imported = await runCommand(['import', file], { env });
     assert.match(imported.stdout, /^imported 0 new of 10 records/);
   });
 
@@ -76,15 +79,102 @@ describe('export and import', () => {
     const file = join(folder, 'precious');
     await writeFile(file, 'precious');
     await fillStore(`sqlite:${join(folder, 'a.db')}`);
-    const exported = await runMain(['export', file, '--database', `sqlite:${join(folder, 'a.db')}`]);
+    const exported = await runCommand(['export', file, '--database', `sqlite:${join(folder, 'a.db')}`]);
     assert.equal(exported.code, 1);
     assert.match(exported.stderr, /EEXIST/);
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
-  const user = '{"type":"user","id":1,"name":"Ada"}';
+  it('show their progress, the import once for each time it reads the file', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    const exported = await runCommand(['export', '--database', a]);
+    assert.match(exported.stderr, /^export 100 % \(10 of 10, .*\n$/);
+    const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
+    assert.match(imported.stderr, /^check 10 \(.*\nimport 100 % \(10 of 10, .*\n$/);
+  });
+
+  it('work as the README writes them, with npm', async (t) => {
+    if ((await runTool('npm', ['--version'])).code !== 0) return t.skip('npm is not installed');
+    const readme = await readFile(join(checkout, 'README.md'), 'utf8');
+    const [, prefix] = /In a checkout,\s+`users-service` is `([^`]+)`/.exec(readme) ?? [];
+    assert.ok(prefix);
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    const file = join(folder, 'all.ndjson');
+    const sh = `${prefix} export --database ${a} > ${file} && ${prefix} import --database ${b} < ${file}`;
+    const { code, stdout, stderr } = await runTool('sh', ['-c', sh], { cwd: checkout });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
+  });
+
+  it('keep nothing of the input once it is imported', async (t) => {
+    const folder = await temporaryFolder(t);
+    const { code } = await runMain(['import', '--database', 'memory:', '--partial'], {
+      env: { TMPDIR: folder },
+      input: user,
+    });
+    assert.equal(code, 0);
+    assert.deepEqual(await readdir(folder), []);
+  });
+});
+
+const user = '{"type":"user","id":1,"name":"Ada"}';
+const noEnd = /^users-service: the file has no end record after 3 records: it was cut, .* --partial /m;
+
+describe('a file that is not a whole export is refused before anything of it is imported', () => {
+  const spoilt: [what: string, spoil: (lines: string[]) => string[], message: RegExp][] = [
+    ['cut', (all) => all.slice(0, 3), noEnd],
+    ['without a record', (all) => all.toSpliced(2, 1), /the file is damaged: its 9 records do not have/],
+    ['with another name', (all) => all.with(0, all[0]?.replace('Ada', 'Eve') ?? ''), /the file is damaged/],
+    ['with a broken line at the end', (all) => [...all.slice(0, -1), '{"type":'], /line 11 is not JSON: "\{/],
+    ['with more after its end', (all) => [...all, user], /line 12 follows the end record/],
+    ['empty', () => [], /the file is empty/],
+    ['blank', () => ['', ''], /the file is empty/],
+  ];
+  for (const [what, spoil, message] of spoilt) {
+    it(`${what}; the right file is imported after it`, async (t) => {
+      const folder = await temporaryFolder(t);
+      const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+      await fillStore(a);
+      const file = join(folder, 'all.ndjson');
+      assert.equal((await runCommand(['export', file, '--database', a])).code, 0);
+      const whole = await readFile(file, 'utf8');
+      const input = spoil(whole.trimEnd().split('\n')).join('\n');
+      const refused = await runCommand(['import', '--database', b], { input });
+      assert.deepEqual([refused.code, refused.stdout], [1, '']);
+      assert.match(refused.stderr, message);
+      assert.deepEqual(await readdir(folder), ['a.db', 'all.ndjson'], 'the store was not even made');
+      const imported = await runCommand(['import', file, '--database', b]);
+      assert.match(imported.stdout, /^imported 10 new of 10 records/);
+    });
+  }
+
+  it('but with --partial a cut one is imported as far as it goes', async () => {
+    const { code, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
+      input: user,
+    });
+    assert.equal(code, 0);
+    assert.match(stdout, /^imported 1 new of 1 records/);
+  });
+
+  it('also with --partial when it is empty or damaged', async () => {
+    const end = '{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}';
+    for (const input of ['', `${user}\n${end}`]) {
+      const { code } = await runCommand(['import', '--partial', '--database', 'memory:'], { input });
+      assert.equal(code, 1, input);
+    }
+  });
+
   const wrong: readonly (readonly [what: string, input: string, message: RegExp])[] = [
-    ['no JSON', 'nonsense', /line 1: is not JSON/],
+    ['no JSON', 'nonsense', /line 1 is not JSON: "nonsense"\n$/],
+    [
+      "npm's lines before the first record",
+      `\n> users-service@1.0.0 start\n> node src/main.ts export\n\n${user}`,
+      /line 2 is not JSON: "> users-service@1.0.0 start"; npm wrote it: .*--silent/,
+    ],
     ['an array', '[]', /line 1: the record must be a JSON object/],
     ['an unknown field', '{"type":"user","id":1,"nam":"Ada"}', /line 1: "nam" is not a known field/],
     [
@@ -97,27 +187,25 @@ describe('export and import', () => {
     ['no id', '{"type":"user","name":"Ada"}', /line 1: id must be/],
     ['an id beyond int32', '{"type":"user","id":2147483648,"name":"Ada"}', /line 1: id must be/],
     ['version 0', '{"type":"user","id":1,"name":"Ada","version":0}', /line 1: version must be/],
-    ['a post of nobody', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
+    ['a post of no user', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
     ['the same id twice', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
-    [
-      'a wrong checksum',
-      `${user}\n{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}`,
-      /damaged/,
-    ],
-    [
-      'more behind the end',
-      `{"type":"end","records":0,"sha256":"","lastUserId":0,"lastPostId":0}\n${user}`,
-      /line 2/,
-    ],
   ];
   for (const [what, input, message] of wrong) {
     it(`refuses ${what}, with the line`, async () => {
-      const { code, stderr, stdout } = await runMain(['import', '--database', 'memory:'], { input });
+      const { code, stderr, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
+        input,
+      });
       assert.equal(code, 1, stdout);
       assert.match(stderr, message);
       assert.doesNotMatch(stderr, /^\s+at /m, 'no stack trace');
     });
   }
+
+  it('refuses a file that is not there', async () => {
+    const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', 'memory:']);
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: ENOENT.*\/nowhere\.ndjson'\n$/);
+  });
 });
 
 describe('copy', () => {
@@ -125,11 +213,11 @@ describe('copy', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
-    const copied = await runMain(['copy', '--from', a, '--to', b]);
+    const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 5 users and 5 posts, sha256 [0-9a-f]{64}\n$/);
     assert.match(copied.stderr, /^copy 100 % \(10 of 10, .*\nverify 100 % \(10 of 10, /);
-    assert.equal((await runMain(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
+    assert.equal((await runCommand(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
   });
 
   it('killed on its way, it is run again and completes', async (t) => {
@@ -155,7 +243,7 @@ describe('copy', () => {
     child.kill('SIGKILL');
     await exited;
     await target.close();
-    const copied = await runMain(['copy', '--from', a, '--to', b]);
+    const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 20000 users and 0 posts/);
   });
@@ -167,7 +255,7 @@ describe('copy', () => {
     const target = await openStore(b);
     t.after(() => target.close());
     await target.createUser({ name: 'somebody else' });
-    const { code, stderr } = await runMain(['copy', '--from', a, '--to', b]);
+    const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
     assert.match(stderr, /the target holds something else: user 1/);
     assert.deepEqual(await target.summary(), { users: 1, posts: 0, lastUserId: 1, lastPostId: 0 });
@@ -185,7 +273,7 @@ describe('copy', () => {
   ];
   for (const [args, message, expected] of wrong) {
     it(`copy ${args.join(' ')} is one clear line and exit code ${expected}`, async () => {
-      const { code, stderr } = await runMain(['copy', ...args]);
+      const { code, stderr } = await runCommand(['copy', ...args]);
       assert.equal(code, expected, stderr);
       assert.match(stderr, message);
       assert.equal(stderr.trim().split('\n').length, 1, stderr);
@@ -211,7 +299,7 @@ describe('backup', () => {
       }
     })();
     const file = join(folder, 'copy.db');
-    const { code, stderr, stdout } = await runMain(['backup', file, '--database', database]);
+    const { code, stderr, stdout } = await runCommand(['backup', file, '--database', database]);
     stop = true;
     await writing;
     assert.equal(code, 0, stderr);
@@ -227,12 +315,12 @@ describe('backup', () => {
     const folder = await temporaryFolder(t);
     const database = `sqlite:${join(folder, 'a.db')}`;
     await fillStore(database);
-    const existing = await runMain(['backup', join(folder, 'a.db'), '--database', database]);
+    const existing = await runCommand(['backup', join(folder, 'a.db'), '--database', database]);
     assert.match(existing.stderr, /exists already/);
     assert.ok((await stat(join(folder, 'a.db'))).size > 0);
-    assert.match((await runMain(['backup', 'x', '--database', 'postgres://h/x'])).stderr, /pg_dump/);
-    assert.equal((await runMain(['backup'])).code, 2);
-    const unknown = await runMain(['backup', 'x'], { env: { DATABASE_URL: 'mysql://u:hunter2@h/x' } });
+    assert.match((await runCommand(['backup', 'x', '--database', 'postgres://h/x'])).stderr, /pg_dump/);
+    assert.equal((await runCommand(['backup'])).code, 2);
+    const unknown = await runCommand(['backup', 'x'], { env: { DATABASE_URL: 'mysql://u:hunter2@h/x' } });
     assert.equal(unknown.code, 2);
     assert.match(unknown.stderr, /^users-service: DATABASE_URL must be .*\(hidden\)@h\/x"\n$/);
   });

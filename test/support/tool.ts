@@ -16,9 +16,13 @@ const bin = fileURLToPath(new URL('../../node_modules/.bin', import.meta.url));
 export const buf = join(bin, windows ? 'buf.cmd' : 'buf');
 
 /** Runs a program to its end. Its own failure is a result like any other. */
-export function runTool(command: string, args: readonly string[]): Promise<ToolRun> {
+export function runTool(
+  command: string,
+  args: readonly string[],
+  { cwd }: { readonly cwd?: string } = {},
+): Promise<ToolRun> {
   const { promise, resolve } = Promise.withResolvers<ToolRun>();
-  const options = { shell: windows, timeout: 30_000 };
+  const options = { shell: windows, timeout: 60_000, cwd };
   execFile(command, args, options, (error, stdout, stderr) => {
     const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
     resolve({ code, stdout, stderr });
