@@ -5,9 +5,8 @@ import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
-import type { HttpListener } from './http/listener.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { createHttpApi, type RequestListenerOptions } from './rest/app.ts';
+import { createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
@@ -83,7 +82,7 @@ class RunningService implements Service {
   #starting: Promise<Addresses> | undefined;
   #closing: Promise<void> | undefined;
   #repository: Repository | undefined;
-  #api: HttpListener | undefined;
+  #api: HttpApi | undefined;
   #http: HttpServer | undefined;
   #grpc: GrpcServer | undefined;
 
@@ -105,7 +104,7 @@ class RunningService implements Service {
       const addresses = await this.#open();
       this.#state = 'serving';
       this.#grpc?.setServing(true);
-      this.#observe({ type: 'listening', ...addresses });
+      this.#observe({ type: 'listening', ...addresses, files: this.#api?.files ?? 0 });
       return addresses;
     } catch (error) {
       this.#cut.abort();
@@ -126,7 +125,7 @@ class RunningService implements Service {
     this.#api = api;
     const server = await step('tls', () => {
       return new HttpServer({
-        listener: api.listener,
+        listener: api.listener.listener,
         timeouts: withDefaults('timeouts.', timeouts),
         maxConnections,
         observe: this.#observe,
@@ -139,7 +138,7 @@ class RunningService implements Service {
     return grpcPort === false ? { http } : { http, grpc: await this.#openGrpc(repository, host, grpcPort) };
   }
 
-  #createHttpApi(repository: Repository): HttpListener {
+  #createHttpApi(repository: Repository): HttpApi {
     return createHttpApi(
       { ...this.#options, repository },
       {
@@ -167,7 +166,7 @@ class RunningService implements Service {
   }
 
   counters(): MetricsSnapshot {
-    return this.#metrics.snapshot({ http: this.#api?.inFlight ?? 0, grpc: this.#gate.inFlight });
+    return this.#metrics.snapshot({ http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight });
   }
 
   setTls(tls: TlsOptions): void {
@@ -210,7 +209,7 @@ class RunningService implements Service {
   }
 
   async #release(signal: AbortSignal): Promise<void> {
-    this.#api?.drain();
+    this.#api?.listener.drain();
     const idleMs = this.#options.drainIdleMs;
     await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
     if (this.#options.repository === undefined) await this.#repository?.close();

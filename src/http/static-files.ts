@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { extname, join, sep } from 'node:path';
 import type { Headers } from './reply.ts';
 import type { Pattern } from './router.ts';
 
-/** A file that may be asked for, found when the service started. */
+/** A file that can be requested, found when the service started. */
 export interface StaticFile {
   readonly pattern: Pattern;
   readonly plain: KnownFile;
@@ -13,9 +13,11 @@ export interface StaticFile {
   readonly compressed: Readonly<Partial<Record<Coding, KnownFile>>>;
 }
 
-/** A file as the walk found it: its path without links, and which file on the disk that was. */
+/** A file as the walk found it, and which file on the disk that was. */
 export interface KnownFile {
   readonly path: string;
+  /** The folder that the path must not leave; set if a part of it is a link. */
+  readonly within?: string;
   readonly dev: number;
   readonly ino: number;
 }
@@ -24,38 +26,65 @@ export type Coding = keyof typeof suffixes;
 
 const suffixes = { br: '.br', gzip: '.gz' } as const;
 const codings = ['br', 'gzip'] as const;
+
 /**
- * Walks a folder once into the list of files it serves: regular files, no links, no dot-files.
- * A request can only ever name one of these, so no spelling of a path leads out of the folder.
+ * Walks a folder once into the list of files it serves: regular files, no dot-files, and only links that
+ * stay inside it. A request can only name one of these, so no spelling of a path leads out of the folder.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync(publicFolder);
-  const paths = walk(folder, []);
-  const known = new Set(paths.map((path) => path.join('/')));
-  return paths.flatMap((path): StaticFile[] => {
-    const name = path.join('/');
-    const encodings = codings.filter((coding) => known.has(name + suffixes[coding]));
-    const plain = identify(join(folder, ...path));
-    const siblings = encodings.map((coding) => [coding, identify(plain.path + suffixes[coding])]);
-    const file = { plain, type: contentType(name), encodings, compressed: Object.fromEntries(siblings) };
+  const found = new Map(walk(folder, folder, [], []).map((known) => [known.path.join('/'), known]));
+  const identify = (name: string): KnownFile => {
+    const path = join(folder, name);
+    const { dev, ino } = statSync(path);
+    return { path, dev, ino, ...(found.get(name)?.linked === true && { within: folder }) };
+  };
+  return [...found].flatMap(([name, { path }]): StaticFile[] => {
+    const encodings = codings.filter((coding) => found.has(name + suffixes[coding]));
+    const compressed = Object.fromEntries(
+      encodings.map((coding) => [coding, identify(name + suffixes[coding])]),
+    );
+    const file = { plain: identify(name), type: contentType(name), encodings, compressed };
     const index = path.at(-1) === 'index.html' ? [[...path.slice(0, -1), '']] : [];
     return [path, ...index].map((segments) => ({ ...file, pattern: pattern(segments) }));
   });
 }
 
-function identify(path: string): KnownFile {
-  const { dev, ino } = statSync(path);
-  return { path, dev, ino };
+interface Found {
+  readonly path: readonly string[];
+  readonly linked: boolean;
 }
 
-// Step by step, since Node's own recursive walk follows links to folders.
-function walk(folder: string, path: readonly string[]): string[][] {
-  return readdirSync(join(folder, ...path), { withFileTypes: true }).flatMap((entry): string[][] => {
-    const inner = [...path, entry.name];
+// Step by step, since Node's own recursive walk follows any link. `real` is the folder without links,
+// and `above` are those around it: a link back to one of them would never end.
+function walk(folder: string, real: string, path: readonly string[], above: readonly string[]): Found[] {
+  const linkedHere = real !== join(folder, ...path);
+  return readdirSync(real, { withFileTypes: true }).flatMap((entry): Found[] => {
     if (entry.name.startsWith('.')) return [];
-    if (entry.isDirectory()) return walk(folder, inner);
-    return entry.isFile() ? [inner] : [];
+    const inner = [...path, entry.name];
+    const link = entry.isSymbolicLink();
+    const target = link ? resolveLink(join(real, entry.name), folder) : join(real, entry.name);
+    if (target === undefined) return [];
+    const kind = link ? statSync(target) : entry;
+    if (kind.isFile()) return [{ path: inner, linked: link || linkedHere }];
+    if (!kind.isDirectory() || target === real || above.includes(target)) return [];
+    return walk(folder, target, inner, [...above, real]);
   });
+}
+
+/** Where a link leads; `undefined` if it leads nowhere or out of the folder. */
+function resolveLink(link: string, folder: string): string | undefined {
+  try {
+    const target = realpathSync(link);
+    return isWithin(folder, target) ? target : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a path without links lies in a folder, or is that folder. */
+export function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
 function pattern(path: readonly string[]): Pattern {
@@ -101,7 +130,7 @@ const types: Readonly<Record<string, string>> = {
   '.zip': 'application/zip',
 };
 
-/** The media type of a file by its name. What is not known is bytes, which no browser runs. */
+/** The media type of a file by its name; an unknown one is bytes, which no browser runs. */
 export function contentType(fileName: string): string {
   return types[extname(fileName).toLowerCase()] ?? 'application/octet-stream';
 }
@@ -109,8 +138,8 @@ export function contentType(fileName: string): string {
 const metaPattern = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/i;
 
 /**
- * The policy that a page states in its head as a header: only there may it say who may frame the page, which
- * is nobody. None for a page that states none.
+ * The policy that a page states in its head, as a header, which alone can say that no page may frame it.
+ * None for a page that states none.
  */
 export function pagePolicy(path: string): Headers {
   const [, policy] = metaPattern.exec(readFileSync(path, 'utf8')) ?? [];

@@ -11,7 +11,7 @@ import {
 import { HttpError, noSuchResource } from './http-error.ts';
 import type { ByteStream, Headers, Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-import type { Coding, KnownFile, StaticFile } from './static-files.ts';
+import { type Coding, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
 interface OpenedFile {
   readonly handle: FileHandle;
@@ -89,14 +89,17 @@ async function openAccepted(
 }
 
 /** `undefined` when what stands at the path now is no file of the folder. */
-async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
+async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFile | undefined> {
   let handle: FileHandle | undefined;
   try {
-    handle = await open(known.path, openFlags);
+    // A link may lead elsewhere by now: Kubernetes replaces what its links lead to on each change.
+    const target = within === undefined ? path : await realpath(path);
+    if (within !== undefined && !isWithin(within, target)) return undefined;
+    handle = await open(target, openFlags);
     const stat = await handle.stat();
-    const same = stat.ino === known.ino && stat.dev === known.dev;
+    const same = stat.ino === ino && stat.dev === dev;
     // The flags look at the last name alone: a folder before it may have become a link.
-    if (stat.isFile() && (same || (await realpath(known.path)) === known.path)) return { handle, stat };
+    if (stat.isFile() && (same || (await realpath(target)) === target)) return { handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (busyCodes.has(code)) {

@@ -44,6 +44,13 @@ export interface ApiHooks {
   readonly renderMetrics: () => string | Promise<string>;
 }
 
+/** The HTTP API with what a service needs to drain, measure and report it. @internal */
+export interface HttpApi {
+  readonly listener: HttpListener;
+  /** How many files of the public folder it serves. */
+  readonly files: number;
+}
+
 const packagePublicDir = new URL('../../public', import.meta.url);
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
@@ -56,16 +63,16 @@ const descriptionPath = '/openapi.json';
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkOptions(options);
   const metrics = new Metrics();
-  const api = createHttpApi(options, {
+  const { listener } = createHttpApi(options, {
     observe: fanOut(options.observe, (event) => metrics.observe(event)),
     refusal: () => undefined,
-    renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.inFlight })),
+    renderMetrics: () => renderMetrics(metrics.snapshot({ http: listener.inFlight })),
   });
-  return api.listener;
+  return listener.listener;
 }
 
-/** The HTTP API with what a service needs to drain and measure it. @internal */
-export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpListener {
+/** @internal */
+export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpApi {
   const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir) } = options;
   const access = new Access(auth, apiKeys);
@@ -98,7 +105,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
       exempt: true,
     });
   }
-  return new HttpListener({
+  const listener = new HttpListener({
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
@@ -107,6 +114,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     observe: hooks.observe,
     limits: withDefaults('limits.', options.limits),
   });
+  return { listener, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
 function withHeaders(handle: Handler, headers: Headers): Handler {

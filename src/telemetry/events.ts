@@ -18,6 +18,8 @@ export interface ListeningEvent {
   /** Base addresses, such as `http://127.0.0.1:3000` and `127.0.0.1:50051`. */
   readonly http: string;
   readonly grpc?: string;
+  /** How many files of the public folder are served; absent for several workers together. */
+  readonly files?: number;
 }
 
 /** A request or call has ended. */

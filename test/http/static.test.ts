@@ -256,7 +256,7 @@ test('a compressed sibling is sent to who takes it, as a version of its own', as
   assert.equal((await site.get('/digits.txt', 'Accept-Encoding: br')).headers['vary'], undefined);
 });
 
-test('dot-files, links and what is no file are not served', async (t) => {
+test('dot-files, links out of the folder and what is no file are not served', async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, '.env'), 'secret');
     await mkdir(join(dir, '.git'));
@@ -264,10 +264,14 @@ test('dot-files, links and what is no file are not served', async (t) => {
     await mkdir(join(dir, 'sub'));
     await writeFile(join(dir, 'sub/.hidden'), 'secret');
     await symlink('../secret.txt', join(dir, 'out.txt'));
-    await symlink('digits.txt', join(dir, 'in.txt'));
+    await symlink(join(dir, '../secret.txt'), join(dir, 'absolute.txt'));
+    await symlink('out.txt', join(dir, 'twice.txt'));
     await symlink('..', join(dir, 'up'));
+    await symlink('../public-secret', join(dir, 'sibling'));
     await symlink('.', join(dir, 'round'));
-    await symlink('docs', join(dir, 'also'));
+    await symlink('itself', join(dir, 'itself'));
+    await mkdir(join(dir, '../public-secret'));
+    await writeFile(join(dir, '../public-secret/secret.txt'), 'secret');
     await symlink('nowhere', join(dir, 'dangling'));
     execFileSync('mkfifo', [join(dir, 'pipe')]);
   });
@@ -276,15 +280,78 @@ test('dot-files, links and what is no file are not served', async (t) => {
     '.git/config',
     'sub/.hidden',
     'out.txt',
-    'in.txt',
+    'absolute.txt',
+    'twice.txt',
     'up/secret.txt',
+    'up/public/digits.txt',
+    'sibling/secret.txt',
     'round/digits.txt',
-    'also/guide.txt',
+    'itself',
     'dangling',
     'pipe',
     'sub',
   ];
   for (const name of hidden) assert.equal((await site.get(`/${name}`)).status, 404, name);
+});
+
+test('links that stay in the folder are followed, to files and to folders', async (t) => {
+  const site = await startSite(t, async (dir) => {
+    await symlink('digits.txt', join(dir, 'in.txt'));
+    await symlink(join(dir, 'digits.txt'), join(dir, 'absolute.txt'));
+    await symlink('docs', join(dir, 'also'));
+    await symlink('..', join(dir, 'docs/up'));
+    await symlink('app.js', join(dir, 'linked.js'));
+    await symlink('app.js.br', join(dir, 'linked.js.br'));
+  });
+  assert.equal((await site.get('/in.txt')).body, '0123456789');
+  assert.equal((await site.get('/absolute.txt')).body, '0123456789');
+  assert.equal((await site.get('/also/guide.txt')).body, 'guide');
+  assert.equal((await site.get('/also/')).body, 'docs');
+  assert.equal((await site.get('/linked.js', 'Accept-Encoding: br')).body, 'brotli');
+  assert.equal((await site.get('/docs/up/digits.txt')).status, 404, 'a link to a folder above it');
+});
+
+/** A folder as Kubernetes mounts a ConfigMap: links to `..data`, itself a link to the present version. */
+async function mountConfigMap(dir: string, version: string, files: Readonly<Record<string, string>>) {
+  await mkdir(join(dir, `..${version}`), { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(dir, `..${version}`, name), content);
+    await symlink(join('..data', name), join(dir, name)).catch(() => undefined);
+  }
+  await symlink(`..${version}`, join(dir, '..data_tmp'));
+  await rename(join(dir, '..data_tmp'), join(dir, '..data'));
+}
+
+test('a ConfigMap of Kubernetes is served, also after it has changed, and counted', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'config-map-'));
+  t.after(() => rm(dir, { recursive: true }));
+  await mountConfigMap(dir, '2026_1', { 'index.html': page, 'a.txt': 'first' });
+  const { http, events } = await startService(t, { publicDir: dir });
+  const text = async (path: string) => (await fetch(http + path)).text();
+  const [listening] = events;
+  assert.ok(listening?.type === 'listening');
+  assert.equal(listening.files, 2);
+  assert.deepEqual([await text('/'), await text('/a.txt')], [page, 'first']);
+  await mountConfigMap(dir, '2026_2', { 'index.html': page, 'a.txt': 'second' });
+  await rm(join(dir, '..2026_1'), { recursive: true });
+  assert.deepEqual([await text('/'), await text('/a.txt')], [page, 'second']);
+  assert.equal((await fetch(`${http}/..data/a.txt`)).status, 404);
+});
+
+test('a link that comes to lead out of the folder is followed no longer', async (t) => {
+  const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
+  assert.equal((await site.get('/link.txt')).status, 200);
+  await rm(join(site.dir, 'link.txt'));
+  await symlink('../secret.txt', join(site.dir, 'link.txt'));
+  assert.equal((await site.get('/link.txt')).status, 404);
+});
+
+test('a folder without a file to serve is counted as 0', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'empty-'));
+  t.after(() => rm(dir, { recursive: true }));
+  await writeFile(join(dir, '.hidden'), '');
+  const { events } = await startService(t, { publicDir: dir });
+  assert.ok(events[0]?.type === 'listening' && events[0].files === 0);
 });
 
 const changes: readonly [

@@ -68,6 +68,8 @@ test('no spelling of a path leads out of the public folder', async (t) => {
   }
   await writeFile(join(outer, 'public/sub/open.txt'), 'open');
   await symlink('../..', join(outer, 'public/sub/up'));
+  await symlink('sub', join(outer, 'public/in'));
+  await symlink('../../public-secret', join(outer, 'public/sub/out'));
   const { port, failures } = await startService(t, { publicDir: join(outer, 'public'), apiKeys: ['key'] });
 
   const fixed = [
@@ -75,6 +77,9 @@ test('no spelling of a path leads out of the public folder', async (t) => {
     `/${encodeURIComponent(join(outer, 'secret.txt'))}`,
     '/sub/up/secret.txt',
     '/sub/up/public-secret/secret.txt',
+    '/in/up/secret.txt',
+    '/in/out/secret.txt',
+    '/sub/out/secret.txt',
     '/-secret/secret.txt',
     '/public-secret/secret.txt',
     '/C:/secret.txt',

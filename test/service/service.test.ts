@@ -52,7 +52,9 @@ describe('listen', () => {
     const { http, grpc = '' } = await service.listen();
     assert.equal((await fetch(`${http}/health/ready`)).status, 200);
     assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.NOT_FOUND);
-    assert.deepEqual(events[0], { type: 'listening', http, grpc });
+    const files = events[0]?.type === 'listening' ? (events[0].files ?? 0) : 0;
+    assert.ok(files > 0, 'it serves its console');
+    assert.deepEqual(events[0], { type: 'listening', http, grpc, files });
     await assert.rejects(service.listen(), /listens once/);
   });
 
