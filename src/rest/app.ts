@@ -92,7 +92,8 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
   for (const file of files) {
     // The API wins over a file of the same name.
     if (router.has(file.pattern)) continue;
-    const handle: Handler = (request) => serveFile(file, request);
+    const serve: Handler = (request) => serveFile(file, request);
+    const handle = file.pattern.template === '/' ? redirectToRoot(serve) : serve;
     // Only our own pages are known to need no frame; another folder's may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const headers = {
@@ -115,6 +116,21 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     limits: withDefaults('limits.', options.limits),
   });
   return { listener, files: new Set(files.map((file) => file.plain.path)).size };
+}
+
+/**
+ * At `/api`, where the listener is mounted, the relative addresses of its page would lead beside the
+ * mount: the page is at `/api/`.
+ */
+function redirectToRoot(serve: Handler): Handler {
+  return (request) => {
+    const { basePath, raw, target } = request;
+    // Express takes the mount point off the URL, and keeps the whole one beside it.
+    const url = 'originalUrl' in raw && typeof raw.originalUrl === 'string' ? raw.originalUrl : raw.url;
+    if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) return serve(request);
+    const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;
+    return { status: 308, headers: { location, 'cache-control': 'no-cache' } };
+  };
 }
 
 function withHeaders(handle: Handler, headers: Headers): Handler {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import express from 'express';
 import { createRequestListener, type RequestListenerOptions } from '../../src/rest/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
@@ -71,6 +72,37 @@ test('what it does not know goes to the host that gives a next, what it knows do
     const answer = await send(base, line, { basePath: '/api' });
     assert.deepEqual([answer.status, answer.headers['x-host']], [status, undefined], line);
   }
+});
+
+test('its root without a slash leads to the page at its root with one', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), basePath: '/api' });
+  const alone = await serve(t, listener);
+  const inHost = await serve(t, (request, response) => {
+    listener(request, response, () => response.writeHead(404, { 'x-host': 'yes' }).end());
+  });
+  const app = express();
+  app.use('/api', createRequestListener({ repository: createMemoryStore() }));
+  const inExpress = await serve(t, app);
+  for (const base of [alone, inHost, inExpress]) {
+    const redirect = await fetch(`${base}/api?tab=posts`, { redirect: 'manual' });
+    assert.deepEqual([redirect.status, redirect.headers.get('location')], [308, '/api/?tab=posts']);
+    assert.equal((await fetch(`${base}/api`, { method: 'HEAD', redirect: 'manual' })).status, 308);
+    const page = await fetch(`${base}/api`);
+    assert.deepEqual([page.url, page.status], [`${base}/api/`, 200]);
+    const [, script = ''] = /<script[^>]* src="([^"]+)"/.exec(await page.text()) ?? [];
+    assert.equal((await fetch(new URL(script, page.url))).status, 200, script);
+    assert.equal((await fetch(`${base}/api`, { method: 'POST' })).status, 405);
+  }
+});
+
+test('without a page, its root without a slash is left to the host', async (t) => {
+  const options = { repository: createMemoryStore(), basePath: '/api', publicDir: false } as const;
+  const listener = createRequestListener(options);
+  assert.equal((await fetch(`${await serve(t, listener)}/api`)).status, 404);
+  const inHost = await serve(t, (request, response) => {
+    listener(request, response, () => response.writeHead(200, { 'x-host': 'yes' }).end());
+  });
+  assert.equal((await fetch(`${inHost}/api`)).headers.get('x-host'), 'yes');
 });
 
 test('two listeners in one process know nothing of each other', async (t) => {
