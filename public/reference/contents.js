@@ -1,28 +1,131 @@
 // @ts-check
 import { byId, el } from '../console/ui/dom.js';
+import { text } from './json.js';
 import { methodBadge } from './operation-view.js';
 
-/** @import { ApiDocument } from './document.js' */
+/** @import { ApiDocument, Operation } from './document.js' */
 
 const wide = matchMedia('(min-width: 60rem)');
 
 /**
- * The list of all operations that leads to each.
+ * The list that leads to each section and operation. It marks the one in view, and a filter reduces
+ * both the list and the page to the operations that match.
  * @param {ApiDocument} document
  */
 export function showContents(document) {
-  const groups = document.groups.map(({ name, operations }) => {
-    const links = operations.map(({ id, method, path }) =>
-      el('li', {}, el('a', { href: `#${id}` }, methodBadge(method), el('span', { class: 'path' }, path))),
-    );
-    return el('li', {}, el('span', { class: 'group' }, name), el('ul', {}, ...links));
+  const operations = document.groups.flatMap((group) => group.operations);
+  const groups = document.groups.map((group) => {
+    const links = group.operations.map(({ id, title, method }) => item(id, title, methodBadge(method)));
+    return el('li', {}, el('span', { class: 'group' }, group.name), el('ul', {}, ...links));
   });
-  byId('contents-list', HTMLUListElement).replaceChildren(...groups);
+  const sections = el('ul', {}, item('reference-title', 'Overview'), item('clients', 'Generate a client'));
+  byId('contents-list', HTMLUListElement).replaceChildren(el('li', {}, sections), ...groups);
   const contents = byId('contents', HTMLDetailsElement);
   contents.hidden = false;
-  // Beside the text it stays open; above it, it would push the text off the screen.
-  contents.open = wide.matches;
-  wide.addEventListener('change', () => {
+  // Beside the text the list stays open; above the text it would cover it.
+  const follow = () => {
+    contents.open = wide.matches;
+    for (const { id } of operations) setOpen(id, wide.matches);
+    open(location.hash.slice(1));
+  };
+  follow();
+  wide.addEventListener('change', follow);
+  contents.addEventListener('click', ({ target }) => {
+    const link = target instanceof Element ? target.closest('a') : null;
+    if (link === null) return;
+    open(link.hash.slice(1));
     contents.open = wide.matches;
   });
+  addEventListener('hashchange', () => {
+    const id = location.hash.slice(1);
+    open(id);
+    byIdOrNull(id)?.scrollIntoView();
+  });
+  filterBy(operations);
+  markActive();
+}
+
+/**
+ * @param {string} id
+ * @param {string} title
+ * @param {HTMLElement[]} badge
+ */
+function item(id, title, ...badge) {
+  return el('li', {}, el('a', { href: `#${id}` }, ...badge, el('span', {}, title)));
+}
+
+/** @param {string} id */
+function byIdOrNull(id) {
+  return document.getElementById(id);
+}
+
+/**
+ * @param {string} id of an operation; anything else is left as it is
+ * @param {boolean} isOpen
+ */
+function setOpen(id, isOpen) {
+  const details = document.querySelector(`#${CSS.escape(id)} > details`);
+  if (details instanceof HTMLDetailsElement) details.open = isOpen;
+}
+
+/** @param {string} id */
+function open(id) {
+  if (id !== '') setOpen(id, true);
+}
+
+/** @param {readonly Operation[]} operations */
+function filterBy(operations) {
+  const input = byId('filter', HTMLInputElement);
+  const status = byId('filter-status', HTMLElement);
+  const apply = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = operations.filter((operation) => matches(operation, words));
+    const shown = new Set(found.map(({ id }) => id));
+    for (const { id } of operations) {
+      const article = byIdOrNull(id);
+      if (article !== null) article.hidden = !shown.has(id);
+      const link = byId('contents-list', HTMLUListElement).querySelector(`a[href="#${CSS.escape(id)}"]`);
+      link?.parentElement?.toggleAttribute('hidden', !shown.has(id));
+    }
+    status.textContent = words.length === 0 ? '' : `${found.length} of ${operations.length} operations`;
+  };
+  input.addEventListener('input', apply);
+  // As on many reference pages; a slash typed into a field stays a slash.
+  addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
+    event.preventDefault();
+    byId('contents', HTMLDetailsElement).open = true;
+    input.focus();
+  });
+}
+
+/**
+ * @param {Operation} operation
+ * @param {readonly string[]} words
+ */
+function matches({ title, method, path, details, parameters }, words) {
+  const names = parameters.map((parameter) => text(parameter, 'name'));
+  const all = [title, method, path, text(details, 'description'), ...names].join(' ').toLowerCase();
+  return words.every((word) => all.includes(word));
+}
+
+/** Marks the last section that begins above the middle of the window. */
+function markActive() {
+  const list = byId('contents-list', HTMLUListElement);
+  const links = [...list.querySelectorAll('a')];
+  const label = byId('contents-label', HTMLElement);
+  const update = () => {
+    const above = links.filter((link) => {
+      const section = byIdOrNull(link.hash.slice(1));
+      return section !== null && !section.hidden && section.getBoundingClientRect().top < innerHeight / 3;
+    });
+    const active = above.at(-1) ?? links[0];
+    if (active?.ariaCurrent === 'true') return;
+    for (const link of links) link.ariaCurrent = link === active ? 'true' : null;
+    label.textContent = active?.lastElementChild?.textContent ?? '';
+    if (wide.matches) active?.scrollIntoView({ block: 'nearest' });
+  };
+  addEventListener('scroll', () => requestAnimationFrame(update), { passive: true });
+  update();
 }

@@ -7,6 +7,7 @@ import { isObject, list, object, text } from './json.js';
  * One operation, its path's parameters among its own, every reference followed.
  * @typedef {object} Operation
  * @property {string} id
+ * @property {string} title the task, such as `List users`
  * @property {string} method in capitals
  * @property {string} path
  * @property {Json} details
@@ -75,8 +76,10 @@ export class ApiDocument {
           const details = object(item, method);
           const parameters = [...list(details, 'parameters'), ...list(item, 'parameters')];
           const id = text(details, 'operationId') || `${method}-${path.replaceAll(/\W+/g, '-')}`;
+          const verb = method.toUpperCase();
+          const title = text(details, 'summary') || `${verb} ${path}`;
           return {
-            ...{ id, method: method.toUpperCase(), path, details },
+            ...{ id, title, method: verb, path, details },
             parameters: parameters.map((parameter) => this.resolve(parameter)),
           };
         });

@@ -1,13 +1,24 @@
 // @ts-check
+
+import { ApiKey } from '../console/api/api-key.js';
 import { apiUrl } from '../console/api/base.js';
+import { wireCloseButtons } from '../console/ui/dialog.js';
 import { byId, el } from '../console/ui/dom.js';
+import { createKeyButton } from '../console/ui/key-button.js';
+import { createKeyDialog } from '../console/ui/key-dialog.js';
 import { clearState, showState } from '../console/ui/states.js';
+import { clientsView } from './clients-view.js';
 import { showContents } from './contents.js';
 import { ApiDocument } from './document.js';
 import { isObject, object, text } from './json.js';
+import { LanguageChoice } from './language-choice.js';
 import { operationView } from './operation-view.js';
 import { paragraphs } from './prose.js';
 
+/** @type {ApiKey} */
+const apiKey = new ApiKey((reason) => keyDialog.ask(reason));
+const keyDialog = createKeyDialog(apiKey);
+const context = { choice: new LanguageChoice(), apiKey };
 const state = byId('reference-state', HTMLElement);
 const body = byId('reference', HTMLElement);
 
@@ -25,23 +36,21 @@ async function load() {
   body.ariaBusy = 'false';
 }
 
-/** Fails with words for the reader. */
+/** Reads the description. The messages of its errors are for the reader. */
 async function fetchDescription() {
   const url = apiUrl('openapi.json');
   const response = await fetch(url).catch((cause) => {
-    throw new Error('The server does not answer.', { cause });
+    throw new Error('The service does not respond.', { cause });
   });
   if (response.status === 404) {
-    throw new Error(
-      `This server has no ${url.pathname}: it was started with a public folder that lacks the file.`,
-    );
+    throw new Error(`This service has no ${url.pathname}: its public folder lacks the file.`);
   }
-  if (!response.ok) throw new Error(`The server answered ${response.status} for ${url.pathname}.`);
+  if (!response.ok) throw new Error(`The service responded with ${response.status} to ${url.pathname}.`);
   const root = await response.json().catch((cause) => {
     throw new Error(`${url.pathname} is not JSON.`, { cause });
   });
   if (!isObject(root) || !isObject(root['paths']))
-    throw new Error(`${url.pathname} is no OpenAPI description.`);
+    throw new Error(`${url.pathname} is not an OpenAPI description.`);
   return root;
 }
 
@@ -52,15 +61,18 @@ function show(description) {
   byId('reference-facts', HTMLElement).textContent =
     `Version ${text(info, 'version')} · OpenAPI ${text(description.root, 'openapi')} ·`;
   byId('reference-intro', HTMLElement).replaceChildren(...paragraphs(text(info, 'description')));
+  byId('clients-body', HTMLElement).replaceChildren(...clientsView());
+  byId('clients', HTMLElement).hidden = false;
   const groups = description.groups.map(({ name, description: words, operations }) => {
-    const heading = el('h2', {}, name);
-    const views = operations.map((operation) => operationView(description, operation));
-    return el('section', { class: 'group', 'aria-label': name }, heading, ...paragraphs(words), ...views);
+    const views = operations.map((operation) => operationView(description, operation, context));
+    return el('section', { 'aria-label': name }, el('h2', {}, name), ...paragraphs(words), ...views);
   });
   byId('reference-groups', HTMLElement).replaceChildren(...groups);
   showContents(description);
-  // The browser looked for the address's fragment before there was anything to find.
+  // The browser looked for the fragment of the address before the page had its parts.
   document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
+wireCloseButtons(document);
+createKeyButton(apiKey, () => keyDialog.ask());
 void load();

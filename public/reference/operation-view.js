@@ -1,41 +1,39 @@
 // @ts-check
-import { copyText } from '../console/ui/copy.js';
 import { el } from '../console/ui/dom.js';
-import { contentOf, exampleOf, exampleText } from './examples.js';
+import { fold } from './code-block.js';
+import { contentOf } from './examples.js';
 import { text } from './json.js';
 import { paragraphs } from './prose.js';
-import { requestExample } from './request-example.js';
 import { responsesView } from './responses-view.js';
+import { samplesView } from './samples-view.js';
 import { fieldsOf } from './schema.js';
-import { table } from './table.js';
+import { definitions, fieldRows } from './table.js';
+import { tryIt } from './try-it.js';
 
+/** @import { ApiKey } from '../console/api/api-key.js' */
 /** @import { ApiDocument, Operation } from './document.js' */
+/** @import { LanguageChoice } from './language-choice.js' */
 
 /**
- * One operation: what it does on the left, how to call it and what comes back on the right.
+ * One operation, which can be folded: what it does on the left, how to call it on the right.
  * @param {ApiDocument} document
  * @param {Operation} operation
+ * @param {{ choice: LanguageChoice, apiKey: ApiKey }} context
  * @returns {HTMLElement}
  */
-export function operationView(document, operation) {
-  const { id, method, path, details } = operation;
-  const heading = el(
-    'h3',
-    { id: `${id}-heading` },
-    methodBadge(method),
-    ' ',
-    el('code', { class: 'path' }, ...breakable(path)),
-  );
-  const words = el('div', { class: 'words' }, el('p', { class: 'lead' }, text(details, 'summary')));
-  words.append(...paragraphs(text(details, 'description')));
+export function operationView(document, operation, context) {
+  const { id, title, method, path, details } = operation;
+  const route = el('span', { class: 'route' }, methodBadge(method), el('code', {}, ...breakable(path)));
+  const heading = el('summary', {}, el('h3', { id: `${id}-heading` }, title), route);
+  const words = el('div', { class: 'words' }, ...paragraphs(text(details, 'description')));
   words.append(...parametersView(document, operation), ...bodyView(document, operation));
   words.append(responsesView(document, details));
-  const samples = el('div', { class: 'samples' }, ...samplesView(document, operation));
+  const samples = el('div', { class: 'samples' }, ...samplesView(document, operation, context));
+  samples.append(tryIt(document, operation, context.apiKey));
   return el(
     'article',
     { class: 'panel operation', id, 'aria-labelledby': `${id}-heading` },
-    heading,
-    el('div', { class: 'columns' }, words, samples),
+    el('details', {}, heading, el('div', { class: 'columns' }, words, samples)),
   );
 }
 
@@ -53,6 +51,7 @@ function breakable(path) {
 }
 
 /**
+ * Parameters of the path and the query are open; headers, which most requests do without, are folded.
  * @param {ApiDocument} document
  * @param {Operation} operation
  */
@@ -63,7 +62,13 @@ function parametersView(document, { parameters }) {
     schema: parameter['schema'],
     description: text(parameter, 'description'),
   }));
-  return table(document, 'Parameters', rows);
+  const open = rows.filter(({ facts }) => facts[0] !== 'header');
+  const headers = rows.filter(({ facts }) => facts[0] === 'header');
+  const names = headers.map(({ name }) => name).join(', ');
+  return [
+    ...(open.length === 0 ? [] : [el('h4', {}, 'Parameters'), definitions(document, open)]),
+    ...(headers.length === 0 ? [] : [fold('Request headers', names, definitions(document, headers))]),
+  ];
 }
 
 /**
@@ -71,53 +76,10 @@ function parametersView(document, { parameters }) {
  * @param {Operation} operation
  */
 function bodyView(document, { details }) {
-  const body = document.resolve(details['requestBody']);
-  const content = contentOf(body);
-  const rows = fieldsOf(document, content[0]?.[1]['schema']).map(({ name, required, schema }) => ({
-    ...{ name, schema, facts: [required ? 'required' : ''] },
-    description: text(schema, 'description'),
-  }));
-  const types = content.map(([type]) => type).join(' or ');
-  return table(document, types === '' ? 'Body' : `Body, as ${types}`, rows);
-}
-
-/**
- * @param {ApiDocument} document
- * @param {Operation} operation
- */
-function samplesView(document, operation) {
-  const line = requestExample(document, operation);
-  const copy = el('button', { class: 'button button-small', type: 'button' }, 'Copy');
-  copy.append(
-    el('span', { class: 'visually-hidden' }, ` the curl line of ${operation.method} ${operation.path}`),
-  );
-  copy.addEventListener('click', () => copyText(line));
-  const request = el('div', { class: 'sample-head' }, el('h4', {}, 'Request'), copy);
-  return [request, codeBlock(line), ...answerSample(document, operation)];
-}
-
-/**
- * @param {ApiDocument} document
- * @param {Operation} operation
- */
-function answerSample(document, { details }) {
-  const responses = details['responses'];
-  const entries = typeof responses === 'object' && responses !== null ? Object.entries(responses) : [];
-  for (const [status, written] of entries) {
-    const [, media] = contentOf(document.resolve(written))[0] ?? [];
-    const example = media === undefined ? undefined : exampleOf(document, media);
-    if (!status.startsWith('2') || example === undefined) continue;
-    const head = el(
-      'div',
-      { class: 'sample-head' },
-      el('h4', {}, 'Answer ', el('span', { class: 'status', 'data-class': '2' }, status)),
-    );
-    return [head, codeBlock(exampleText(example))];
-  }
-  return [];
-}
-
-/** @param {string} content */
-function codeBlock(content) {
-  return el('pre', {}, el('code', {}, content));
+  const content = contentOf(document.resolve(details['requestBody']));
+  const fields = fieldsOf(document, content[0]?.[1]['schema']);
+  if (fields.length === 0) return [];
+  const types = el('p', { class: 'small muted' }, content.map(([type]) => type).join(' or '));
+  const names = fields.map(({ name }) => name).join(', ');
+  return [fold('Request body', names, types, definitions(document, fieldRows(fields)))];
 }

@@ -1,41 +1,70 @@
 // @ts-check
 import { apiUrl } from '../console/api/base.js';
-import { curlLine } from '../console/requests/curl.js';
 import { contentOf, exampleOf } from './examples.js';
-import { list, text } from './json.js';
+import { list, object, text } from './json.js';
 
+/** @import { SentRequest } from '../console/requests/curl.js' */
 /** @import { ApiDocument, Operation } from './document.js' */
 
 /**
- * The operation as a curl line, with the examples of what it must have.
+ * @typedef {SentRequest & { result: 'json' | 'text' | 'none', paged: boolean }} ExampleRequest `result`
+ *   is what a successful response carries; `paged` means that it links to the next page
+ */
+
+/**
+ * A request for this operation, made of the examples of everything that is required.
  * @param {ApiDocument} document
  * @param {Operation} operation
- * @returns {string}
+ * @param {boolean} hasKey whether to send a key even if the operation does not always need one
+ * @returns {ExampleRequest}
  */
-export function requestExample(document, operation) {
+export function requestExample(document, operation, hasKey) {
   const { method, path, parameters, details } = operation;
-  const filled = path.replaceAll(/\{([^}]+)\}/g, (_, name) => {
-    const parameter = parameters.find(
-      (known) => text(known, 'name') === name && text(known, 'in') === 'path',
-    );
-    return encodeURIComponent(String(exampleOf(document, parameter ?? {}) ?? 1));
-  });
+  const values = parameters
+    .filter((parameter) => text(parameter, 'in') === 'path')
+    .map((parameter) => /** @type {const} */ ([text(parameter, 'name'), exampleOf(document, parameter)]));
   const [type, media] = contentOf(document.resolve(details['requestBody']))[0] ?? [];
   const body = media === undefined ? undefined : exampleOf(document, media);
-  return curlLine({
+  return {
     method,
-    url: apiUrl(filled.slice(1)).href,
+    url: apiUrl(fillPath(path, new Map(values)).slice(1)).href,
     headers: type === undefined ? {} : { 'content-type': type },
     body: body === undefined ? undefined : JSON.stringify(body),
-    keyed: needsKey(details['security']),
-  });
+    keyed: needsKey(details['security'], hasKey),
+    result: resultOf(document, operation),
+    paged: parameters.some((parameter) => text(parameter, 'name') === 'cursor'),
+  };
 }
 
 /**
- * A `{}` among the alternatives is: without a key, too.
- * @param {unknown} security
+ * The path with its parameters filled in; 1 stands for those without a value.
+ * @param {string} path
+ * @param {ReadonlyMap<string, unknown>} values
  */
-function needsKey(security) {
+export function fillPath(path, values) {
+  return path.replaceAll(/\{([^}]+)\}/g, (_, name) => encodeURIComponent(String(values.get(name) ?? 1)));
+}
+
+/**
+ * An empty alternative makes the key optional.
+ * @param {unknown} security
+ * @param {boolean} hasKey
+ */
+function needsKey(security, hasKey) {
   const alternatives = list({ security }, 'security');
-  return alternatives.length > 0 && !alternatives.some((one) => JSON.stringify(one) === '{}');
+  const optional = alternatives.some((one) => JSON.stringify(one) === '{}');
+  return alternatives.length > 0 && (hasKey || !optional);
+}
+
+/**
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ * @returns {ExampleRequest['result']}
+ */
+function resultOf(document, { details }) {
+  const responses = Object.entries(object(details, 'responses'));
+  const [, success] = responses.find(([status]) => status.startsWith('2')) ?? [];
+  const [type] = contentOf(document.resolve(success))[0] ?? [];
+  if (type === undefined) return 'none';
+  return type.endsWith('json') ? 'json' : 'text';
 }

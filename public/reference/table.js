@@ -1,9 +1,11 @@
 // @ts-check
 import { el } from '../console/ui/dom.js';
+import { text } from './json.js';
 import { inline } from './prose.js';
 import { schemaText } from './schema.js';
 
 /** @import { ApiDocument } from './document.js' */
+/** @import { Json } from './json.js' */
 
 /**
  * @typedef {object} Row
@@ -14,20 +16,29 @@ import { schemaText } from './schema.js';
  */
 
 /**
- * Named values with what each may be; nothing at all without rows.
+ * Named values, each with what it may be and what it means.
  * @param {ApiDocument} document
- * @param {string} title
  * @param {readonly Row[]} rows
- * @returns {HTMLElement[]}
+ * @returns {HTMLElement}
  */
-export function table(document, title, rows) {
-  if (rows.length === 0) return [];
+export function definitions(document, rows) {
   const items = rows.flatMap(({ name, facts, schema, description }) => {
     const words = [...facts, schemaText(document, schema)].filter((word) => word !== '').join(' · ');
     const term = el('dt', {}, el('code', {}, name));
     return [term, el('dd', {}, el('span', { class: 'facts-line' }, words), ...described(description))];
   });
-  return [el('h4', {}, title), el('dl', { class: 'values' }, ...items)];
+  return el('dl', { class: 'values' }, ...items);
+}
+
+/**
+ * @param {readonly { name: string, required: boolean, schema: Json }[]} fields
+ * @returns {Row[]}
+ */
+export function fieldRows(fields) {
+  return fields.map(({ name, required, schema }) => ({
+    ...{ name, schema, facts: [required ? 'required' : ''] },
+    description: text(schema, 'description'),
+  }));
 }
 
 /** @param {string} description */

@@ -1,9 +1,22 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { suite, test } from 'node:test';
+import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
+
+const description = JSON.parse(await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
+const operations = Object.entries<Record<string, { summary: string; operationId: string }>>(
+  description.paths,
+).flatMap(([path, item]) =>
+  Object.entries(item)
+    .filter(([key]) => /^(get|put|post|delete|patch|head|options)$/.test(key))
+    .map(([key, { summary, operationId }]) => ({
+      id: operationId,
+      summary,
+      route: `${key.toUpperCase()}${path}`,
+    })),
+);
 
 /** Opens the page with another answer for the description. */
 async function openWith(page: Page, http: string, status: number, body: string): Promise<void> {
@@ -13,35 +26,40 @@ async function openWith(page: Page, http: string, status: number, body: string):
 
 suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
-
-  test('shows every operation of the description', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, `${http}/api.html`);
+  const openReference = async (t: TestContext, http: string, options = {}) => {
+    const page = await open(t, `${http}/api.html`, options);
     await page.locator('article').first().waitFor();
-    const description = JSON.parse(
-      await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8'),
+    return page;
+  };
+  const article = (page: Page, name: string) => page.getByRole('article', { name, exact: true });
+
+  test('shows every operation of the description by its task, and links to it', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http);
+    const titles = operations.map(({ summary }) => summary).toSorted();
+    assert.deepEqual((await page.locator('article h3').allTextContents()).toSorted(), titles);
+    const routes = await page.locator('article .route').allTextContents();
+    assert.deepEqual(routes.toSorted(), operations.map(({ route }) => route).toSorted());
+    const links = page.getByRole('navigation', { name: 'Contents' }).getByRole('link');
+    const others = ['Overview', 'Generate a client'];
+    assert.deepEqual(
+      (await links.locator('span:last-child').allTextContents()).toSorted(),
+      [...titles, ...others].toSorted(),
     );
-    const operations = Object.entries<object>(description.paths).flatMap(([path, item]) =>
-      Object.keys(item)
-        .filter((key) => /^(get|put|post|delete|patch|head|options)$/.test(key))
-        .map((method) => `${method.toUpperCase()} ${path}`),
-    );
-    const shown = await page.locator('article h3').allTextContents();
-    assert.deepEqual(shown.toSorted(), operations.toSorted());
-    const linked = await page.getByRole('navigation', { name: 'Routes' }).getByRole('link').count();
-    assert.equal(linked, operations.length);
   });
 
-  test('an operation has its parameters, statuses, examples and a line to copy', async (t) => {
+  test('an operation has its parameters, folded schemas, statuses and examples', async (t) => {
     const { http } = await startService(t);
-    const page = await open(t, `${http}/api.html`);
-    const list = page.getByRole('article', { name: 'GET /users', exact: true });
+    const page = await openReference(t, http);
+    const list = article(page, 'List users');
     await list.getByText('query · integer, 1 to 100, default 20').waitFor();
     await list.getByText(`curl -i ${http}/users`, { exact: true }).waitFor();
-    await list.getByRole('heading', { name: 'Answer 200' }).waitFor();
-    const create = page.getByRole('article', { name: 'POST /users', exact: true });
-    await create.getByText('Body, as application/json').waitFor();
-    await create.getByText(/^Failures: .*415/).click();
+    await list.getByRole('heading', { name: 'Response 200' }).waitFor();
+    const create = article(page, 'Create a user');
+    assert.equal(await create.locator('dt', { hasText: 'role' }).first().isVisible(), false);
+    await create.getByText('Request body name, role').click();
+    await create.getByText('required · string, 1 to 200 characters').first().waitFor();
+    await create.getByText(/^Errors .*415/).click();
     await create.getByText('"error":').first().waitFor();
   });
 
@@ -49,18 +67,105 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     const { http } = await startService(t);
     const page = await open(t, `${http}/api.html#createPost`);
     await page.locator('#createPost').waitFor();
-    assert.ok(
-      await page.locator('#createPost h3').evaluate((element) => element.getBoundingClientRect().top < 300),
-    );
+    const top = await page
+      .locator('#createPost h3')
+      .evaluate((element) => element.getBoundingClientRect().top);
+    assert.ok(top >= 0 && top < 300, `the heading is at ${top}`);
+  });
+
+  test('the contents mark the operation in view', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http);
+    const active = page.locator('#contents a[aria-current]');
+    assert.equal(await active.textContent(), 'Overview');
+    await article(page, 'Delete a user').evaluate((element) => element.scrollIntoView());
+    await active.filter({ hasText: 'Delete a user' }).waitFor();
+    assert.equal(await active.count(), 1);
+  });
+
+  test('a filter keeps the operations that match, on the page and in the contents', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http);
+    await page.keyboard.press('/');
+    await page.keyboard.type('idempotency key');
+    await page.getByText(`2 of ${operations.length} operations`).waitFor();
+    assert.deepEqual(await page.locator('article:visible h3').allTextContents(), [
+      'Create a user',
+      'Create a post',
+    ]);
+    const links = page.locator('#contents .method + span:visible');
+    assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
+    await page.getByRole('searchbox').fill('no such thing');
+    await page.getByText(`0 of ${operations.length} operations`).waitFor();
+    await page.getByRole('searchbox').fill('');
+    await article(page, 'List users').waitFor();
+  });
+
+  test('on a phone, operations are folded until the contents lead to one', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http, { width: 360, height: 740 });
+    const sizes =
+      'const { scrollWidth: width, scrollHeight: height } = document.documentElement; ({ width, height })';
+    const { width, height } = await page.evaluate<{ width: number; height: number }>(sizes);
+    assert.equal(width, 360);
+    assert.ok(height < 5_000, `the page is ${height} px high`);
+    await page.getByText('Contents: Overview').click();
+    await page.locator('#contents').getByText('Update a user').click();
+    await article(page, 'Update a user').getByText('Request body').waitFor();
+    await page.getByText('Contents: Update a user').waitFor();
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
+  });
+
+  test('the chosen language of the examples is remembered', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http);
+    await article(page, 'List users').getByRole('button', { name: 'Python' }).click();
+    await article(page, 'Create a user').getByText('import requests').waitFor();
+    await page.reload();
+    await article(page, 'Create a user').getByText('import requests').waitFor();
+  });
+
+  test('Try it sends the request, asks for a key once and shows the response', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
+    const page = await openReference(t, http);
+    const create = article(page, 'Create a user');
+    await create.getByText('Try it').click();
+    await create.getByLabel('Body').fill('{"name":"<b>Grace</b>"}');
+    await create.getByRole('button', { name: 'Send request' }).click();
+    await page.getByRole('dialog', { name: 'API key' }).getByText('x-api-key is required').waitFor();
+    await page.getByRole('textbox', { name: 'Key' }).fill('key');
+    await page.keyboard.press('Enter');
+    await create.getByText('201 Created').waitFor();
+    await create.getByText('"name": "<b>Grace</b>"').waitFor();
+    await create.getByText('x-api-key: $API_KEY').waitFor();
+    const get = article(page, 'Get a user');
+    await get.getByText('Try it').click();
+    await get.getByText('Headers', { exact: true }).click();
+    await get.getByLabel('If-None-Match').fill('"1"');
+    await get.getByRole('button', { name: 'Send request' }).click();
+    await get.getByText('304 Not Modified').waitFor();
+    await get.getByLabel('id', { exact: true }).fill('7');
+    await get.getByLabel('If-None-Match').fill('');
+    await get.getByRole('button', { name: 'Send request' }).click();
+    await get.getByText('"error": "user 7 not found"').waitFor();
+  });
+
+  test('the page links to the gRPC contract, which the service serves', async (t) => {
+    const { http } = await startService(t);
+    const page = await openReference(t, http);
+    const href = await page.getByRole('link', { name: 'users.proto' }).first().getAttribute('href');
+    const served = await fetch(new URL(href ?? '', `${http}/api.html`));
+    const contract = await readFile(new URL('../../proto/users.proto', import.meta.url), 'utf8');
+    assert.equal(await served.text(), contract);
   });
 
   for (const [name, status, body, message] of [
-    ['is absent', 404, '{"error":"no such resource"}', 'This server has no /openapi.json'],
-    ['fails', 500, '{"error":"internal error"}', 'The server answered 500 for /openapi.json'],
+    ['is absent', 404, '{"error":"no such resource"}', 'This service has no /openapi.json'],
+    ['fails', 500, '{"error":"internal error"}', 'The service responded with 500 to /openapi.json'],
     ['is not JSON', 200, '<html>', '/openapi.json is not JSON'],
-    ['is something else', 200, '[1,2]', '/openapi.json is no OpenAPI description'],
+    ['is something else', 200, '[1,2]', '/openapi.json is not an OpenAPI description'],
   ] as const) {
-    test(`says so when the description ${name}`, async (t) => {
+    test(`shows an error when the description ${name}`, async (t) => {
       const { http } = await startService(t);
       const page = await open(t, 'about:blank');
       await openWith(page, http, status, body);
@@ -77,12 +182,15 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
       { '/a': { $ref: '#/paths/~1a' }, '/b': { get: { requestBody: { $ref: '#/x' } } } },
     ],
     [
-      'wrong types all over',
+      'values of the wrong type',
       { '/b': { get: { tags: 5, parameters: {}, responses: [null], summary: {} } }, '/c': 7 },
     ],
-    ['markup', { '/b': { get: { summary: '<img src=x onerror=alert(1)>', description: '<b>b</b> `<i>`' } } }],
+    [
+      'markup',
+      { '/b': { get: { summary: '', description: '<b>b</b> `<i>` <img src=x onerror=alert(1)>' } } },
+    ],
   ] as const) {
-    test(`bears ${name}`, async (t) => {
+    test(`shows a description with ${name}`, async (t) => {
       const { http } = await startService(t);
       const page = await open(t, 'about:blank');
       await openWith(page, http, 200, JSON.stringify({ openapi: '3.1.1', paths }));

@@ -1,0 +1,34 @@
+// @ts-check
+import { copyText } from '../console/ui/copy.js';
+import { el } from '../console/ui/dom.js';
+
+/**
+ * @param {string} content
+ * @returns {HTMLElement}
+ */
+export function codeBlock(content) {
+  return el('pre', {}, el('code', {}, content));
+}
+
+/**
+ * A button that copies what `read` returns when it is pressed.
+ * @param {string} what the rest of the button's name, for screen readers
+ * @param {() => string} read
+ */
+export function copyButton(what, read) {
+  const hidden = el('span', { class: 'visually-hidden' }, ` ${what}`);
+  const button = el('button', { class: 'button button-small', type: 'button' }, 'Copy', hidden);
+  button.addEventListener('click', () => copyText(read()));
+  return button;
+}
+
+/**
+ * A part of an operation that stays folded until the reader opens it.
+ * @param {string} title
+ * @param {string} hint what is inside, in a few words
+ * @param {(Node | string)[]} content
+ */
+export function fold(title, hint, ...content) {
+  const summary = el('summary', {}, title, ' ', el('span', { class: 'muted' }, hint));
+  return el('details', { class: 'fold' }, summary, ...content);
+}

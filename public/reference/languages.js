@@ -1,0 +1,103 @@
+// @ts-check
+import { curlLine } from '../console/requests/curl.js';
+
+/** @import { ExampleRequest } from './request-example.js' */
+
+/** @type {readonly { name: string, write: (request: ExampleRequest) => string }[]} */
+export const languages = [
+  { name: 'curl', write: curlLine },
+  { name: 'fetch', write: fetchCode },
+  { name: 'Python', write: pythonCode },
+];
+
+/** @param {ExampleRequest} request */
+function fetchCode({ method, url, headers, body, keyed, result, paged }) {
+  const fields = Object.entries(headers).map(([name, value]) => `${quote(name)}: ${quote(value)}`);
+  if (keyed) fields.push('"x-api-key": apiKey');
+  const options = [
+    ...(method === 'GET' ? [] : [`  method: ${quote(method)},`]),
+    ...(fields.length === 0 ? [] : [`  headers: { ${fields.join(', ')} },`]),
+    ...(body === undefined ? [] : [`  body: JSON.stringify(${oneLine(JSON.parse(body))}),`]),
+  ];
+  const given = options.length === 0 ? '' : `, {\n${options.join('\n')}\n}`;
+  const value = { json: 'await response.json()', text: 'await response.text()', none: 'response.status' };
+  const send = [
+    `const response = await fetch(${paged ? 'url' : quote(url)}${given});`,
+    'if (!response.ok) throw new Error(await response.text());',
+    `console.log(${value[result]});`,
+  ].join('\n');
+  if (!paged) return send;
+  return [
+    `let url = ${quote(url)};`,
+    'while (url) {',
+    indent(send, '  '),
+    '  const [, next] = /<([^>]+)>; rel="next"/.exec(response.headers.get("link")) ?? [];',
+    '  url = next && new URL(next, url);',
+    '}',
+  ].join('\n');
+}
+
+/** @param {ExampleRequest} request */
+function pythonCode({ method, url, headers, body, keyed, result, paged }) {
+  // The package adds the header for JSON by itself.
+  const fields = Object.entries(headers)
+    .filter(([name, value]) => name !== 'content-type' || value !== 'application/json')
+    .map(([name, value]) => `${quote(name)}: ${quote(value)}`);
+  if (keyed) fields.push('"x-api-key": os.environ["API_KEY"]');
+  const options = [
+    ...(fields.length === 0 ? [] : [`    headers={${fields.join(', ')}},`]),
+    ...(body === undefined ? [] : [`    json=${pythonLiteral(JSON.parse(body))},`]),
+  ];
+  const target = paged ? 'url' : quote(url);
+  const given = options.length === 0 ? target : `\n    ${target},\n${options.join('\n')}\n`;
+  const value = { json: 'response.json()', text: 'response.text', none: 'response.status_code' };
+  const send = [
+    `response = requests.${method.toLowerCase()}(${given})`,
+    'response.raise_for_status()',
+    `print(${value[result]})`,
+  ].join('\n');
+  const imports = [...(keyed ? ['import os'] : []), 'import requests'];
+  if (!paged) return [...imports, '', send].join('\n');
+  return [
+    ...[...imports, 'from urllib.parse import urljoin', ''],
+    `url = ${quote(url)}`,
+    'while url:',
+    indent(send, '    '),
+    '    next = response.links.get("next")',
+    '    url = next and urljoin(url, next["url"])',
+  ].join('\n');
+}
+
+/**
+ * @param {string} lines
+ * @param {string} by
+ */
+function indent(lines, by) {
+  return lines.replaceAll(/^/gm, by);
+}
+
+/** @param {string} text */
+function quote(text) {
+  return JSON.stringify(text);
+}
+
+/**
+ * JSON with spaces. A line break inside a string is escaped, so each real one is layout.
+ * @param {unknown} value
+ */
+function oneLine(value) {
+  return JSON.stringify(value, undefined, 1).replaceAll(/\n */g, ' ');
+}
+
+/**
+ * @param {unknown} value
+ * @returns {string}
+ */
+function pythonLiteral(value) {
+  if (value === null) return 'None';
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (Array.isArray(value)) return `[${value.map(pythonLiteral).join(', ')}]`;
+  if (typeof value !== 'object') return JSON.stringify(value);
+  const fields = Object.entries(value).map(([name, inner]) => `${quote(name)}: ${pythonLiteral(inner)}`);
+  return `{${fields.join(', ')}}`;
+}

@@ -1,0 +1,139 @@
+// @ts-check
+import { apiUrl } from '../console/api/base.js';
+import { el } from '../console/ui/dom.js';
+import { fold } from './code-block.js';
+import { contentOf, exampleOf, exampleText } from './examples.js';
+import { text } from './json.js';
+import { fillPath } from './request-example.js';
+import { requestFailed, resultView } from './try-result.js';
+
+/** @import { ApiKey } from '../console/api/api-key.js' */
+/** @import { ApiDocument, Operation } from './document.js' */
+/** @import { Json } from './json.js' */
+
+// A response that takes longer is of no use to a reader.
+const timeoutMs = 15_000;
+
+/**
+ * A form that sends the operation to this service, with the key of the console.
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ * @param {ApiKey} apiKey
+ * @returns {HTMLElement}
+ */
+export function tryIt(document, operation, apiKey) {
+  const view = fold('Try it', operation.method === 'GET' ? '' : 'changes the data of this service');
+  view.classList.add('try');
+  // Most forms are never opened.
+  view.addEventListener('toggle', () => view.append(form(document, operation, apiKey)), { once: true });
+  return view;
+}
+
+/**
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ * @param {ApiKey} apiKey
+ */
+function form(document, operation, apiKey) {
+  const fields = operation.parameters.map((parameter) => parameterField(document, operation, parameter));
+  const headers = fields.filter(({ place }) => place === 'header');
+  const [type, media] = contentOf(document.resolve(operation.details['requestBody']))[0] ?? [];
+  const body = media === undefined ? undefined : bodyField(operation, exampleOf(document, media));
+  const button = el('button', { class: 'button button-primary', type: 'submit' }, 'Send request');
+  const result = el('div', { role: 'status' });
+  const view = el('form', { 'aria-label': `Try it: ${operation.title}` });
+  view.append(...fields.filter(({ place }) => place !== 'header').map(({ field }) => field));
+  if (headers.length > 0) view.append(fold('Headers', '', ...headers.map(({ field }) => field)));
+  if (body !== undefined) view.append(body.field);
+  view.append(el('div', { class: 'actions' }, button), result);
+  view.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      const send = () => fetch(...request(operation, fields, type, body?.input.value, apiKey.value));
+      const started = performance.now();
+      let response = await send();
+      if (response.status === 401 && (await apiKey.ask(await reason(response)))) response = await send();
+      result.replaceChildren(...(await resultView(response, performance.now() - started)));
+    } catch (error) {
+      result.replaceChildren(requestFailed(error));
+    }
+    button.disabled = false;
+  });
+  return view;
+}
+
+/**
+ * @typedef {object} Field
+ * @property {string} name
+ * @property {string} place where the parameter goes: `path`, `query` or `header`
+ * @property {HTMLElement} field
+ * @property {HTMLInputElement} input
+ */
+
+/**
+ * @param {ApiDocument} document
+ * @param {Operation} operation
+ * @param {Json} parameter
+ * @returns {Field}
+ */
+function parameterField(document, { id }, parameter) {
+  const name = text(parameter, 'name');
+  const place = text(parameter, 'in');
+  const required = parameter['required'] === true;
+  const example = String(exampleOf(document, parameter) ?? '');
+  const inputId = `${id}-${place}-${name}`;
+  const input = el('input', { class: 'input mono', id: inputId, autocomplete: 'off', spellcheck: 'false' });
+  if (required) {
+    input.required = true;
+    input.value = example;
+  } else if (example !== '') input.placeholder = example;
+  const label = el('label', { for: inputId }, name);
+  if (!required) label.append(' ', el('span', { class: 'optional' }, '(optional)'));
+  return { name, place, input, field: el('div', { class: 'field' }, label, input) };
+}
+
+/**
+ * @param {Operation} operation
+ * @param {unknown} example
+ */
+function bodyField({ id }, example) {
+  const input = el('textarea', { class: 'input mono', id: `${id}-body`, rows: '4', spellcheck: 'false' });
+  input.value = example === undefined ? '' : exampleText(example);
+  return { input, field: el('div', { class: 'field' }, el('label', { for: `${id}-body` }, 'Body'), input) };
+}
+
+/**
+ * @param {Operation} operation
+ * @param {readonly Field[]} fields
+ * @param {string | undefined} type media type of the body
+ * @param {string | undefined} body
+ * @param {string | undefined} key
+ * @returns {[URL, RequestInit]}
+ */
+function request({ method, path }, fields, type, body, key) {
+  const given = fields.map(({ name, place, input }) => ({ name, place, value: input.value.trim() }));
+  const at = (/** @type {string} */ place) =>
+    given.filter((field) => field.place === place && field.value !== '');
+  const values = new Map(at('path').map(({ name, value }) => [name, value]));
+  const url = apiUrl(fillPath(path, values).slice(1));
+  for (const { name, value } of at('query')) url.searchParams.append(name, value);
+  const headers = new Headers();
+  for (const { name, value } of at('header')) headers.set(name, value);
+  if (key !== undefined) headers.set('x-api-key', key);
+  if (type !== undefined) headers.set('content-type', type);
+  const signal = AbortSignal.timeout(timeoutMs);
+  return [url, { method, headers, signal, cache: 'no-store', ...(body !== undefined && { body }) }];
+}
+
+/**
+ * Why the service rejected the key, in its own words.
+ * @param {Response} response
+ */
+async function reason(response) {
+  const body = await response
+    .clone()
+    .json()
+    .catch(() => ({}));
+  return typeof body.error === 'string' ? body.error : 'This request needs an API key.';
+}
