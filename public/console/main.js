@@ -11,6 +11,7 @@ import { RequestLog } from './requests/request-log.js';
 import { createBanner } from './ui/banner.js';
 import { wireCloseButtons } from './ui/dialog.js';
 import { byId } from './ui/dom.js';
+import { writeDraft } from './ui/drafts.js';
 import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
@@ -29,7 +30,7 @@ import { createUsersPanel } from './users/users-panel.js';
 // The parts that talk to the server.
 const connection = new Connection(isAnswering);
 /** @type {ApiKey} */
-const apiKey = new ApiKey((reason) => keyDialog.ask(reason));
+const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
 const keyDialog = createKeyDialog(apiKey);
 const log = new RequestLog(() => apiKey.value !== undefined);
 const send = createClient({ connection, apiKey, log });
@@ -46,18 +47,22 @@ const newUser = createNewUserDialog(users, (user) => {
   say('Created ', nameText(user.name), ` as user ${user.id}`);
   controls.forgetTotal();
   navigation.go({ userId: user.id });
-  void list.reload();
+  void list.show(user);
 });
-const list = createUsersPanel({ users, navigation, table, createUser: newUser.open });
+const createUser = async () => {
+  if (await apiKey.ready()) await newUser.open();
+};
+const list = createUsersPanel({ users, navigation, table, createUser });
 const controls = createListControls(navigation, users);
 const deletion = createDeleteDialog(users);
 const editForm = createEditForm({
   users,
-  conflicts: createConflictDialog(users),
+  choose: createConflictDialog(),
   changed(tagged) {
     table.update(tagged.user);
     panel.refresh(tagged);
   },
+  drafted: table.markUnsaved,
 });
 const panel = createUserPanel({
   users,
@@ -65,9 +70,13 @@ const panel = createUserPanel({
   posts: createPostsPanel(createPostsApi(send)),
   close: () => navigation.go({ userId: undefined }),
   async remove(tagged) {
+    if (!(await apiKey.ready())) return;
     const deleted = await deletion.ask(tagged);
     if (deleted === undefined) return;
-    say('Deleted ', nameText(deleted.user.name));
+    const name = nameText(deleted.user.name);
+    if (deleted.wasGone) say(name, ' was already deleted');
+    else say('Deleted ', name);
+    writeDraft(`user.${deleted.user.id}`, undefined);
     controls.forgetTotal();
     navigation.go({ userId: undefined });
     void list.reload();
@@ -94,11 +103,13 @@ navigation.addEventListener('change', async () => {
 });
 let opened = navigation.view.userId;
 
-connection.addEventListener('back', () => {
+function reload() {
   void list.reload();
   void panel.reload();
-});
-byId('new-user-button', HTMLButtonElement).addEventListener('click', newUser.open);
+}
+
+connection.addEventListener('back', reload);
+byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment is the view's.
   event.preventDefault();
@@ -107,7 +118,9 @@ byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
 
 wireCloseButtons(document);
 createBanner(connection);
-createKeyButton(apiKey, () => keyDialog.ask());
+createKeyButton(apiKey, async () => {
+  if (await apiKey.ask(false)) reload();
+});
 createRequestDock(log);
 createLivePanel({ connection, apiKey });
 void follow();

@@ -11,21 +11,40 @@ const withKey = { headers: { 'x-api-key': apiKey } };
 suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('is asked for when the server wants one, and the request goes on by itself', async (t) => {
+  test('is asked for at once and without an error, and the requests go on by themselves', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });
-    await dialog.getByText('x-api-key is required').waitFor();
+    await dialog.getByText('This service asks for an API key.').waitFor();
     await page.getByText('The figures need an API key').waitFor({ state: 'attached' });
+    assert.equal(await page.locator('.field-error, .form-error, [role="alert"]:not(:empty)').count(), 0);
     await dialog.getByLabel('Key').fill('a-wrong-key');
     await page.keyboard.press('Enter');
-    await dialog.getByText('x-api-key is not a valid key').waitFor();
+    await dialog.getByRole('textbox', { description: 'The service does not accept this key.' }).waitFor();
     await dialog.getByLabel('Key').fill(apiKey);
     await page.keyboard.press('Enter');
     await firstNameIs(page, 'Ada');
     await dialog.waitFor({ state: 'hidden' });
-    await page.getByText('Figures of the last two minutes').waitFor();
+    await page.getByText('updated every 2 s').waitFor();
+  });
+
+  test('can be added later: the panels say what they need, without an alarm', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/#/users/1`);
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('#list-state').getByText('An API key is needed').waitFor();
+    await page.locator('#detail-state').getByText('An API key is needed').waitFor();
+    assert.equal(await page.getByRole('alert').filter({ hasText: /./ }).count(), 0);
+    await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
+    await dialog.getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'Ada');
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    await page.getByText('No posts yet').waitFor();
   });
 
   test('stays in this tab only, and out of every line shown', async (t) => {
@@ -43,41 +62,51 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No users yet').waitFor();
   });
 
-  test('a write asks and then happens, where reading needs no key', async (t) => {
+  test('is offered before the first write where only writes need it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
-    await page.getByText('No users yet').waitFor();
-    assert.equal(await page.locator('#key-button').isVisible(), false);
+    await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).waitFor();
+    const requests = recordRequests(page);
     await page.getByRole('button', { name: 'New user' }).click();
-    await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Ada');
-    await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
     await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Ada');
+    await page.keyboard.press('Enter');
     await said(page, 'Created Ada as user 1');
+    assert.equal(requests.filter((request) => request.method() === 'POST').length, 1);
   });
 
-  test('declining leaves the words of the server and what was typed', async (t) => {
-    const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
+  test('a service without keys never mentions one', async (t) => {
+    const { http } = await startService(t);
     const page = await open(t, `${http}/`);
+    await page.getByText('updated every 2 s').waitFor();
     await page.getByRole('button', { name: 'New user' }).click();
-    const form = page.getByRole('dialog', { name: 'New user' });
-    await form.getByLabel('Name').fill('Ada');
+    await page.getByRole('dialog', { name: 'New user' }).waitFor();
+    assert.equal(await page.locator('#key-button').isVisible(), false);
+  });
+
+  test('declining it keeps what was typed and says what is needed', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada L');
     await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: 'API key' }).waitFor();
     await page.keyboard.press('Escape');
-    await form.getByText('x-api-key is required (401)').waitFor();
-    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
+    await form.getByText('This needs an API key that the service accepts.').waitFor();
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
   test('a key that no header can carry is refused before it is sent', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });
-    await dialog.getByText('x-api-key is required').waitFor();
+    await dialog.waitFor();
     const requests = recordRequests(page);
     await dialog.getByLabel('Key').fill('schlüssel 鍵');
     await page.keyboard.press('Enter');
-    await dialog.getByText('visible ASCII').waitFor();
+    await dialog.getByRole('textbox', { description: /visible ASCII/ }).waitFor();
     assert.equal(requests.length, 0);
   });
 
@@ -90,7 +119,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'API key: set' }).click();
     await dialog.getByRole('button', { name: 'Forget key' }).click();
-    await page.getByRole('button', { name: 'API key: none' }).waitFor();
+    await page.getByRole('button', { name: 'Add API key' }).first().waitFor();
     assert.doesNotMatch(await page.evaluate('JSON.stringify(sessionStorage)'), /a-secret-key/);
   });
 });

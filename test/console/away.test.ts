@@ -20,7 +20,7 @@ async function startRestartable(t: TestContext) {
   };
 }
 
-const awayText = 'The server does not answer';
+const awayText = 'The service is not responding';
 
 suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
@@ -34,13 +34,13 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'Refresh' }).click();
     const banner = page.getByRole('alert').filter({ hasText: awayText });
     await banner.waitFor();
-    await page.getByRole('status').filter({ hasText: 'No answer' }).waitFor();
+    await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
     // While it is away: once it is back, the page may find that out by itself before the click.
     await banner.getByRole('button', { name: 'Try now' }).click();
     await banner.waitFor();
     await startAgain();
     await changeUser(http, 1, { name: 'Ada Lovelace' });
-    await said(page, 'The server is back');
+    await said(page, 'The service is responding again');
     await banner.waitFor({ state: 'detached' });
     await firstNameIs(page, 'Ada Lovelace');
   });
@@ -77,7 +77,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada Lovelace');
     assert.equal(await page.getByLabel('Title').inputValue(), 'Half a thought');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'User 1 is saved');
+    await said(page, 'Saved');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
   });
 
@@ -120,7 +120,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByRole('button', { name: 'New user' }).click();
       await dialog.getByLabel('Name').fill(name);
       await dialog.getByRole('button', { name: 'Create user' }).click();
-      await dialog.getByText('internal error (500)').waitFor();
+      await dialog.getByText('The service reported an error: internal error (500).').waitFor();
       await page.keyboard.press('Escape');
     }
     const [first, second, third] = requests
@@ -145,8 +145,8 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('Ada Lovelace');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'User 1 is saved');
-    await page.getByText('version "2"').waitFor();
+    await said(page, 'Saved');
+    await page.getByText('version 2').waitFor();
   });
 
   test('a busy server is asked again when it said to', async (t) => {

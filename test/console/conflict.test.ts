@@ -1,82 +1,133 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import { suite, type TestContext, test } from 'node:test';
+import type { Locator, Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
+import { loadModule, type MergeModule } from './modules.ts';
 import { addUsers, changeUser, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
 
-const conflictName = 'Somebody else has changed this user';
+const { mergeFields } = await loadModule<MergeModule>('console/users/user-fields.js');
 
-async function rename(page: Page, name: string): Promise<void> {
-  const form = page.getByRole('form', { name: 'Edit user' });
-  await form.getByLabel('Name').fill(name);
-  await form.getByRole('button', { name: 'Save' }).click();
-}
+suite('console: merging two changes of a user', () => {
+  const base = { name: 'Ada', role: 'admin' };
+  for (const [title, mine, theirs, merged, conflicts, others] of [
+    ['of different fields', { name: 'B' }, { role: 'x' }, { name: 'B', role: 'x' }, [], ['role']],
+    ['of the same field, alike', { name: 'B' }, { name: 'B' }, { name: 'B', role: 'admin' }, [], []],
+    ['of the same field', { name: 'B' }, { name: 'C' }, { name: 'B', role: 'admin' }, ['name'], []],
+    [
+      'of both fields',
+      { name: 'B', role: '' },
+      { name: 'C', role: 'x' },
+      { name: 'B', role: '' },
+      ['name', 'role'],
+      [],
+    ],
+    ['that removed a role', {}, { role: '' }, { name: 'Ada', role: '' }, [], ['role']],
+    [
+      'of one field and another',
+      { name: 'B' },
+      { name: 'C', role: 'x' },
+      { name: 'B', role: 'x' },
+      ['name'],
+      ['role'],
+    ],
+  ] as const) {
+    test(title, () => {
+      const merge = mergeFields(base, { ...base, ...mine }, { ...base, ...theirs });
+      assert.deepEqual(merge, { fields: merged, conflicts, theirs: others });
+    });
+  }
+});
 
 suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('two windows: the second sees both versions and keeps its own', async (t) => {
+  /** Opens user 1 at version 1, with a role or without one. */
+  async function openFirst(t: TestContext, role?: string) {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada', ...(role !== undefined && { role }) }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByText('version 1').waitFor();
+    return { http, page };
+  }
+
+  test('changes of different fields are merged without a question', async (t) => {
+    const { http, page } = await openFirst(t, 'admin');
+    await changeUser(http, 1, { name: 'Renamed by another' });
+    const requests = recordRequests(page);
+    await change(page, { Role: 'editor' });
+    await said(page, 'Saved Renamed by another, with another person’s change to the name');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Renamed by another', role: 'editor' });
+    const patches = requests.filter((request) => request.method() === 'PATCH');
+    assert.deepEqual(patches.at(-1)?.postDataJSON(), { role: 'editor' });
+    assert.equal(patches.at(-1)?.headers()['if-match'], '"2"');
+    await firstNameIs(page, 'Renamed by another');
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Renamed by another');
+  });
+
+  test('two windows: the second sees both names and keeps its own', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const [first, second] = await Promise.all([open(t, `${http}/#/users/1`), open(t, `${http}/#/users/1`)]);
-    await second.getByText('version "1"').waitFor();
-    await rename(first, 'Ada of window one');
-    await said(first, 'User 1 is saved');
-    const requests = recordRequests(second);
-    await rename(second, 'Ada of window two');
-    const dialog = second.getByRole('dialog', { name: conflictName });
-    await dialog.getByRole('row', { name: 'Name Ada of window two Ada of window one' }).waitFor();
-    await dialog.getByRole('row', { name: 'Role admin admin' }).waitFor();
-    await dialog.getByRole('button', { name: 'Keep mine' }).click();
-    await said(second, 'User 1 is saved');
+    await second.getByText('version 1').waitFor();
+    await change(first, { Name: 'Ada of window one' });
+    await said(first, 'Saved Ada of window one');
+    await change(second, { Name: 'Ada of window two' });
+    const dialog = conflictIn(second);
+    await dialog.getByText('It was: Ada').waitFor();
+    await dialog.getByLabel('Theirs Ada of window one').waitFor();
+    assert.equal(await dialog.getByRole('group').count(), 1, 'only the field that both changed');
+    await choose(dialog, 'Yours Ada of window two');
+    await said(second, 'Saved Ada of window two');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada of window two', role: 'admin' });
-    const put = requests.find((request) => request.method() === 'PUT');
-    assert.equal(put?.headers()['if-match'], '"2"');
     await firstNameIs(second, 'Ada of window two');
   });
 
-  test('taking theirs leaves the user as it is and shows it', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('version "1"').waitFor();
+  test('taking theirs leaves the user as it is, and the message says so', async (t) => {
+    const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Theirs', role: 'editor' });
-    await rename(page, 'Mine');
-    const dialog = page.getByRole('dialog', { name: conflictName });
-    await dialog.getByRole('row', { name: 'Role none editor' }).waitFor();
-    await dialog.getByRole('button', { name: 'Take theirs' }).click();
+    await change(page, { Name: 'Mine' });
+    await choose(conflictIn(page), 'Theirs Theirs');
+    await said(page, 'Kept the other change to Theirs; yours is discarded');
     await page.getByRole('heading', { name: 'Theirs' }).waitFor();
-    assert.equal(await page.getByRole('form').getByLabel('Name').inputValue(), 'Theirs');
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
+    assert.equal(await page.locator('#edit-unsaved').isVisible(), false);
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs', role: 'editor' });
   });
 
-  test('one more change during the choice is shown, too, and never overwritten unseen', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('version "1"').waitFor();
+  test('each field is chosen separately, and no choice is made in advance', async (t) => {
+    const { http, page } = await openFirst(t, 'admin');
+    await changeUser(http, 1, { name: 'Theirs', role: 'editor' });
+    await change(page, { Name: 'Mine', Role: '' });
+    const dialog = conflictIn(page);
+    await dialog.getByLabel('Yours none').check();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    assert.equal(await dialog.locator('input:invalid').count(), 2, 'the name is still to be chosen');
+    await choose(dialog, 'Theirs Theirs');
+    await said(page, 'Saved Theirs');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
+  });
+
+  test('one more change during the choice is shown as well, and never overwritten unseen', async (t) => {
+    const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Second' });
-    await rename(page, 'Mine');
-    const dialog = page.getByRole('dialog', { name: conflictName });
-    await dialog.getByRole('row', { name: 'Name Mine Second' }).waitFor();
+    await change(page, { Name: 'Mine' });
+    const dialog = conflictIn(page);
+    await dialog.getByLabel('Theirs Second').waitFor();
     await changeUser(http, 1, { name: 'Third' });
-    await dialog.getByRole('button', { name: 'Keep mine' }).click();
-    await dialog.getByText('It was changed once more').waitFor();
-    await dialog.getByRole('row', { name: 'Name Mine Third' }).waitFor();
-    await dialog.getByRole('button', { name: 'Keep mine' }).click();
-    await said(page, 'User 1 is saved');
+    await choose(dialog, 'Yours Mine');
+    await dialog.getByText('It was: Second').waitFor();
+    await dialog.getByLabel('Theirs Third').waitFor();
+    await choose(dialog, 'Yours Mine');
+    await said(page, 'Saved Mine');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Mine' });
   });
 
   test('Escape puts the choice off: what was typed stays, and saving asks again', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('version "1"').waitFor();
+    const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Theirs' });
-    await rename(page, 'Mine');
-    const dialog = page.getByRole('dialog', { name: conflictName });
+    await change(page, { Name: 'Mine' });
+    const dialog = conflictIn(page);
     await dialog.waitFor();
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'hidden' });
@@ -87,35 +138,35 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
   });
 
-  test('two that meant the same have no conflict', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('version "1"').waitFor();
+  test('two changes that mean the same do not conflict', async (t) => {
+    const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Ada Lovelace' });
-    await rename(page, 'Ada Lovelace');
-    await said(page, 'User 1 is saved');
-    await page.getByText('version "2"').waitFor();
+    await change(page, { Name: 'Ada Lovelace' });
+    await said(page, 'Saved Ada Lovelace');
+    await page.getByText('version 2').waitFor();
   });
 
-  test('an edit gone on with after a reload knows that the user has changed', async (t) => {
+  test('an edit resumed after a reload has the other changes in it, or announces a conflict', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await openUser(page, 'Ada');
-    await page.getByRole('form').getByLabel('Name').fill('Mine');
+    await page.locator('#edit-name').fill('Mine');
+    await changeUser(http, 1, { role: 'editor' });
+    await page.reload();
+    await page.getByText('version 2').waitFor();
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Mine');
+    assert.equal(await page.locator('#edit-role').inputValue(), 'editor');
+    assert.equal(await page.locator('#edit-note').isVisible(), false);
     await changeUser(http, 1, { name: 'Theirs' });
     await page.reload();
-    await page.getByText('Changed by somebody else since you began').waitFor();
+    await page.getByText('Another person has changed the name since you began').waitFor();
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('dialog', { name: conflictName }).waitFor();
+    await conflictIn(page).waitFor();
   });
 
   test('a user that changed is not deleted before its new version was seen', async (t) => {
-    const { http } = await startService(t);
-    await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, `${http}/#/users/1`);
-    await page.getByText('version "1"').waitFor();
+    const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Countess' });
     await page.getByRole('button', { name: 'Delete…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
@@ -127,3 +178,18 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await said(page, 'Deleted Countess');
   });
 });
+
+function conflictIn(page: Page): Locator {
+  return page.getByRole('dialog', { name: 'Which change should be kept?' });
+}
+
+async function change(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {
+  const form = page.getByRole('form', { name: 'Edit user' });
+  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
+  await form.getByRole('button', { name: 'Save' }).click();
+}
+
+async function choose(dialog: Locator, option: string): Promise<void> {
+  await dialog.getByLabel(option).check();
+  await dialog.getByRole('button', { name: 'Save' }).click();
+}

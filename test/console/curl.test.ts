@@ -95,7 +95,7 @@ suite('console: requests', { skip: noBrowser }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill(`Ada's "$HOME" \\ 👩🏽‍💻`);
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'User 1 is saved');
+    await said(page, 'Saved');
     await page.locator('#dock-status', { hasText: '200' }).waitFor();
     const line = (await page.locator('#dock-line').textContent()) ?? '';
     assert.match(
@@ -133,10 +133,10 @@ suite('console: requests', { skip: noBrowser }, () => {
 
   test('copies the line', async (t) => {
     const { http } = await startService(t);
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/`, { fresh: true });
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByText('No users yet').waitFor();
-    await page.getByRole('button', { name: 'Copy the last request as a curl line' }).click();
+    await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
     await said(page, 'Copied');
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), `curl -i '${http}/users?limit=20'`);
   });
@@ -147,7 +147,7 @@ suite('console: requests', { skip: noBrowser }, () => {
       initScript: "Object.defineProperty(navigator, 'clipboard', { value: undefined })",
     });
     await page.getByText('No users yet').waitFor();
-    await page.getByRole('button', { name: 'Copy the last request as a curl line' }).click();
+    await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
     await said(page, 'Copied');
     await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
   });

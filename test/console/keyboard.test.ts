@@ -37,7 +37,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Control+A');
     await page.keyboard.type('Typed by hand');
     await page.keyboard.press('Enter');
-    await said(page, 'User 2 is saved');
+    await said(page, 'Saved');
     await focused(page, '#edit-name');
     assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Typed by hand' });
     await page.keyboard.press('Escape');

@@ -81,7 +81,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await namesIn(page), ['user 001', 'user 004']);
     await role.fill('nobody');
     await role.press('Enter');
-    await page.getByText('Nobody has the role nobody').waitFor();
+    await page.getByText('No users with the role nobody').waitFor();
     await page.getByRole('button', { name: 'Show all users' }).click();
     await page.locator('#user-rows tr').nth(3).waitFor();
     assert.equal(await role.inputValue(), '');
@@ -103,7 +103,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
   test('counts on request only, and what the filter shows', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(31));
-    const page = await open(t, `${http}/`);
+    const page = await open(t, `${http}/#/?limit=10`);
     const requests = recordRequests(page);
     await page.reload();
     await firstNameIs(page, 'user 001');
@@ -113,7 +113,8 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.at(-1)?.method(), 'HEAD');
     await page.getByRole('search').getByLabel('Role').fill('admin');
     await page.getByRole('button', { name: 'Filter', exact: true }).click();
-    await page.getByText('Rows 1–11').waitFor();
+    await page.getByText('Rows 1–10').waitFor();
+    await page.locator('tr[data-id="4"]').waitFor();
     assert.equal(await page.locator('#total').textContent(), '');
     await page.getByRole('button', { name: 'Count all' }).click();
     await page.getByText('11 with the role admin').waitFor();
@@ -160,9 +161,73 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     );
     await page.goto(`${http}/`);
     const alert = page.getByRole('alert').filter({ hasText: 'internal error (500)' });
-    await alert.getByText('request abc-123').waitFor();
+    await alert.getByText('Request id: abc-123').waitFor();
     await page.unroute('**/users?*');
     await alert.getByRole('button', { name: 'Try again' }).click();
     await firstNameIs(page, 'user 001');
+  });
+
+  test('a new user that the page does not show is announced, and shown on request', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(20));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    await page.getByRole('button', { name: 'New user' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('Zoe');
+    await page.keyboard.press('Enter');
+    const note = page.getByRole('status').filter({ hasText: 'Zoe is user 21. It is not on this page.' });
+    await note.getByRole('button', { name: 'Show newest first' }).click();
+    await firstNameIs(page, 'Zoe');
+    assert.equal(await page.getByRole('link', { name: 'Zoe' }).getAttribute('aria-current'), 'true');
+    await note.waitFor({ state: 'hidden' });
+  });
+
+  test('the next page is read from its top', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(120));
+    const page = await open(t, `${http}/#/?limit=100`);
+    await firstNameIs(page, 'user 001');
+    await page.getByRole('button', { name: 'Next' }).click();
+    await firstNameIs(page, 'user 101');
+    await page.waitForFunction('document.querySelector("#user-rows tr").getBoundingClientRect().top > 0');
+    const top = await page.locator('#users').evaluate((element) => element.getBoundingClientRect().top);
+    assert.ok(top >= 0 && top < 120, `the list starts at ${top}`);
+    await page.locator('#page-next:focus').waitFor();
+  });
+
+  test('the whole row opens its user', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/`);
+    await page.locator('tr[data-id="2"] .col-role').click();
+    await page.getByRole('heading', { name: 'user 002' }).waitFor();
+  });
+
+  test('the text of a row can be selected with the mouse, which does not open it', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada Lovelace' }]);
+    const page = await open(t, `${http}/`);
+    const box = await page.getByRole('link', { name: 'Ada Lovelace' }).boundingBox();
+    assert.ok(box !== null);
+    await page.mouse.move(box.x + 1, box.y + box.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 60, box.y + box.height / 2, { steps: 4 });
+    await page.mouse.up();
+    assert.match(await page.evaluate('getSelection().toString()'), /^Ada L/);
+    assert.equal(new URL(page.url()).hash, '');
+  });
+
+  test('an empty list has neither pager nor filter, and a list of one page only its rows', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.getByText('No users yet').waitFor();
+    for (const id of ['#pager', '#filter-form', '#detail']) {
+      assert.equal(await page.locator(id).isVisible(), false, id);
+    }
+    await addUsers(http, numbered(2));
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText('Rows 1–2 of 2').waitFor();
+    assert.equal(await page.locator('.pager button:visible').count(), 0);
+    assert.equal(await page.locator('#filter-form').isVisible(), true);
   });
 });

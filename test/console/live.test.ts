@@ -19,7 +19,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   test('show health, readiness and what happens, without what the page itself polls', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, 'about:blank');
+    const page = await open(t, 'about:blank', { fresh: true });
     await page.clock.install();
     await page.goto(`${http}/`);
     await firstNameIs(page, 'Ada');
@@ -28,9 +28,17 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       .filter({ hasText: /Health\s*Healthy\s*Readiness\s*Ready/ })
       .waitFor();
     const figures = page.getByRole('region', { name: 'Live figures' });
-    for (let i = 0; i < 40; i += 1) await send(http, 'GET /users/1');
+    for (let i = 0; i < 12; i += 1) await send(http, 'GET /users/1');
+    await poll(page);
+    await page.locator('#p50-value', { hasText: /^[\d.]+ m?s$/ }).waitFor();
+    await page
+      .locator('#latency-need', { hasText: /^p99 needs 100 requests a minute; there were 1\d\.$/ })
+      .waitFor();
+    assert.equal(await page.locator('#p99-value').textContent(), '–');
+    for (let i = 0; i < 90; i += 1) await send(http, 'GET /users/1');
     for (let i = 0; i < 4; i += 1) await send(http, 'GET /users/2');
     await poll(page);
+    await page.locator('#latency-need', { hasText: /^$/ }).waitFor({ state: 'hidden' });
     await page.locator('#rate-value', { hasText: /^\d*\.?\d*[1-9]/ }).waitFor();
     await page.locator('#client-error-value', { hasText: /^\d*\.?\d*[1-9]/ }).waitFor();
     await page.locator('#p99-value', { hasText: /^[\d.]+ m?s$/ }).waitFor();
@@ -39,12 +47,14 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     assert.match(label ?? '', /^Requests per second over the last two minutes, at most \d/);
     for (let i = 0; i < 6; i += 1) await poll(page);
     await page.locator('#rate-value', { hasText: /^0$/ }).waitFor();
+    for (let i = 0; i < 26; i += 1) await poll(page);
     await page.locator('#p50-value', { hasText: '–' }).waitFor();
+    await page.locator('#latency-need', { hasText: 'p50 needs 10 requests a minute' }).waitFor();
   });
 
   test('are not asked for while nobody can see them', async (t) => {
     const { http } = await startService(t);
-    const page = await open(t, 'about:blank');
+    const page = await open(t, 'about:blank', { fresh: true });
     await page.clock.install();
     await page.goto(`${http}/`);
     await page.getByText('Healthy').waitFor();
@@ -85,6 +95,24 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       route.fulfill({ status: 404, json: { error: 'no such resource' } }),
     );
     await page.goto(`${http}/`);
-    await page.getByText('No figures: /metrics answered 404').waitFor();
+    await page.getByText('No figures: /metrics responded 404').waitFor();
+  });
+
+  test('are marked as not updated during an outage, and no longer after it', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { fresh: true });
+    await page.clock.install();
+    await page.goto(`${http}/`);
+    await page.getByText('Healthy').waitFor();
+    await poll(page);
+    assert.equal(await page.locator('#live[data-stale]').count(), 0);
+    await page.route('**/metrics', (route) => route.fulfill({ status: 503, json: { error: 'busy' } }));
+    await poll(page);
+    await page.getByText(/metrics responded 503\. The figures are from \d\d:\d\d:\d\d\./).waitFor();
+    await page.locator('#live[data-stale]').waitFor();
+    await page.unroute('**/metrics');
+    await poll(page);
+    await page.getByText('updated every 2 s').waitFor();
+    assert.equal(await page.locator('#live[data-stale]').count(), 0);
   });
 });

@@ -4,7 +4,7 @@ import { type LinkModule, loadModule, type MetricsModules, type Snapshot } from 
 
 const { parseMetrics } = await loadModule<MetricsModules>('console/live/prometheus.js');
 const { takeSnapshot } = await loadModule<MetricsModules>('console/live/snapshot.js');
-const { ratesBetween } = await loadModule<MetricsModules>('console/live/rates.js');
+const { latenciesBetween, ratesBetween } = await loadModule<MetricsModules>('console/live/rates.js');
 const { parseLinks } = await loadModule<LinkModule>('console/api/link-header.js');
 
 suite('console: the text format of metrics', () => {
@@ -54,12 +54,11 @@ suite('console: rates', () => {
     assert.equal(ratesBetween(snapshot(0, 10), snapshot(2_000, 30)).requests, 10);
   });
 
-  test('start anew with a process that did', () => {
+  test('start anew with the process', () => {
     const after = snapshot(1_000, 4, [0.1, 4], [Number.POSITIVE_INFINITY, 4]);
     const before = snapshot(0, 1_000, [0.1, 1_000], [Number.POSITIVE_INFINITY, 1_000]);
-    const rates = ratesBetween(before, after);
-    assert.equal(rates.requests, 4);
-    assert.equal(rates.p50, 50);
+    assert.equal(ratesBetween(before, after).requests, 4);
+    assert.equal(latenciesBetween(before, after).timed, 4);
   });
 
   const empty = snapshot(0, 0, [0.1, 0], [0.2, 0], [Number.POSITIVE_INFINITY, 0]);
@@ -67,15 +66,18 @@ suite('console: rates', () => {
     ['spread evenly within a bucket', [100, 100, 100], 50, 99],
     ['in the second bucket', [0, 100, 100], 150, 199],
     ['over two buckets', [50, 100, 100], 100, 198],
-    ['beyond the last bound', [0, 0, 10], 200, 200],
+    ['beyond the last bound', [0, 0, 100], 200, 200],
+    ['of too few requests for p99', [10, 10, 10], 50, undefined],
+    ['of one request too few for p99', [99, 99, 99], 50, undefined],
+    ['of too few requests for p50', [9, 9, 9], undefined, undefined],
     ['without requests', [0, 0, 0], undefined, undefined],
   ] as const) {
     test(`quantiles ${name}`, () => {
       const [first, second, all] = counts;
       const after = snapshot(1_000, all, [0.1, first], [0.2, second], [Number.POSITIVE_INFINITY, all]);
-      const rates = ratesBetween(empty, after);
+      const latencies = latenciesBetween(empty, after);
       assert.deepEqual(
-        [rates.p50, rates.p99].map((ms) => ms && Math.round(ms)),
+        [latencies.p50, latencies.p99].map((ms) => ms && Math.round(ms)),
         [p50, p99],
       );
     });

@@ -27,6 +27,10 @@ export interface Rates {
   readonly requests: number;
   readonly clientErrors: number;
   readonly serverErrors: number;
+}
+
+export interface Latencies {
+  readonly timed: number;
   readonly p50: number | undefined;
   readonly p99: number | undefined;
 }
@@ -41,6 +45,24 @@ export interface MetricsModules {
   parseMetrics(text: string): Sample[];
   takeSnapshot(samples: readonly Sample[], atMs: number): Snapshot;
   ratesBetween(before: Snapshot, after: Snapshot): Rates;
+  latenciesBetween(before: Snapshot, after: Snapshot): Latencies;
+}
+
+export interface UserFields {
+  readonly name: string;
+  readonly role: string;
+}
+
+export interface MergeModule {
+  mergeFields(
+    base: UserFields,
+    mine: UserFields,
+    theirs: UserFields,
+  ): {
+    readonly fields: UserFields;
+    readonly conflicts: readonly string[];
+    readonly theirs: readonly string[];
+  };
 }
 
 export interface LinkModule {

@@ -8,7 +8,7 @@ import { addUsers, openUser, recordRequests, said } from './people.ts';
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('adds a post, its line breaks kept, and shows it first', async (t) => {
+  test('adds a post, its line breaks and tabs kept, and shows it first', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'An older one' } });
@@ -17,15 +17,18 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('Write a post').click();
     const form = page.getByRole('form', { name: 'New post' });
     await form.getByLabel('Title').fill('On engines');
-    await form.getByLabel('Text').fill('one\ntwo');
+    await form.getByLabel('Text').fill('one\ttab\n  two');
     await form.getByRole('button', { name: 'Add post' }).click();
-    await said(page, 'The post is added');
+    await said(page, 'Added the post');
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
-    assert.equal(await page.locator('.post-body').first().textContent(), 'one\ntwo');
+    assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
+    const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
+    assert.equal(await page.evaluate(style), 'preserve');
     assert.equal(await form.getByLabel('Title').inputValue(), '');
+    assert.equal(await form.getByText('Not added yet').isVisible(), false);
     const post = requests.find((request) => request.method() === 'POST');
     assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
-    assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ntwo' });
+    assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ttab\n  two' });
   });
 
   test('shows some at a time, and goes on reading where the next ones start', async (t) => {
@@ -45,7 +48,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
   });
 
-  test('a refused post shows why and stays in its form, also while another user is open', async (t) => {
+  test('a rejected post shows why and stays in its form, also while another user is open', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -55,7 +58,8 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByLabel('Title').fill('   ');
     await form.getByLabel('Text').fill('long thoughts');
     await form.getByRole('button', { name: 'Add post' }).click();
-    await form.getByText('title must not be blank (400)').waitFor();
+    await form.getByText('Title must not be blank.').waitFor();
+    await form.getByText('Not added yet').waitFor();
     await openUser(page, 'Bob');
     await form.waitFor({ state: 'hidden' });
     await openUser(page, 'Ada');
@@ -72,6 +76,6 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'New post' });
     await form.getByLabel('Title').fill('Too late');
     await form.getByRole('button', { name: 'Add post' }).click();
-    await form.getByText('user 1 not found (404)').waitFor();
+    await form.getByText('User 1 not found').waitFor();
   });
 });

@@ -81,7 +81,7 @@ suite('console: what people write', { skip: noBrowser, concurrency: 2 }, () => {
       assert.equal(await form.getByLabel('Name').inputValue(), name);
       await form.getByLabel('Role').fill('admin');
       await form.getByRole('button', { name: 'Save' }).click();
-      await page.getByText('version "2"').waitFor();
+      await page.getByText('version 2').waitFor();
     }
     const { json } = await send(http, 'GET /users');
     assert.deepEqual(

@@ -25,23 +25,49 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
   });
 
-  test('a refused user shows why, with the request id, and keeps what was typed', async (t) => {
+  test('an invalid field says why beside it, and what was typed stays', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'New user' }).click();
     const dialog = page.getByRole('dialog', { name: 'New user' });
     await dialog.getByLabel('Name').fill('   ');
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await dialog.getByText('name must not be blank (400)').waitFor();
-    assert.match((await dialog.locator('.request-id').textContent()) ?? '', /^request [\w.-]+$/);
+    const invalid = dialog.locator('[aria-invalid="true"]');
+    await dialog.getByRole('textbox', { description: 'Name must not be blank.' }).and(invalid).waitFor();
+    await dialog.locator('#new-name:focus').waitFor();
+    assert.equal(await dialog.locator('.form-error').count(), 0);
     await dialog.getByLabel('Name').fill('Ada');
+    assert.equal(await invalid.count(), 0, 'a changed text is not known to be wrong');
     await dialog.getByLabel('Role').fill('Queen');
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await dialog.getByText('role must be a lower-case letter').waitFor();
+    await dialog
+      .locator('#new-role + .field-error', { hasText: 'Role must be a lower-case letter' })
+      .waitFor();
     assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
     await dialog.getByLabel('Role').fill('queen');
     await dialog.getByRole('button', { name: 'Create user' }).click();
     await said(page, 'Created Ada');
+  });
+
+  test('an error of the service is a sentence, with the request id for its log', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.route('**/users/1', (route) =>
+      route.request().method() === 'PATCH'
+        ? route.fulfill({
+            status: 500,
+            headers: { 'x-request-id': 'abc' },
+            json: { error: 'internal error' },
+          })
+        : route.continue(),
+    );
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada L');
+    await form.getByRole('button', { name: 'Save' }).click();
+    const alert = form.getByRole('alert');
+    await alert.filter({ hasText: 'The service reported an error: internal error (500).' }).waitFor();
+    await alert.getByText('Request id: abc').waitFor();
   });
 
   test('saves only what changed, over the version it shows', async (t) => {
@@ -53,9 +79,9 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('Ada Lovelace');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'User 1 is saved');
+    await said(page, 'Saved');
     await firstNameIs(page, 'Ada Lovelace');
-    await page.getByText('version "2"').waitFor();
+    await page.getByText('version 2').waitFor();
     const [patch] = requests;
     assert.equal(patch?.method(), 'PATCH');
     assert.equal(patch?.headers()['if-match'], '"1"');
@@ -69,7 +95,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Role').fill('');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'User 1 is saved');
+    await said(page, 'Saved');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
   });
 
@@ -80,10 +106,36 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('');
     await form.getByRole('button', { name: 'Save' }).click();
-    await form.getByText('name must not be blank (400)').waitFor();
+    await form.getByText('Name must not be blank.').waitFor();
     await form.getByRole('button', { name: 'Discard' }).click();
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
-    assert.equal(await form.locator('.form-error').count(), 0);
+    assert.equal(await form.locator('.field-error').count(), 0);
+  });
+
+  test('unsaved changes are marked in the form and in the list, and Save waits for one', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    const save = page.getByRole('button', { name: 'Save' });
+    const unsaved = page.getByText('Unsaved changes.');
+    const mark = page.locator('tr[data-id="1"]').getByText('Unsaved');
+    assert.equal(await save.getAttribute('aria-disabled'), 'true');
+    const requests = recordRequests(page);
+    await page.locator('#edit-name').press('Enter');
+    assert.equal(requests.length, 0, 'there is nothing to save');
+    await page.locator('#edit-name').fill('Ada L');
+    await unsaved.waitFor();
+    await mark.waitFor();
+    await openUser(page, 'Bob');
+    await page.getByRole('heading', { name: 'Bob' }).waitFor();
+    await unsaved.waitFor({ state: 'hidden' });
+    await mark.waitFor();
+    await openUser(page, 'Ada');
+    await save.and(page.locator('[aria-disabled="false"]')).click();
+    await said(page, 'Saved Ada L');
+    await unsaved.waitFor({ state: 'hidden' });
+    await mark.waitFor({ state: 'hidden' });
   });
 
   test('what was typed is there again after another user, and after a reload', async (t) => {
@@ -122,22 +174,23 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal((await send(http, 'GET /users/1')).status, 404);
   });
 
-  test('a user that somebody else deleted meanwhile is gone as well', async (t) => {
+  test('a user that is already deleted is reported as such', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('button', { name: 'Delete…' }).click();
     await send(http, 'DELETE /users/1');
     await page.getByRole('button', { name: 'Delete user' }).click();
-    await said(page, 'Deleted Ada');
+    await said(page, 'Ada was already deleted');
     await page.getByText('No users yet').waitFor();
   });
 
   test('an address of no user says so and leads back', async (t) => {
     const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/77`);
     await page.getByText('There is no user 77').waitFor();
-    await page.getByRole('button', { name: 'Back to the users' }).click();
+    await page.getByRole('button', { name: 'Back to the list' }).click();
     await page.getByText('Choose a user').waitFor();
   });
 

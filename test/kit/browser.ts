@@ -44,32 +44,56 @@ export interface PageOptions {
   readonly reducedMotion?: 'reduce' | 'no-preference';
   /** Runs in each page before its own scripts. */
   readonly initScript?: string;
+  /** A window that no other test uses: for a test that installs a clock or grants a permission. */
+  readonly fresh?: boolean;
 }
 
-/** A function that opens pages in windows of their own; the file's browser ends with its tests. */
+/** Opens a page for a test. The file's browser closes after its last test. */
 export function useBrowser(): (t: TestContext, url: string, options?: PageOptions) => Promise<Page> {
   const endings = new Map<string, (() => Promise<void>)[]>();
+  // Navigating a used page costs half as much as opening a new one.
+  const idle: Page[] = [];
   after(closeBrowser);
   // Before the test's own endings, one of which stops the server that the page asks.
   afterEach(async (t) => {
     for (const end of endings.get(t.fullName) ?? []) await end();
   });
   return async (t, url, options = {}) => {
-    const { width = 1280, height = 900, initScript, ...appearance } = options;
-    const browser = await launchBrowser();
-    const context = await browser.newContext({ viewport: { width, height }, ...appearance });
-    context.setDefaultTimeout(patienceMs);
-    if (initScript !== undefined) await context.addInitScript({ content: initScript });
-    const page = await context.newPage();
+    const { width = 1280, height = 900, initScript, colorScheme = 'light' } = options;
+    const { reducedMotion = 'no-preference' } = options;
+    const fresh = options.fresh === true || initScript !== undefined;
+    const page = (fresh ? undefined : idle.pop()) ?? (await newPage(initScript));
     const problems = watch(page);
-    const end = async () => {
-      await context.close();
-      assert.deepEqual(problems, [], 'the page had no errors of its own');
-    };
-    endings.set(t.fullName, [...(endings.get(t.fullName) ?? []), end]);
+    endings.set(t.fullName, [
+      ...(endings.get(t.fullName) ?? []),
+      async () => {
+        if (fresh) await page.context().close();
+        else await reset(page);
+        if (!fresh && !page.isClosed()) idle.push(page);
+        assert.deepEqual(problems, [], 'the page reported no errors');
+      },
+    ]);
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme, reducedMotion, forcedColors: 'none' });
     await page.goto(url);
     return page;
   };
+}
+
+async function newPage(initScript: string | undefined): Promise<Page> {
+  const context = await (await launchBrowser()).newContext();
+  context.setDefaultTimeout(patienceMs);
+  if (initScript !== undefined) await context.addInitScript({ content: initScript });
+  return context.newPage();
+}
+
+/** Removes from a page everything that a test may leave behind. */
+async function reset(page: Page): Promise<void> {
+  for (const other of page.context().pages()) if (other !== page) await other.close();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  if (page.url().startsWith('http')) await page.evaluate('sessionStorage.clear(); localStorage.clear()');
+  await page.goto('about:blank');
+  page.removeAllListeners();
 }
 
 const away = new Set<string>();

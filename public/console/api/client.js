@@ -75,19 +75,16 @@ export function createClient({ connection, apiKey, log }) {
       const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
       if (passing.includes(error.status) && retryAfter <= 10 && retries++ < maxRetries) {
         await wait(retryAfter * 1000, call.signal);
-      } else if (error.status !== 401 || !(await hasNewKey(key, error))) {
+      } else if (error.status !== 401 || !(await hasNewKey(key))) {
         throw error;
       }
     }
   }
 
-  /**
-   * @param {string | undefined} refused
-   * @param {ApiError} error
-   */
-  async function hasNewKey(refused, error) {
+  /** @param {string | undefined} sent */
+  async function hasNewKey(sent) {
     // Another request may have brought a new key while this one was under way.
-    return apiKey.value !== refused || (await apiKey.ask(error.message));
+    return apiKey.value !== sent || (await apiKey.ask(sent !== undefined));
   }
 }
 

@@ -3,14 +3,18 @@
 /** @import { Snapshot } from './snapshot.js' */
 
 /**
- * What happened between two snapshots; latencies in ms, `undefined` without requests.
- * @typedef {object} Rates
- * @property {number} requests per second
- * @property {number} clientErrors per second
- * @property {number} serverErrors per second
- * @property {number | undefined} p50
- * @property {number | undefined} p99
+ * What happened between two snapshots, per second.
+ * @typedef {{ requests: number, clientErrors: number, serverErrors: number }} Rates
  */
+
+/**
+ * How long requests took between two snapshots, in ms; `undefined` where there were too few requests
+ * to say.
+ * @typedef {{ timed: number, p50: number | undefined, p99: number | undefined }} Latencies
+ */
+
+/** How many requests a percentile needs: at least one has to lie beyond it. */
+export const needed = { p50: 10, p99: 100 };
 
 /**
  * @param {Snapshot} before
@@ -19,20 +23,41 @@
  */
 export function ratesBetween(before, after) {
   const seconds = (after.atMs - before.atMs) / 1000;
-  // A counter that went down began anew with the process: all of it came since.
-  const restarted = after.requests < before.requests;
+  const restarted = hasRestarted(before, after);
   const rate = (/** @type {'requests' | 'clientErrors' | 'serverErrors'} */ name) =>
     Math.max(0, after[name] - (restarted ? 0 : before[name])) / seconds;
-  const buckets = [...after.buckets]
-    .map(([bound, count]) => ({ bound, count: count - (restarted ? 0 : (before.buckets.get(bound) ?? 0)) }))
-    .sort((a, b) => a.bound - b.bound);
   return {
     requests: rate('requests'),
     clientErrors: rate('clientErrors'),
     serverErrors: rate('serverErrors'),
-    p50: quantileMs(buckets, 0.5),
-    p99: quantileMs(buckets, 0.99),
   };
+}
+
+/**
+ * @param {Snapshot} before
+ * @param {Snapshot} after
+ * @returns {Latencies}
+ */
+export function latenciesBetween(before, after) {
+  const restarted = hasRestarted(before, after);
+  const buckets = [...after.buckets]
+    .map(([bound, count]) => ({ bound, count: count - (restarted ? 0 : (before.buckets.get(bound) ?? 0)) }))
+    .sort((a, b) => a.bound - b.bound);
+  const timed = buckets.at(-1)?.count ?? 0;
+  return {
+    timed,
+    p50: timed < needed.p50 ? undefined : quantileMs(buckets, 0.5),
+    p99: timed < needed.p99 ? undefined : quantileMs(buckets, 0.99),
+  };
+}
+
+/**
+ * A counter that went down began anew with the process: all of it came since.
+ * @param {Snapshot} before
+ * @param {Snapshot} after
+ */
+function hasRestarted(before, after) {
+  return after.requests < before.requests;
 }
 
 /**
@@ -43,9 +68,7 @@ export function ratesBetween(before, after) {
  * @returns {number | undefined}
  */
 function quantileMs(buckets, quantile) {
-  const total = buckets.at(-1)?.count ?? 0;
-  if (total <= 0) return undefined;
-  const rank = quantile * total;
+  const rank = quantile * (buckets.at(-1)?.count ?? 0);
   const index = buckets.findIndex(({ count }) => count >= rank);
   const found = buckets[index];
   const below = index > 0 ? buckets[index - 1] : { bound: 0, count: 0 };

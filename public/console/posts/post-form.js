@@ -2,7 +2,7 @@
 import { byId } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showFormError } from '../ui/states.js';
+import { showProblem } from '../ui/form-problem.js';
 
 /** @import { Post, PostsApi } from './posts-api.js' */
 
@@ -15,12 +15,16 @@ export function createPostForm(posts, created) {
   const form = byId('post-form', HTMLFormElement);
   const compose = byId('post-compose', HTMLDetailsElement);
   const problem = byId('post-error', HTMLElement);
+  const unsaved = byId('post-unsaved', HTMLElement);
   /** @type {number | undefined} */
   let openId;
 
   form.addEventListener('input', () => {
     const name = `post.${openId}`;
-    writeDraft(name, { ...readDraft(name), fields: readFields(form) });
+    const fields = readFields(form);
+    const isEmpty = Object.values(fields).every((text) => text === '');
+    writeDraft(name, isEmpty ? undefined : { ...readDraft(name), fields });
+    unsaved.hidden = isEmpty;
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
@@ -29,15 +33,18 @@ export function createPostForm(posts, created) {
     const name = `post.${userId}`;
     const { title = '', body = '' } = readFields(form);
     setBusy(form, true);
-    showFormError(problem, undefined);
+    showProblem(form, problem, undefined);
     try {
       const draft = { title, body };
       const post = await posts.create(userId, draft, creationKey(name, draft));
       writeDraft(name, undefined);
       created(post);
-      if (openId === userId) form.reset();
+      if (openId === userId) {
+        form.reset();
+        unsaved.hidden = true;
+      }
     } catch (error) {
-      if (openId === userId) showFormError(problem, error);
+      if (openId === userId) showProblem(form, problem, error);
     }
     if (openId === userId) setBusy(form, false);
   });
@@ -47,10 +54,11 @@ export function createPostForm(posts, created) {
     open(userId) {
       openId = userId;
       setBusy(form, false);
-      showFormError(problem, undefined);
+      showProblem(form, problem, undefined);
       form.reset();
       const draft = readDraft(`post.${userId}`);
       compose.open = draft !== undefined;
+      unsaved.hidden = draft === undefined;
       writeFields(form, draft?.fields ?? {});
     },
   };

@@ -1,6 +1,6 @@
 // @ts-check
 import { byId, clone, part } from '../ui/dom.js';
-import { clearState, showFailure, showState } from '../ui/states.js';
+import { clearState, showFailure } from '../ui/states.js';
 import { say } from '../ui/toasts.js';
 import { createPostForm } from './post-form.js';
 
@@ -13,6 +13,7 @@ import { createPostForm } from './post-form.js';
 export function createPostsPanel(posts) {
   const list = byId('post-list', HTMLOListElement);
   const state = byId('posts-state', HTMLElement);
+  const empty = byId('posts-empty', HTMLElement);
   const more = byId('posts-more', HTMLButtonElement);
   /** @type {number | undefined} */
   let openId;
@@ -21,10 +22,10 @@ export function createPostsPanel(posts) {
   let loading = new AbortController();
 
   const form = createPostForm(posts, (post) => {
-    say('The post is added');
+    say('Added the post');
     if (post.userId !== openId) return;
     list.prepend(postItem(post));
-    clearState(state);
+    empty.hidden = true;
   });
 
   more.addEventListener('click', async () => {
@@ -47,7 +48,7 @@ export function createPostsPanel(posts) {
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
       list.append(...items.map(postItem));
       clearState(state);
-      if (list.childElementCount === 0) showState(state, 'No posts yet', '');
+      empty.hidden = list.childElementCount > 0;
       more.hidden = next === undefined;
     } catch (error) {
       if (signal.aborted) return;
@@ -58,6 +59,11 @@ export function createPostsPanel(posts) {
   }
 
   return {
+    /** Tries again where reading failed. */
+    retry() {
+      if (!state.hidden) void load();
+    },
+
     /** @param {number | undefined} userId */
     open(userId) {
       openId = userId;
@@ -66,6 +72,7 @@ export function createPostsPanel(posts) {
       list.replaceChildren();
       clearState(state);
       more.hidden = true;
+      empty.hidden = true;
       form.open(userId);
       void load();
     },

@@ -5,7 +5,7 @@ import { say } from './toasts.js';
 /** @import { Connection } from '../api/connection.js' */
 
 /**
- * Says that the server is away while it is, and that it is back.
+ * Reports that the service does not respond, and that it responds again.
  * @param {Connection} connection
  */
 export function createBanner(connection) {
@@ -17,6 +17,6 @@ export function createBanner(connection) {
   });
   connection.addEventListener('back', () => {
     region.replaceChildren();
-    say('The server is back');
+    say('The service is responding again');
   });
 }

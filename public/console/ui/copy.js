@@ -3,11 +3,11 @@ import { el } from './dom.js';
 import { say } from './toasts.js';
 
 /**
- * Copies a text and says so.
+ * Copies a text and reports it.
  * @param {string} text
  */
 export async function copyText(text) {
-  say((await copy(text)) ? 'Copied' : 'This browser does not let the page copy: select the line and copy it');
+  say((await copy(text)) ? 'Copied' : 'The browser did not allow copying. Select the line and copy it');
 }
 
 /**

@@ -2,7 +2,7 @@
 import { keyProblem } from '../api/api-key.js';
 import { showDialog } from './dialog.js';
 import { byId } from './dom.js';
-import { showFormError } from './states.js';
+import { clearFieldProblem, showFieldProblem } from './form-problem.js';
 
 /** @import { ApiKey } from '../api/api-key.js' */
 
@@ -13,15 +13,15 @@ import { showFormError } from './states.js';
 export function createKeyDialog(apiKey) {
   const dialog = byId('key-dialog', HTMLDialogElement);
   const input = byId('key-input', HTMLInputElement);
-  const problem = byId('key-error', HTMLElement);
+  const form = byId('key-form', HTMLFormElement);
   const forget = byId('key-forget', HTMLButtonElement);
   let given = false;
 
-  byId('key-form', HTMLFormElement).addEventListener('submit', (event) => {
+  form.addEventListener('submit', (event) => {
     event.preventDefault();
     const key = input.value.trim();
-    const wrong = keyProblem(key);
-    if (wrong !== undefined) return showFormError(problem, new Error(wrong));
+    const wrong = key === '' ? 'Enter a key' : keyProblem(key);
+    if (wrong !== undefined) return showFieldProblem(input, wrong);
     apiKey.value = key;
     given = true;
     dialog.close();
@@ -33,16 +33,18 @@ export function createKeyDialog(apiKey) {
 
   return {
     /**
-     * @param {string} [reason] the server's words
+     * @param {boolean} rejected whether the service has rejected the present key
      * @returns {Promise<boolean>} whether a key was given
      */
-    async ask(reason) {
+    async ask(rejected) {
       given = false;
       input.value = '';
       forget.hidden = apiKey.value === undefined;
-      showFormError(problem, reason === undefined ? undefined : new Error(reason));
-      await showDialog(dialog);
-      // Nobody else's eyes in the meantime.
+      clearFieldProblem(input);
+      const closed = showDialog(dialog);
+      if (rejected) showFieldProblem(input, 'The service does not accept this key');
+      await closed;
+      // The key does not stay in the page.
       input.value = '';
       return given;
     },

@@ -1,6 +1,7 @@
 // @ts-check
-import { ApiError } from '../api/api-error.js';
+import { hasStatus } from '../api/api-error.js';
 import { el } from './dom.js';
+import { explain, requestIdLine } from './explain.js';
 
 /**
  * @typedef {object} StateAction
@@ -34,40 +35,18 @@ export function clearState(place) {
 }
 
 /**
- * A panel that could not be filled: the server's words, the id to find them in its log, a new try.
+ * A panel that could not be filled: why, the id to find in the service's log, and a button to retry.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {unknown} error
- * @param {() => void} retry
+ * @param {() => void} retry the retry asks for a missing key again
  */
 export function showFailure(place, title, error, retry) {
-  showState(place, title, messageOf(error), { label: 'Try again', act: retry });
-  place.firstElementChild?.setAttribute('role', 'alert');
-  const id = requestIdOf(error);
-  if (id !== undefined) place.querySelector('p')?.after(el('p', { class: 'request-id' }, `request ${id}`));
-}
-
-/**
- * Shows below a form why its request failed; `undefined` takes it away.
- * @param {HTMLElement} place
- * @param {unknown} error
- */
-export function showFormError(place, error) {
-  if (error === undefined) return place.replaceChildren();
-  const id = requestIdOf(error);
-  const lines = id === undefined ? [] : [el('span', { class: 'request-id' }, `request ${id}`)];
-  place.replaceChildren(el('div', { class: 'form-error' }, messageOf(error), ...lines));
-}
-
-/** @param {unknown} error */
-function messageOf(error) {
-  if (error instanceof ApiError) {
-    return error.status === 0 ? error.message : `${error.message} (${error.status})`;
+  if (hasStatus(error, 401)) {
+    const action = { label: 'Add API key', act: retry };
+    return showState(place, 'An API key is needed', 'This service shows its data to API keys only.', action);
   }
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** @param {unknown} error */
-function requestIdOf(error) {
-  return error instanceof ApiError ? error.requestId : undefined;
+  showState(place, title, explain(error), { label: 'Try again', act: retry });
+  place.firstElementChild?.setAttribute('role', 'alert');
+  place.querySelector('p')?.after(...requestIdLine(error));
 }

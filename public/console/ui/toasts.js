@@ -4,7 +4,7 @@ import { byId, el } from './dom.js';
 const shownMs = 5_000;
 
 /**
- * Says that something was done, to eyes and to screen readers.
+ * Reports on the screen and to screen readers what was done.
  * @param {(Node | string)[]} parts
  */
 export function say(...parts) {

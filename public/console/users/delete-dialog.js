@@ -3,9 +3,14 @@ import { hasStatus } from '../api/api-error.js';
 import { showDialog } from '../ui/dialog.js';
 import { byId } from '../ui/dom.js';
 import { isBusy, setBusy } from '../ui/form-fields.js';
-import { showFormError } from '../ui/states.js';
+import { showProblem } from '../ui/form-problem.js';
 
-/** @import { TaggedUser, UsersApi } from './users-api.js' */
+/** @import { TaggedUser, User, UsersApi } from './users-api.js' */
+
+/**
+ * The deleted user as it was last seen, and whether it was gone before this request.
+ * @typedef {{ user: User, wasGone: boolean }} Deletion
+ */
 
 /**
  * The question before a user is deleted, in the version that is shown and no other.
@@ -18,20 +23,19 @@ export function createDeleteDialog(users) {
   const name = byId('delete-name', HTMLElement);
   /** @type {TaggedUser | undefined} */
   let target;
-  /** @type {TaggedUser | undefined} */
-  let deleted;
+  /** @type {Deletion | undefined} */
+  let deletion;
 
   /** @param {TaggedUser} tagged */
   async function remove(tagged) {
     const { user, etag } = tagged;
     try {
       await users.remove(user.id, etag);
-      deleted = tagged;
+      deletion = { user, wasGone: false };
     } catch (error) {
-      // Gone is what was asked for, whoever did it: this request at its first try, or somebody else.
-      if (hasStatus(error, 404)) deleted = tagged;
+      if (hasStatus(error, 404)) deletion = { user, wasGone: true };
       else if (hasStatus(error, 412)) await showChanged(user.id);
-      else showFormError(problem, error);
+      else showProblem(form, problem, error);
     }
   }
 
@@ -39,35 +43,39 @@ export function createDeleteDialog(users) {
   async function showChanged(id) {
     target = await users.get(id);
     name.textContent = target.user.name;
-    showFormError(problem, new Error('This user was changed after you opened it. Delete it as it is now?'));
+    showProblem(
+      form,
+      problem,
+      new Error('This user was changed after you opened it. Delete it as it is now?'),
+    );
   }
 
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     if (isBusy(form) || target === undefined) return;
     setBusy(form, true);
-    showFormError(problem, undefined);
+    showProblem(form, problem, undefined);
     try {
       await remove(target);
     } catch (error) {
-      showFormError(problem, error);
+      showProblem(form, problem, error);
     }
     setBusy(form, false);
-    if (deleted !== undefined) dialog.close();
+    if (deletion !== undefined) dialog.close();
   });
 
   return {
     /**
      * @param {TaggedUser} tagged
-     * @returns {Promise<TaggedUser | undefined>} the user that is gone, as it was last seen
+     * @returns {Promise<Deletion | undefined>}
      */
     async ask(tagged) {
       target = tagged;
-      deleted = undefined;
+      deletion = undefined;
       name.textContent = tagged.user.name;
-      showFormError(problem, undefined);
+      showProblem(form, problem, undefined);
       await showDialog(dialog);
-      return deleted;
+      return deletion;
     },
   };
 }

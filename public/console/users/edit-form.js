@@ -1,14 +1,14 @@
 // @ts-check
-import { hasStatus } from '../api/api-error.js';
-import { byId } from '../ui/dom.js';
+import { byId, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showFormError } from '../ui/states.js';
-import { say } from '../ui/toasts.js';
-import { fieldsOf, sameFields, toPatch, userFields } from './user-fields.js';
+import { showProblem } from '../ui/form-problem.js';
+import { nameText, say } from '../ui/toasts.js';
+import { saveUser } from './save-user.js';
+import { fieldsOf, mergeFields, sameFields, userFields } from './user-fields.js';
 
 /** @import { TaggedUser, UsersApi } from './users-api.js' */
-/** @import { createConflictDialog } from './conflict-dialog.js' */
+/** @import { Choose, Saved } from './save-user.js' */
 /** @import { UserFields } from './user-fields.js' */
 
 /**
@@ -20,14 +20,14 @@ import { fieldsOf, sameFields, toPatch, userFields } from './user-fields.js';
  * The form that changes a user. It overwrites the version it shows and no other.
  * @param {object} parts
  * @param {UsersApi} parts.users
- * @param {ReturnType<typeof createConflictDialog>} parts.conflicts
+ * @param {Choose} parts.choose
  * @param {(tagged: TaggedUser) => void} parts.changed
+ * @param {(id: number) => void} parts.drafted after a draft of this user came or went
  */
-export function createEditForm({ users, conflicts, changed }) {
+export function createEditForm({ users, choose, changed, drafted }) {
   const form = byId('edit-form', HTMLFormElement);
   const note = byId('edit-note', HTMLElement);
   const problem = byId('edit-error', HTMLElement);
-  const discard = byId('edit-discard', HTMLButtonElement);
   /** @type {Edit | undefined} */
   let shown;
 
@@ -36,19 +36,21 @@ export function createEditForm({ users, conflicts, changed }) {
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    if (isBusy(form) || shown === undefined) return;
+    if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
     const edit = shown;
+    const from = { id: edit.latest.user.id, etag: edit.etag, base: edit.base };
     setBusy(form, true);
-    showFormError(problem, undefined);
+    showProblem(form, problem, undefined);
     try {
-      const saved = await save(edit, userFields(readFields(form)));
+      const saved = await saveUser(users, choose, from, userFields(readFields(form)));
       if (saved !== undefined) settle(edit, saved);
     } catch (error) {
-      if (shown === edit) showFormError(problem, error);
+      if (shown === edit) showProblem(form, problem, error);
     }
-    if (shown === edit || sameUser(edit)) setBusy(form, false);
+    if (shown?.latest.user.id === from.id) setBusy(form, false);
+    if (shown !== undefined) keepDraft(shown);
   });
-  discard.addEventListener('click', () => {
+  byId('edit-discard', HTMLButtonElement).addEventListener('click', () => {
     if (shown === undefined) return;
     const { latest } = shown;
     writeDraft(draftName(latest), undefined);
@@ -56,61 +58,50 @@ export function createEditForm({ users, conflicts, changed }) {
     byId('edit-name', HTMLInputElement).focus();
   });
 
-  /** @param {Edit} edit */
+  /**
+   * @param {Edit} edit
+   * @returns {boolean} whether there is anything to save
+   */
   function keepDraft({ base, etag, latest }) {
     const fields = userFields(readFields(form));
     const dirty = !sameFields(fields, base);
     writeDraft(draftName(latest), dirty ? { fields, etag, base } : undefined);
-    discard.hidden = !dirty;
-  }
-
-  /**
-   * Resolves to what holds now, or to nothing when there is more to edit.
-   * @param {Edit} edit
-   * @param {UserFields} wanted
-   */
-  async function save({ base, etag, latest: { user } }, wanted) {
-    try {
-      return await users.update(user.id, etag, toPatch(base, wanted));
-    } catch (error) {
-      if (!hasStatus(error, 412)) throw error;
-      const latest = await users.get(user.id);
-      // What was wanted is there: the answer to an earlier try was lost, or two meant the same.
-      if (sameFields(fieldsOf(latest.user), wanted)) return latest;
-      return await conflicts.ask(wanted, etag, latest);
-    }
+    drafted(latest.user.id);
+    byId('edit-unsaved', HTMLElement).hidden = !dirty;
+    byId('edit-discard', HTMLButtonElement).hidden = !dirty;
+    setEnabled(byId('edit-save', HTMLButtonElement), dirty && !isBusy(form));
+    return dirty;
   }
 
   /**
    * @param {Edit} edit
-   * @param {TaggedUser} saved
+   * @param {Saved} saved
    */
   function settle(edit, saved) {
     writeDraft(draftName(edit.latest), undefined);
+    drafted(edit.latest.user.id);
     // Another user may have been opened while this one was being saved.
-    if (shown === edit) show(saved);
-    changed(saved);
-    say(`User ${saved.user.id} is saved`);
-  }
-
-  /** @param {Edit} edit */
-  function sameUser(edit) {
-    return shown?.latest.user.id === edit.latest.user.id;
+    if (shown === edit) show(saved.tagged);
+    changed(saved.tagged);
+    report(saved);
   }
 
   /** @param {TaggedUser} latest */
   function show(latest) {
     const draft = readDraft(draftName(latest));
-    const base = draft?.base === undefined ? fieldsOf(latest.user) : userFields(draft.base);
-    shown = { base, etag: draft?.etag ?? latest.etag, latest };
-    writeFields(form, draft?.fields ?? base);
-    discard.hidden = draft === undefined;
-    const outdated = shown.etag !== latest.etag;
-    note.hidden = !outdated;
-    note.textContent = outdated
-      ? 'Changed by somebody else since you began. Saving will show you both versions.'
+    const now = fieldsOf(latest.user);
+    const base = draft?.base === undefined ? now : userFields(draft.base);
+    const merge = mergeFields(base, userFields(draft?.fields ?? now), now);
+    const isConflict = merge.conflicts.length > 0;
+    // Without a conflict the edit goes on from the latest version, with the other changes in it.
+    shown = isConflict ? { base, etag: draft?.etag ?? '', latest } : { base: now, etag: latest.etag, latest };
+    writeFields(form, merge.fields);
+    note.hidden = !isConflict;
+    note.textContent = isConflict
+      ? `Another person has changed the ${merge.conflicts.join(' and the ')} since you began. When you save, you choose which change to keep.`
       : '';
-    showFormError(problem, undefined);
+    showProblem(form, problem, undefined);
+    keepDraft(shown);
   }
 
   return {
@@ -121,6 +112,14 @@ export function createEditForm({ users, conflicts, changed }) {
       if (!isBusy(form)) show(latest);
     },
   };
+}
+
+/** @param {Saved} saved */
+function report({ tagged, theirs, discarded }) {
+  const name = nameText(tagged.user.name);
+  if (discarded) return say('Kept the other change to ', name, '; yours is discarded');
+  const also = theirs.length === 0 ? '' : `, with another person’s change to the ${theirs.join(' and the ')}`;
+  say('Saved ', name, also);
 }
 
 /** @param {TaggedUser} tagged */

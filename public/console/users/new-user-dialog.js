@@ -3,7 +3,7 @@ import { showDialog } from '../ui/dialog.js';
 import { byId } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
-import { showFormError } from '../ui/states.js';
+import { showProblem } from '../ui/form-problem.js';
 import { toDraft, userFields } from './user-fields.js';
 
 /** @import { User, UsersApi } from './users-api.js' */
@@ -31,7 +31,7 @@ export function createNewUserDialog(users, created) {
     const draft = toDraft(userFields(readFields(form)));
     sending = new AbortController();
     setBusy(form, true);
-    showFormError(problem, undefined);
+    showProblem(form, problem, undefined);
     try {
       const { user } = await users.create(draft, creationKey(draftName, draft), sending.signal);
       writeDraft(draftName, undefined);
@@ -39,7 +39,7 @@ export function createNewUserDialog(users, created) {
       dialog.close();
       created(user);
     } catch (error) {
-      if (!sending.signal.aborted) showFormError(problem, error);
+      if (!sending.signal.aborted) showProblem(form, problem, error);
     } finally {
       setBusy(form, false);
     }
@@ -48,7 +48,7 @@ export function createNewUserDialog(users, created) {
   return {
     async open() {
       writeFields(form, readDraft(draftName)?.fields ?? {});
-      showFormError(problem, undefined);
+      showProblem(form, problem, undefined);
       await showDialog(dialog);
       sending.abort();
     },

@@ -12,18 +12,27 @@ export function createPager(steps) {
   const first = button('page-first', steps.first);
   const previous = button('page-prev', steps.previous);
   const next = button('page-next', steps.next);
-  const range = byId('page-range', HTMLElement);
+  const pager = byId('pager', HTMLElement);
   return {
     /**
      * @param {Trail} trail
      * @param {number} rows on this page
      */
     show(trail, rows) {
+      const isOnly = trail.previous === undefined && trail.next === undefined;
+      pager.hidden = rows === 0;
+      byId('page-steps', HTMLElement).hidden = isOnly;
+      byId('count-button', HTMLButtonElement).hidden = isOnly;
       setEnabled(first, trail.first !== undefined);
       setEnabled(previous, trail.previous !== undefined);
       setEnabled(next, trail.next !== undefined);
-      const from = trail.rowsBefore + 1;
-      range.textContent = rows === 0 ? '' : `Rows ${formatNumber(from)}–${formatNumber(from + rows - 1)}`;
+      const from = formatNumber(trail.rowsBefore + 1);
+      const to = formatNumber(trail.rowsBefore + rows);
+      byId('page-range', HTMLElement).textContent = `Rows ${from}–${to}${isOnly ? ` of ${to}` : ''}`;
+    },
+
+    hide() {
+      pager.hidden = true;
     },
   };
 }

@@ -7,6 +7,9 @@
  * @typedef {{ name: string, role: string }} UserFields
  */
 
+/** @type {readonly (keyof UserFields)[]} */
+const names = ['name', 'role'];
+
 /**
  * @param {Readonly<Record<string, string>>} fields
  * @returns {UserFields}
@@ -24,7 +27,7 @@ export function fieldsOf({ name, role = '' }) {
 }
 
 /**
- * The whole user, for POST and PUT.
+ * The whole user, for POST.
  * @param {UserFields} fields
  * @returns {UserDraft}
  */
@@ -33,7 +36,7 @@ export function toDraft({ name, role }) {
 }
 
 /**
- * What PATCH has to say to get from one to the other.
+ * The merge patch that turns one into the other.
  * @param {UserFields} base
  * @param {UserFields} wanted
  * @returns {UserPatch}
@@ -51,4 +54,32 @@ export function toPatch(base, wanted) {
  */
 export function sameFields(a, b) {
   return a.name === b.name && a.role === b.role;
+}
+
+/**
+ * Two changes that began from the same version.
+ * @typedef {object} Merge
+ * @property {UserFields} fields both changes together; where they conflict, mine
+ * @property {(keyof UserFields)[]} conflicts fields that both changed, to different values
+ * @property {(keyof UserFields)[]} theirs fields that only they changed
+ */
+
+/**
+ * @param {UserFields} base
+ * @param {UserFields} mine
+ * @param {UserFields} theirs
+ * @returns {Merge}
+ */
+export function mergeFields(base, mine, theirs) {
+  const fields = { ...mine };
+  /** @type {Merge} */
+  const merge = { fields, conflicts: [], theirs: [] };
+  for (const name of names) {
+    if (theirs[name] === base[name] || theirs[name] === mine[name]) continue;
+    if (mine[name] === base[name]) {
+      fields[name] = theirs[name];
+      merge.theirs.push(name);
+    } else merge.conflicts.push(name);
+  }
+  return merge;
 }

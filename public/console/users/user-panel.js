@@ -51,8 +51,8 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       if (signal.aborted) return;
       content.hidden = true;
       if (hasStatus(error, 404)) {
-        const action = { label: 'Back to the users', act: close };
-        showState(state, `There is no user ${id}`, 'It was deleted, or never was.', action);
+        const action = { label: 'Back to the list', act: close };
+        showState(state, `There is no user ${id}`, 'It may have been deleted.', action);
       } else showFailure(state, 'The user could not be read', error, load);
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
@@ -65,12 +65,16 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     content.hidden = false;
     heading.textContent = tagged.user.name;
     heading.dir = 'auto';
-    byId('detail-facts', HTMLElement).textContent = `User ${tagged.user.id} · version ${tagged.etag}`;
+    byId('detail-facts', HTMLElement).textContent =
+      `User ${tagged.user.id} · version ${tagged.etag.replaceAll('"', '')}`;
     editForm.show(tagged);
   }
 
   return {
-    reload: load,
+    reload() {
+      posts.retry();
+      return load();
+    },
 
     /** @param {TaggedUser} tagged */
     refresh(tagged) {

@@ -1,5 +1,6 @@
 // @ts-check
 import { byId, clone, el, part } from '../ui/dom.js';
+import { readDraft } from '../ui/drafts.js';
 
 /** @import { User } from './users-api.js' */
 
@@ -23,6 +24,8 @@ export function createUserTable(addressOf, focusLost) {
     link.title = name;
     link.href = addressOf(id);
     if (id === openId) link.ariaCurrent = 'true';
+    link.draggable = false;
+    markUnsaved(made, id);
     if (role !== undefined) part(made, 'role', HTMLElement).append(el('span', { class: 'pill' }, role));
     return made;
   }
@@ -31,6 +34,15 @@ export function createUserTable(addressOf, focusLost) {
   function linkOf(id) {
     return body.querySelector(`tr[data-id="${id}"] a`);
   }
+
+  // The whole row opens its user, but text in it can be selected, too.
+  body.addEventListener('click', (event) => {
+    if (!(event.target instanceof Element)) return;
+    const isSelecting = getSelection()?.type === 'Range';
+    const isLink = event.target.closest('a') !== null;
+    if (isSelecting) event.preventDefault();
+    else if (!isLink) event.target.closest('tr')?.querySelector('a')?.click();
+  });
 
   return {
     /** @param {readonly User[]} users */
@@ -46,6 +58,12 @@ export function createUserTable(addressOf, focusLost) {
      */
     update(user) {
       body.querySelector(`tr[data-id="${user.id}"]`)?.replaceWith(row(user));
+    },
+
+    /** @param {number} id a user whose draft came or went */
+    markUnsaved(id) {
+      const found = body.querySelector(`tr[data-id="${id}"]`);
+      if (found instanceof HTMLElement) markUnsaved(found, id);
     },
 
     /** Lets the names lead to where they should lead by now. */
@@ -72,4 +90,12 @@ export function createUserTable(addressOf, focusLost) {
       return link !== null;
     },
   };
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {number} id
+ */
+function markUnsaved(row, id) {
+  part(row, 'unsaved', HTMLElement).textContent = readDraft(`user.${id}`) === undefined ? '' : 'Unsaved';
 }

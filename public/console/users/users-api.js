@@ -81,17 +81,6 @@ export function createUsersApi(send) {
     /**
      * @param {number} id
      * @param {string} etag
-     * @param {UserDraft} draft
-     */
-    async replace(id, etag, draft) {
-      const headers = { ...json, 'if-match': etag };
-      const body = JSON.stringify(draft);
-      return tagged(await send({ method: 'PUT', url: apiUrl(`users/${id}`), headers, body }));
-    },
-
-    /**
-     * @param {number} id
-     * @param {string} etag
      */
     async remove(id, etag) {
       await send({ method: 'DELETE', url: apiUrl(`users/${id}`), headers: { 'if-match': etag } });

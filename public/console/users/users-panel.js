@@ -2,6 +2,7 @@
 import { apiUrl } from '../api/base.js';
 import { byId } from '../ui/dom.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
+import { nameText } from '../ui/toasts.js';
 import { listReference } from '../ui/view.js';
 import { learnRoles } from './known-roles.js';
 import { createPager } from './pager.js';
@@ -20,29 +21,40 @@ import { Trail } from './trail.js';
  * @param {() => void} parts.createUser
  */
 export function createUsersPanel({ users, navigation, table, createUser }) {
+  const work = byId('work', HTMLElement);
   const area = byId('table-area', HTMLElement);
   const tableElement = byId('user-table', HTMLTableElement);
   const state = byId('list-state', HTMLElement);
   let reference = '';
   let trail = new Trail(apiUrl('users'));
   let loading = new AbortController();
+  /** @type {User | undefined} */
+  let created;
 
   const pager = createPager({
     first: () => start(trail.first),
     next: () => {
       if (trail.next !== undefined) trail.forward(trail.next);
-      void load();
+      void step();
     },
     previous: () => {
       if (!trail.back()) return start(trail.previous);
-      void load();
+      void step();
     },
   });
 
   /** @param {URL | undefined} url */
   function start(url) {
     if (url !== undefined) trail = new Trail(url);
-    void load();
+    void step();
+  }
+
+  /** Another page is read from its top. */
+  async function step() {
+    created = undefined;
+    await load();
+    const panel = byId('users', HTMLElement);
+    if (panel.getBoundingClientRect().top < 0) panel.scrollIntoView({ block: 'start' });
   }
 
   async function load() {
@@ -57,6 +69,7 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
     } catch (error) {
       if (signal.aborted) return;
       tableElement.hidden = true;
+      pager.hide();
       showFailure(state, 'The users could not be listed', error, load);
     }
     if (!signal.aborted) area.ariaBusy = 'false';
@@ -68,28 +81,55 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
     table.show(items);
     tableElement.hidden = items.length === 0;
     pager.show(trail, items.length);
-    if (items.length > 0) return clearState(state);
+    showWhere(items);
     const { role } = navigation.view;
+    const isEmpty = items.length === 0 && trail.rowsBefore === 0 && role === '';
+    work.toggleAttribute('data-empty', isEmpty);
+    if (items.length > 0) return clearState(state);
     if (trail.rowsBefore > 0) {
-      showState(state, 'No more users', 'The rows that were here are gone.', {
+      showState(state, 'No more users', 'The rows that were here have been deleted.', {
         label: 'To the first page',
         act: () => start(trail.first),
       });
     } else if (role !== '') {
       const act = () => navigation.go({ role: '', page: 1 });
-      showState(state, `Nobody has the role ${role}`, '', { label: 'Show all users', act });
+      showState(state, `No users with the role ${role}`, '', { label: 'Show all users', act });
     } else {
-      const act = () => createUser();
-      showState(state, 'No users yet', 'Create the first one here, or with POST /users.', {
+      showState(state, 'No users yet', 'Create the first one here, or send POST /users.', {
         label: 'Create a user',
-        act,
+        act: createUser,
       });
     }
   }
 
+  /**
+   * Points to a new user that this page does not show.
+   * @param {readonly User[]} items
+   */
+  function showWhere(items) {
+    const note = byId('list-note', HTMLElement);
+    note.hidden = created === undefined || items.some(({ id }) => id === created?.id);
+    if (created === undefined || note.hidden) return;
+    const text = byId('list-note-text', HTMLElement);
+    text.replaceChildren(nameText(created.name), ` is user ${created.id}. It is not on this page.`);
+  }
+
+  byId('list-note-show', HTMLButtonElement).addEventListener('click', () => {
+    navigation.go({ role: '', sort: '-id', page: 1 });
+    byId('users-heading', HTMLElement).focus();
+  });
   byId('refresh-button', HTMLButtonElement).addEventListener('click', load);
   return {
     reload: load,
+
+    /**
+     * Lists the same page again, and shows where the new user is.
+     * @param {User} user
+     */
+    async show(user) {
+      created = user;
+      await load();
+    },
 
     /** Lists what the view asks for, unless it is listed already. */
     follow() {

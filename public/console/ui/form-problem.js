@@ -1,0 +1,84 @@
+// @ts-check
+import { ApiError } from '../api/api-error.js';
+import { el } from './dom.js';
+import { explain, requestIdLine } from './explain.js';
+
+/** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */
+
+/**
+ * Shows why a form's request failed: beside the field that the message names, or else below the
+ * fields. `undefined` clears both.
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement} place below the fields
+ * @param {unknown} error
+ */
+export function showProblem(form, place, error) {
+  place.replaceChildren();
+  for (const control of form.elements) if (isControl(control)) clearFieldProblem(control);
+  if (error === undefined) return;
+  const control = fieldOf(form, error);
+  if (control !== undefined && error instanceof ApiError) {
+    return showFieldProblem(control, error.message.replace(/^\w+/, labelOf(control)));
+  }
+  place.replaceChildren(el('div', { class: 'form-error' }, explain(error), ...requestIdLine(error)));
+}
+
+/**
+ * Shows below a field what is wrong with it, until its text changes.
+ * @param {Control} control
+ * @param {string} text
+ */
+export function showFieldProblem(control, text) {
+  clearFieldProblem(control);
+  const problem = el('p', { class: 'field-error', id: `${control.id}-problem` }, `${text}.`);
+  control.after(problem);
+  control.setAttribute('aria-invalid', 'true');
+  describe(control, (ids) => [problem.id, ...ids]);
+  control.addEventListener('input', () => clearFieldProblem(control), { once: true });
+  control.focus();
+}
+
+/** @param {Control} control */
+export function clearFieldProblem(control) {
+  const problem = document.getElementById(`${control.id}-problem`);
+  if (problem === null) return;
+  problem.remove();
+  control.removeAttribute('aria-invalid');
+  describe(control, (ids) => ids.filter((id) => id !== problem.id));
+}
+
+/**
+ * @param {Control} control
+ * @param {(ids: string[]) => string[]} change
+ */
+function describe(control, change) {
+  const ids = (control.getAttribute('aria-describedby') ?? '').split(' ').filter((id) => id !== '');
+  const changed = change(ids);
+  if (changed.length === 0) control.removeAttribute('aria-describedby');
+  else control.setAttribute('aria-describedby', changed.join(' '));
+}
+
+/**
+ * The API's message on an invalid field starts with the field's name.
+ * @param {HTMLFormElement} form
+ * @param {unknown} error
+ * @returns {Control | undefined}
+ */
+function fieldOf(form, error) {
+  if (!(error instanceof ApiError) || error.status !== 400) return undefined;
+  const named = form.elements.namedItem(/^\w*/.exec(error.message)?.[0] ?? '');
+  return isControl(named) ? named : undefined;
+}
+
+/** @param {Control} control */
+function labelOf(control) {
+  return control.labels?.[0]?.firstChild?.textContent?.trim() ?? control.name;
+}
+
+/**
+ * @param {Element | RadioNodeList | null} control
+ * @returns {control is Control}
+ */
+function isControl(control) {
+  return control instanceof HTMLInputElement || control instanceof HTMLTextAreaElement;
+}

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Locator, Page } from 'playwright-core';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs, numbered, said } from './people.ts';
+
+suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  for (const width of [360, 800, 1440]) {
+    test(`a message covers no button, row or form at ${width} px`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(http, [{ name: 'W'.repeat(200) }, ...numbered(30)]);
+      const page = await open(t, `${http}/#/users/1`, { width, height: 740 });
+      await page.getByText('Write a post').click();
+      await page.getByLabel('Title').fill('A title');
+      await page.getByRole('button', { name: 'Add post' }).click();
+      await said(page, 'Added the post');
+      assert.ok(await isInHeader(page));
+      await page.locator('#edit-name').fill('M'.repeat(200));
+      await page.getByRole('button', { name: 'Save' }).click();
+      await said(page, 'Saved MMM');
+      assert.ok(await isInHeader(page), 'however long the name is');
+    });
+  }
+
+  test('on a phone the requests are the end of the page, and nothing is fixed to its bottom', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(20));
+    const page = await open(t, `${http}/`, { width: 360, height: 740 });
+    await firstNameIs(page, 'user 001');
+    const phone = await page.locator('#dock').boundingBox();
+    assert.ok(phone !== null && phone.y > 740, 'below what the window shows');
+    await page.setViewportSize({ width: 1280, height: 740 });
+    const desk = await page.locator('#dock').boundingBox();
+    assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
+  });
+
+  test('the column headings stay in view over a long list', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(60));
+    const page = await open(t, `${http}/#/?limit=50`);
+    await firstNameIs(page, 'user 001');
+    await page.locator('tr[data-id="40"]').evaluate((row) => row.scrollIntoView({ block: 'center' }));
+    const header = await bottomOf(page.locator('.top'));
+    const headings = await page.locator('th[data-sort="name"]').boundingBox();
+    assert.ok(headings !== null && Math.abs(headings.y - header) < 1);
+  });
+
+  test('forced colours keep the open user, the state of a button and the series apart', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/#/users/1`);
+    await page.emulateMedia({ forcedColors: 'active' });
+    await page.getByRole('heading', { name: 'user 001' }).waitFor();
+    const background = (selector: string) => styleOf(page, selector, 'backgroundColor');
+    assert.notEqual(await background('tr[data-id="1"] td'), await background('tr[data-id="2"] td'));
+    assert.notEqual(await styleOf(page, '#edit-save', 'color'), await styleOf(page, '#edit-delete', 'color'));
+    assert.notEqual(await background('.key-1::before'), await background('.key-2::before'));
+  });
+
+  test('an outage is announced below the header, wherever the page is scrolled to', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(60));
+    await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
+    const page = await open(t, `${http}/#/?limit=50`, { fresh: true });
+    await firstNameIs(page, 'user 001');
+    await page.evaluate('scrollTo(0, 1e6)');
+    await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));
+    await page.getByRole('button', { name: 'Next' }).click();
+    const banner = page.locator('.banner');
+    await banner.waitFor();
+    const box = await banner.boundingBox();
+    assert.ok(box !== null && Math.abs(box.y - (await bottomOf(page.locator('.top')))) < 1);
+  });
+});
+
+async function isInHeader(page: Page): Promise<boolean> {
+  const header = await page.locator('.top').boundingBox();
+  const toast = await page.locator('.toast').boundingBox();
+  assert.ok(header !== null && toast !== null);
+  assert.equal(header.y, 0, 'the header is in view');
+  return toast.y >= 0 && toast.y + toast.height <= header.height;
+}
+
+async function bottomOf(element: Locator): Promise<number> {
+  const box = await element.boundingBox();
+  return box === null ? Number.NaN : box.y + box.height;
+}
+
+/** A computed style, of a pseudo-element where the selector ends in one. */
+function styleOf(page: Page, selector: string, property: string): Promise<string> {
+  const [element, pseudo = ''] = selector.split('::', 2);
+  return page.evaluate(
+    `getComputedStyle(document.querySelector('${element}'), '${pseudo && `::${pseudo}`}').${property}`,
+  );
+}
