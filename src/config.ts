@@ -1,4 +1,5 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
+import { parseKey, scopes } from './domain/access.ts';
 
 /** An option of the service: its row in the table below. */
 interface OptionRow {
@@ -53,7 +54,9 @@ export const options = {
   database: { kind: 'database', default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
     meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
   'api-key': { kind: 'keys', default: [], path: 'apiKeys',
-    meaning: 'Keys that x-api-key may hold, separated by commas.' },
+    meaning: 'Keys that x-api-key may hold, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
+  'api-keys-file': { kind: 'path',
+    meaning: 'File of such keys, one on each line, for its owner alone; SIGHUP reads it again.' },
   auth: { kind: 'choice', default: 'none', values: ['none', 'writes', 'all'], path: 'auth',
     meaning: 'Which requests for users and posts need a key.' },
   public: { kind: 'path', path: 'publicDir', variable: 'PUBLIC_DIR',
@@ -203,9 +206,9 @@ export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: 
     case 'toggle':
       return typeof value === 'boolean' ? undefined : 'on or off (true or false)';
     case 'keys':
-      return isList(value, (key) => /^[\x21-\x7e]+$/.test(key))
+      return isList(value, isKey)
         ? undefined
-        : 'a list of keys of visible ASCII characters, none of them empty';
+        : `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +`;
     case 'origins':
       return isList(value, isOrigin)
         ? undefined
@@ -226,6 +229,15 @@ function databaseMustBe(value: unknown): string | undefined {
     return 'a URL, with @ and / in its password as %40 and %2F';
   }
   return undefined;
+}
+
+function isKey(text: string): boolean {
+  try {
+    parseKey(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isText(value: unknown, pattern = /^/): value is string {

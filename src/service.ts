@@ -54,6 +54,8 @@ export interface Service extends AsyncDisposable {
   listen(): Promise<Addresses>;
   /** Sets the certificate of new connections. Throws when the certificate or its key cannot be used. */
   setTls(tls: TlsOptions): void;
+  /** Replaces all API keys, from the next request on. Throws when a key is malformed. */
+  setApiKeys(keys: readonly string[]): void;
   /** The metrics of this service, in Prometheus' text format. */
   metrics(): string;
   /** The same numbers as plain data, which can be added to those of other processes. */
@@ -76,6 +78,7 @@ class RunningService implements Service {
   readonly #metrics = new Metrics();
   readonly #observe;
   readonly #gate;
+  readonly #access: Access;
   /** Ends all waiting, and cuts off what is still running. */
   readonly #cut = new AbortController();
   #state: 'new' | 'starting' | 'serving' | 'draining' | 'closed' = 'new';
@@ -88,6 +91,7 @@ class RunningService implements Service {
 
   constructor(options: ServiceOptions) {
     this.#options = withDefaults('', options);
+    this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, (event) => this.#metrics.observe(event));
     this.#gate = { inFlight: 0, maxInFlight: withDefaults('limits.', options.limits).maxInFlight };
   }
@@ -142,6 +146,7 @@ class RunningService implements Service {
     return createHttpApi(
       { ...this.#options, repository },
       {
+        access: this.#access,
         observe: this.#observe,
         refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
         renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
@@ -150,9 +155,9 @@ class RunningService implements Service {
   }
 
   async #openGrpc(repository: Repository, host: string, port: number): Promise<string> {
-    const { auth, apiKeys, grpcLimits, maxConnections, tls } = this.#options;
+    const { grpcLimits, maxConnections, tls } = this.#options;
     const grpc = new GrpcServer(
-      { repository, access: new Access(auth, apiKeys), gate: this.#gate, observe: this.#observe },
+      { repository, access: this.#access, gate: this.#gate, observe: this.#observe },
       withDefaults('grpcLimits.', grpcLimits),
       maxConnections,
     );
@@ -174,6 +179,10 @@ class RunningService implements Service {
     // Throws when the pair cannot be used, before the gRPC API has it.
     this.#http?.setTls(tls);
     this.#grpc?.setTls(tls);
+  }
+
+  setApiKeys(keys: readonly string[]): void {
+    this.#access.setKeys(keys);
   }
 
   async close(given: CloseOptions = {}): Promise<void> {

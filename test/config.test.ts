@@ -148,12 +148,16 @@ describe('a mistake is named with its option and what it must be', () => {
     ...['ä', 'a,b c', 'a,\u{7f}'].map((written): [string[], Environment, string[]] => [
       [],
       { API_KEY: written },
-      ['API_KEY must be a list of keys of visible ASCII characters, none of them empty'],
+      [
+        'API_KEY must be a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of read, write, metrics joined by +',
+      ],
     ]),
     ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
       [],
       { AUTH: mode },
-      [`--auth must be none, not "${mode}", without an --api-key: every request would be refused`],
+      [
+        `--auth must be none, not "${mode}", without --api-key or --api-keys-file: every request would be refused`,
+      ],
     ]),
     [
       ['--database', 'sqlite:'],
@@ -255,12 +259,13 @@ describe('the texts', () => {
   it('--print-config says of each option what is in force and why', () => {
     const argv = ['--port', '8080', '--database', 'postgres://me:pw@db/users'];
     const lines = printConfig(parseConfig(argv, { WORKERS: '2' })).split('\n');
-    assert.deepEqual(lines.slice(0, 8), [
+    assert.deepEqual(lines.slice(0, 9), [
       'host = "127.0.0.1"  # default',
       'port = "8080"  # flag',
       'grpc-port = "50051"  # default',
       'database = "postgres://me:(hidden)@db/users"  # flag',
       'api-key = ""  # default',
+      'api-keys-file = ""  # default',
       'auth = "none"  # default',
       'public = ""  # default',
       'workers = "2"  # environment',

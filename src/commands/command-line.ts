@@ -174,9 +174,9 @@ function contradictions(config: Config): string[] {
   if ((config['tls-cert'] === undefined) !== (config['tls-key'] === undefined)) {
     problems.push('--tls-cert and --tls-key must be given together');
   }
-  if (config.auth !== 'none' && config['api-key'].length === 0) {
+  if (config.auth !== 'none' && config['api-key'].length === 0 && config['api-keys-file'] === undefined) {
     problems.push(
-      `--auth must be none, not "${config.auth}", without an --api-key: every request would be refused`,
+      `--auth must be none, not "${config.auth}", without --api-key or --api-keys-file: every request would be refused`,
     );
   }
   if (config.port !== 0 && config.port === config['grpc-port']) {

@@ -1,24 +1,29 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { platform } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
+import { parseKey } from '../domain/access.ts';
 import type { ServiceOptions } from '../service.ts';
 import { UsageError } from './command.ts';
 import type { ParsedConfig } from './command-line.ts';
 
+/** What options name files for. */
+export type Files = Pick<ServiceOptions, 'tls' | 'apiKeys'>;
+
 /**
- * Reads the certificate and its key, and looks whether the public folder can be read, before anything is
- * opened. A `UsageError` has every problem.
+ * Reads the certificate, its key and the file of API keys, and looks whether the public folder can be
+ * read, before anything is opened. A `UsageError` has every problem.
  */
-export async function readFiles({ config, settings }: ParsedConfig): Promise<Pick<ServiceOptions, 'tls'>> {
+export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
   const problems: string[] = [];
   const attempt = async <T>(
-    flag: 'public' | 'tls-cert' | 'tls-key',
+    flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
     must: string,
     work: (path: string) => Promise<T>,
   ): Promise<T | undefined> => {
     const path = config[flag];
     if (path === undefined) return undefined;
     return await work(path).catch((error) => {
-      const reason = error instanceof Error && 'code' in error ? error.code : error;
+      const reason = error instanceof Error ? ('code' in error ? error.code : error.message) : error;
       problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
       return undefined;
     });
@@ -37,8 +42,27 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Pic
   });
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
+  const fileKeys = await attempt('api-keys-file', 'a file of API keys for its owner alone', readKeys);
   if (problems.length > 0) throw new UsageError(...problems);
-  return tls ? { tls } : {};
+  const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
+  return tls ? { apiKeys, tls } : { apiKeys };
+}
+
+/** One key on each line; empty lines and lines that begin with `#` do not count. */
+async function readKeys(path: string): Promise<string[]> {
+  const { mode } = await stat(path);
+  // Windows has no such modes.
+  if (platform() !== 'win32' && (mode & 0o077) !== 0) throw new Error('others have access: chmod 600');
+  const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
+  const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  for (const key of keys) {
+    try {
+      parseKey(key);
+    } catch (error) {
+      throw new Error(`line ${lines.indexOf(key) + 1}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return keys;
 }
 
 // Loaded only for a certificate: it takes a tenth of a start.

@@ -15,7 +15,7 @@ import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import { type CommandContext, describeError, runCommand } from './command.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig, readArguments } from './command-line.ts';
-import { readFiles } from './files.ts';
+import { type Files, readFiles } from './files.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -144,11 +144,7 @@ async function runWorkers({ context, parsed: { config }, log }: Run): Promise<nu
 }
 
 /** Serves in this process, the only one or a worker. The primary reports the life of its workers. */
-async function runService(
-  { context, parsed, log }: Run,
-  files: Pick<ServiceOptions, 'tls'>,
-  worker?: WorkerLink,
-): Promise<number> {
+async function runService({ context, parsed, log }: Run, files: Files, worker?: WorkerLink): Promise<number> {
   const { config } = parsed;
   const signals = onStopSignals(context);
   worker?.onStop(signals.stop);
@@ -168,7 +164,7 @@ async function runService(
     }),
     observe,
   });
-  context.onSignal('SIGHUP', () => signals.isServing() && reloadTls(service, parsed, observe));
+  context.onSignal('SIGHUP', () => signals.isServing() && reloadFiles(service, parsed, observe));
   const addresses = await service.listen();
   if (worker === undefined) announce(context, config, addresses);
   else worker.ready(addresses, () => service.counters());
@@ -220,11 +216,12 @@ function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Ad
   if (config.log === 'off') stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
 }
 
-async function reloadTls(service: Service, parsed: ParsedConfig, observe: Observe): Promise<void> {
+async function reloadFiles(service: Service, parsed: ParsedConfig, observe: Observe): Promise<void> {
   try {
-    const { tls } = await readFiles(parsed);
-    if (tls === undefined) return;
-    service.setTls(tls);
+    const { tls, apiKeys } = await readFiles(parsed);
+    if (tls === undefined && parsed.config['api-keys-file'] === undefined) return;
+    if (tls !== undefined) service.setTls(tls);
+    service.setApiKeys(apiKeys ?? []);
     observe({ type: 'reloaded' });
   } catch (cause) {
     observeFailure(observe, cause);

@@ -38,6 +38,7 @@ export interface RequestListenerOptions {
 
 /** What a service gives its HTTP API besides the options. @internal */
 export interface ApiHooks {
+  readonly access: Access;
   readonly observe: Observe;
   /** Why no new work should come; `undefined` when it should. */
   readonly refusal: () => string | undefined;
@@ -63,7 +64,9 @@ const descriptionPath = '/openapi.json';
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkOptions(options);
   const metrics = new Metrics();
+  const { auth = 'none', apiKeys = [] } = options;
   const { listener } = createHttpApi(options, {
+    access: new Access(auth, apiKeys),
     observe: fanOut(options.observe, (event) => metrics.observe(event)),
     refusal: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: listener.inFlight })),
@@ -73,11 +76,11 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 
 /** @internal */
 export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpApi {
-  const { repository, apiKeys = [], auth = 'none', basePath = '', requirePreconditions = false } = options;
+  const { repository, basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir) } = options;
-  const access = new Access(auth, apiKeys);
+  const { access } = hooks;
   const router = new Router<Route>();
-  for (const definition of routes({ repository, access, requirePreconditions, ...hooks })) {
+  for (const definition of routes({ repository, requirePreconditions, ...hooks })) {
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, exempt: definition.exempt ?? false });

@@ -12,7 +12,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
   commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'check-range'],
-  config: ['check-range'],
+  config: ['check-range', 'domain'],
   workers: ['service', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range'],
   rest: ['http', 'domain', 'telemetry', 'config'],

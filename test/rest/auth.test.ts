@@ -165,14 +165,15 @@ test('the key of another header, of the query or of a cookie does not count', as
 
 for (const [what, options, message] of [
   ['an unknown auth mode', { auth: 'write' as AuthMode }, /auth must be one of none, writes, all/],
-  ['an empty key', { apiKeys: [''] }, /apiKeys must hold keys of visible ASCII characters/],
-  ['a key with a space', { apiKeys: ['a b'] }, /apiKeys must hold/],
-  ['a key no header carries', { apiKeys: ['ключ'] }, /apiKeys must hold/],
+  ['an empty key', { apiKeys: [''] }, /apiKeys must/],
+  ['a key with a space', { apiKeys: ['a b'] }, /apiKeys must/],
+  ['a key no header carries', { apiKeys: ['ключ'] }, /apiKeys must/],
 ] as const) {
-  test(`${what} is refused at the start`, async (t) => {
-    const service = createService({ database: 'memory:', port: 0, grpcPort: false, ...options });
-    t.after(() => service.close());
-    await assert.rejects(service.listen(), message);
+  test(`${what} is refused at the start`, () => {
+    assert.throws(
+      () => createService({ database: 'memory:', port: 0, grpcPort: false, ...options }),
+      message,
+    );
     assert.throws(() => new Access(options.auth ?? 'none', options.apiKeys ?? []), message);
   });
 }

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { runMain, startProcess } from '../kit/process.ts';
+
+async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'keys-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, 'keys');
+  await writeFile(file, text, { mode });
+  await chmod(file, mode);
+  return file;
+}
+
+const hash = createHash('sha256').update('hashed').digest('hex');
+const statusOf = async (http: string, key: string, method = 'GET') =>
+  (await fetch(`${http}/users`, { method, headers: { 'x-api-key': key } })).status;
+
+test('a file of API keys is read at the start, and again at SIGHUP', async (t) => {
+  const file = await keysFile(t, `# the keys\n\nfirst\nreader:read=sha256:${hash}\n`);
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--api-key', 'always'];
+  const { child, http, lines } = await startProcess(t, args);
+  for (const key of ['first', 'hashed', 'always']) assert.equal(await statusOf(http, key), 200, key);
+  assert.equal(await statusOf(http, 'hashed', 'DELETE'), 405);
+  assert.equal(await statusOf(http, hash), 401);
+
+  await writeFile(file, 'second\n');
+  child.kill('SIGHUP');
+  while (!lines.some((line) => line['event'] === 'reloaded')) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+  assert.equal(await statusOf(http, 'second'), 200);
+  assert.equal(await statusOf(http, 'always'), 200);
+  assert.equal(await statusOf(http, 'first'), 401);
+});
+
+test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
+  const file = await keysFile(t, 'first\n');
+  const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
+  const { child, http, lines } = await startProcess(t, args);
+  await writeFile(file, 'second\na:raed=third\n');
+  child.kill('SIGHUP');
+  while (!lines.some((line) => line['event'] === 'failure')) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+  assert.match(JSON.stringify(lines), /line 2: apiKeys must give the key \\\\?"a\\\\?" scopes of read/);
+  assert.doesNotMatch(JSON.stringify(lines), /third/);
+  assert.equal(await statusOf(http, 'first'), 200);
+  assert.equal(await statusOf(http, 'second'), 401);
+});
+
+for (const [what, text, mode, problem] of [
+  ['that others can read', 'key\n', 0o644, /others have access: chmod 600/],
+  ['with a misspelt scope', 'app:wirte=secret\n', 0o600, /line 1: apiKeys must give the key "app" scopes/],
+] as const) {
+  test(`a file of API keys ${what} is refused before anything starts`, async (t) => {
+    const file = await keysFile(t, text, mode);
+    const { code, stderr } = await runMain(['--database', 'memory:', '--port', '0', '--api-keys-file', file]);
+    assert.equal(code, 2);
+    assert.match(
+      stderr,
+      /^users-service: --api-keys-file must be a file of API keys for its owner alone, not /,
+    );
+    assert.match(stderr, problem);
+    assert.doesNotMatch(stderr, /secret/);
+  });
+}
