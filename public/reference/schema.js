@@ -48,10 +48,19 @@ function limits(schema) {
   return [
     typeof format === 'string' ? format : '',
     range(minimum, maximum),
-    minLength === undefined && maxLength === undefined ? '' : `${range(minLength, maxLength)} characters`,
+    lengthText(minLength, maxLength),
     typeof pattern === 'string' && pattern.length <= maxPatternLength ? `matches ${pattern}` : '',
     'default' in schema ? `default ${JSON.stringify(schema['default'])}` : '',
   ];
+}
+
+/**
+ * @param {unknown} from
+ * @param {unknown} to
+ */
+function lengthText(from, to) {
+  if (to === undefined && from === 1) return 'not empty';
+  return from === undefined && to === undefined ? '' : `${range(from, to)} characters`;
 }
 
 /**
