@@ -16,7 +16,7 @@ import { operationView } from './operation-view.js';
 import { paragraphs } from './prose.js';
 
 /** @type {ApiKey} */
-const apiKey = new ApiKey((reason) => keyDialog.ask(reason));
+const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
 const keyDialog = createKeyDialog(apiKey);
 const context = { choice: new LanguageChoice(), apiKey };
 const state = byId('reference-state', HTMLElement);
@@ -74,5 +74,5 @@ function show(description) {
 }
 
 wireCloseButtons(document);
-createKeyButton(apiKey, () => keyDialog.ask());
+createKeyButton(apiKey, () => apiKey.ask(false));
 void load();

@@ -50,11 +50,11 @@ function form(document, operation, apiKey) {
     event.preventDefault();
     button.disabled = true;
     try {
-      const send = () => fetch(...request(operation, fields, type, body?.input.value, apiKey.value));
-      const started = performance.now();
-      let response = await send();
-      if (response.status === 401 && (await apiKey.ask(await reason(response)))) response = await send();
-      result.replaceChildren(...(await resultView(response, performance.now() - started)));
+      const send = () => timed(request(operation, fields, type, body?.input.value, apiKey.value));
+      const hadKey = apiKey.value !== undefined;
+      let sent = await send();
+      if (sent.response.status === 401 && (await apiKey.ask(hadKey))) sent = await send();
+      result.replaceChildren(...(await resultView(sent.response, sent.elapsedMs)));
     } catch (error) {
       result.replaceChildren(requestFailed(error));
     }
@@ -126,14 +126,9 @@ function request({ method, path }, fields, type, body, key) {
   return [url, { method, headers, signal, cache: 'no-store', ...(body !== undefined && { body }) }];
 }
 
-/**
- * Why the service rejected the key, in its own words.
- * @param {Response} response
- */
-async function reason(response) {
-  const body = await response
-    .clone()
-    .json()
-    .catch(() => ({}));
-  return typeof body.error === 'string' ? body.error : 'This request needs an API key.';
+/** @param {[URL, RequestInit]} request */
+async function timed(request) {
+  const started = performance.now();
+  const response = await fetch(...request);
+  return { response, elapsedMs: performance.now() - started };
 }

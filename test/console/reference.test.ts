@@ -132,8 +132,13 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await create.getByText('Try it').click();
     await create.getByLabel('Body').fill('{"name":"<b>Grace</b>"}');
     await create.getByRole('button', { name: 'Send request' }).click();
-    await page.getByRole('dialog', { name: 'API key' }).getByText('x-api-key is required').waitFor();
-    await page.getByRole('textbox', { name: 'Key' }).fill('key');
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.getByRole('textbox', { name: 'Key' }).fill('wrong');
+    await page.keyboard.press('Enter');
+    await create.getByText('x-api-key is not a valid key').waitFor();
+    await create.getByRole('button', { name: 'Send request' }).click();
+    await dialog.getByText('The service does not accept this key').waitFor();
+    await dialog.getByRole('textbox', { name: 'Key' }).fill('key');
     await page.keyboard.press('Enter');
     await create.getByText('201 Created').waitFor();
     await create.getByText('"name": "<b>Grace</b>"').waitFor();
