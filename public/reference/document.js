@@ -4,7 +4,7 @@ import { isObject, list, object, text } from './json.js';
 /** @import { Json } from './json.js' */
 
 /**
- * One operation, its path's parameters among its own, every reference followed.
+ * One operation. Its parameters include those of its path, and their references are resolved.
  * @typedef {object} Operation
  * @property {string} id
  * @property {string} title the task, such as `List users`
@@ -15,10 +15,10 @@ import { isObject, list, object, text } from './json.js';
  */
 
 const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'];
-// A reference that leads to itself must not hang the page.
+// A circular reference must not hang the page.
 const maxSteps = 8;
 
-/** An OpenAPI 3.1 description, to be read without caring where its parts are kept. */
+/** An OpenAPI 3.1 description with access to its parts, wherever they are defined. */
 export class ApiDocument {
   /** @param {Json} root */
   constructor(root) {
@@ -40,8 +40,7 @@ export class ApiDocument {
   }
 
   /**
-   * What a value stands for: itself, or what its local `$ref` leads to; what is said beside the
-   * reference holds here.
+   * Resolves a local `$ref`. Fields beside the reference override those of its target.
    * @param {unknown} value
    * @returns {Json}
    */

@@ -5,7 +5,7 @@ import { isObject, list, object } from './json.js';
 /** @import { Json } from './json.js' */
 
 /**
- * The first example of a parameter or a body, whichever way it is written; `undefined` without one.
+ * The first example of a parameter or a body, in any of OpenAPI's forms.
  * @param {ApiDocument} document
  * @param {Json} holder with `example`, `examples` or a `schema` that has them
  * @returns {unknown}
@@ -22,7 +22,7 @@ export function exampleOf(document, holder) {
 }
 
 /**
- * The media types of a body with what each holds.
+ * The media types of a body, each with its description.
  * @param {Json} body
  * @returns {readonly (readonly [type: string, media: Json])[]}
  */

@@ -1,7 +1,7 @@
 // @ts-check
 
-// A description comes from outside this code: each look into it says what it expects there, and a
-// document that has something else loses that detail, not the page.
+// The description may have any content. Each of these functions expects one type; a value of another
+// type is treated as absent, so that a mistake in the document costs a detail and not the page.
 
 /** @typedef {Readonly<Record<string, unknown>>} Json */
 

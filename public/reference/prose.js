@@ -2,7 +2,7 @@
 import { el } from '../console/ui/dom.js';
 
 /**
- * The paragraphs of a description, with the two marks of CommonMark that descriptions use.
+ * The paragraphs of a description. Code and bold text are the only CommonMark that it supports.
  * @param {string} description
  * @returns {HTMLElement[]}
  */

@@ -5,11 +5,11 @@ import { isObject, list, object, text } from './json.js';
 /** @import { Json } from './json.js' */
 
 const maxDepth = 4;
-// A longer one is for machines; the description beside it is for people.
+// A longer pattern does not help a reader; the description beside it does.
 const maxPatternLength = 40;
 
 /**
- * What values a schema allows, in a few words: `integer, 1 to 100, default 20`.
+ * The values that a schema allows, in a few words: `integer, 1 to 100, default 20`.
  * @param {ApiDocument} document
  * @param {unknown} schema
  * @returns {string}
