@@ -113,9 +113,9 @@ export function postgresReads(pool: Pick<PostgresPool, 'enter' | 'read' | 'ping'
 }
 
 /**
- * The rows of a page and one more, in one statement since each is a round trip. Its limit is a
- * parameter, so that there are few texts; for a parameter the planner expects a tenth of the table,
- * hence the constant limit inside, which is never reached.
+ * The rows of a page and one more, in one statement since each is a round trip. The limit is a
+ * parameter, so that there are few texts, and all stay prepared. For a parameter alone the planner would
+ * expect a tenth of the table, and plan anew each time: hence the constant limit inside.
  */
 function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: (string | number)[] = [];

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
+import { postgresReads } from '../../../src/storage/postgres/reads.ts';
+
+it('the lists of all limits, pages and positions are few statements, so all can stay prepared', async () => {
+  const names = new Set<string | undefined>();
+  const reads = postgresReads({
+    enter() {},
+    async read({ name }) {
+      names.add(name);
+      return [];
+    },
+    ping: async () => undefined,
+  });
+  const sorts = ['id', '-id', 'name', '-name', 'role', '-role', 'role,name', 'role,-name', '-role,name'];
+  for (const sort of sorts) {
+    for (const filter of ['', '&role=guest', '&role=admin']) {
+      for (const limit of [1, 2, 19, 20, 99, 100]) {
+        const query = userQuery(`sort=${sort}${filter}&limit=${limit}`);
+        const after = query.sort.map(({ field }) => (field === 'id' ? limit : `value ${limit}`));
+        for (const start of [{ offset: 0 }, { offset: limit }, { after }]) {
+          await reads.listUsers({ ...query, start });
+          await reads.listPosts(limit, { ...postQuery(`limit=${limit}`), start });
+        }
+      }
+    }
+  }
+  assert.ok(!names.has(undefined), 'each has a name');
+  assert.ok(names.size <= 50, `${names.size} statements`);
+});
