@@ -224,7 +224,8 @@ function databaseMustBe(value: unknown): string | undefined {
     return 'a path without ~, which only a shell replaces by your home folder';
   // What looks like a host would be a part of the password, and the error message would show it. Without
   // a host, `?host=` names the folder of a socket.
-  const url = URL.parse(value.replace('@/', '@host/'));
+  const firstHost = value.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
+  const url = URL.parse(firstHost.replace('@/', '@host/'));
   if (value.startsWith('postgres') && url?.pathname.includes('@') !== false) {
     return 'a URL, with @ and / in its password as %40 and %2F';
   }

@@ -91,6 +91,7 @@ describe('a value is taken', () => {
     ['as a URL with an encoded password', ['--database', 'postgres://u:p%40%2F@h/x'], {}, {}],
     ['as a URL with a bare @ in the password', ['--database', 'postgres://u:p@ss@h/x'], {}, {}],
     ['as a URL of a socket', ['--database', 'postgres://user@/db?host=/var/run/postgresql'], {}, {}],
+    ['as a URL with several hosts', ['--database', 'postgres://u:a,b@h1:5432,h2:5432/x'], {}, {}],
     ['as a URL with a socket', ['--database', 'postgresql:///x?host=/run'], {}, {}],
   ];
   for (const [name, argv, env, expected] of rows) {

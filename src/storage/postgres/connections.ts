@@ -1,15 +1,28 @@
 import type { Pool, PoolClient } from 'pg';
-import { aborted, type DomainError } from '../../domain/errors.ts';
-import { cannotConnect, isWaitTimeout, overloaded } from './errors.ts';
+import { aborted, DomainError } from '../../domain/errors.ts';
+import { cannotConnect, isWaitTimeout, messageOf, overloaded } from './errors.ts';
 import { kill, type SessionLimits, setUpSession, type Warn } from './session.ts';
 
 export interface ConnectionSettings extends SessionLimits {
   readonly poolSize: number;
   readonly waitTimeoutMs: number;
   readonly pingTimeoutMs: number;
+  /** Tried in this order; the one found is kept until it fails. */
+  readonly hosts: readonly [Host, ...Host[]];
+}
+
+/** A server, by a URL for it alone. */
+export interface Host {
+  readonly name: string;
+  readonly url: string;
 }
 
 export type CreatePool = (size: { readonly max: number; readonly connectionTimeoutMillis: number }) => Pool;
+
+interface HostFailure {
+  readonly host: Host;
+  readonly cause: unknown;
+}
 
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
@@ -22,6 +35,8 @@ export class Connections {
   readonly #warn: Warn;
   /** One connection is for pings, so that a busy store is not taken for a dead one. */
   readonly #pools: Readonly<Record<'calls' | 'pings', Pool>>;
+  /** Where connections are opened now. */
+  #host: Host;
   /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
   #generation = 0;
   readonly #generations = new WeakMap<PoolClient, number>();
@@ -41,6 +56,8 @@ export class Connections {
       calls: createPool({ max: poolSize, connectionTimeoutMillis: waitTimeoutMs }),
       pings: createPool({ max: 1, connectionTimeoutMillis: pingTimeoutMs }),
     };
+    [this.#host] = settings.hosts;
+    this.#moveTo(this.#host);
     for (const pool of Object.values(this.#pools)) {
       // Without listeners, a connection that the server ends would end the process.
       pool.on('error', () => {});
@@ -57,17 +74,26 @@ export class Connections {
     signal: AbortSignal | undefined,
     use: (client: PoolClient) => void,
   ): Promise<PoolClient> {
+    const failures: HostFailure[] = [];
     for (;;) {
       if (signal?.aborted) throw aborted(signal);
-      const client = await this.#checkOut(this.#pools[purpose], signal);
-      const isStale = this.#generations.get(client) !== this.#generation;
-      if (isStale || signal?.aborted) {
-        client.release(isStale);
-        continue;
+      const host = this.#host;
+      try {
+        const client = await this.#checkOut(this.#pools[purpose], signal);
+        const isStale = this.#generations.get(client) !== this.#generation;
+        if (isStale || signal?.aborted) {
+          client.release(isStale);
+          continue;
+        }
+        use(client);
+        if (!this.#ready.has(client)) await this.#setUp(client);
+        return client;
+      } catch (cause) {
+        if (cause instanceof DomainError) throw cause;
+        failures.push({ host, cause });
+        if (failures.length === this.#settings.hosts.length) throw this.#cannotConnect(failures);
+        this.#leave(host);
       }
-      use(client);
-      if (!this.#ready.has(client)) await this.#setUp(client);
-      return client;
     }
   }
 
@@ -123,7 +149,7 @@ export class Connections {
         return client;
       },
       (cause: unknown) => {
-        throw isWaitTimeout(cause) ? overloaded() : this.#cannotConnect(cause);
+        throw isWaitTimeout(cause) ? overloaded() : cause;
       },
     );
     if (signal === undefined) return checkedOut;
@@ -138,14 +164,31 @@ export class Connections {
       this.#ready.add(client);
     } catch (cause) {
       client.release(true);
-      throw this.#cannotConnect(cause);
+      throw cause;
     }
   }
 
-  #cannotConnect(cause: unknown): DomainError {
+  /** Turns to the next host, unless another call has done so already. */
+  #leave(host: Host): void {
+    if (this.#host !== host) return;
+    const { hosts } = this.#settings;
+    this.#moveTo(hosts[(hosts.indexOf(host) + 1) % hosts.length] ?? host);
+  }
+
+  #moveTo(host: Host): void {
+    this.#host = host;
+    for (const pool of Object.values(this.#pools)) pool.options.connectionString = host.url;
+  }
+
+  #cannotConnect(failures: readonly HostFailure[]): DomainError {
+    const cause = failures.length === 1 ? failures[0]?.cause : new Error(failures.map(reasonOf).join('; '));
     this.#failure = { cause, retryAt: performance.now() + reconnectDelayMs };
     return cannotConnect(cause);
   }
+}
+
+function reasonOf({ host, cause }: HostFailure): string {
+  return `${host.name}: ${messageOf(cause)}`;
 }
 
 /** Settles at once when the signal aborts. */

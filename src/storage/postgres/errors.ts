@@ -85,9 +85,11 @@ export function isWaitTimeout(error: unknown): boolean {
 }
 
 /** The refusal to open a store, written for the operator: where, and why, but never the password. */
-export function cannotOpen(host: string, port: number, cause: unknown): DomainError {
-  const message = `PostgreSQL at ${host}:${port} cannot be used: ${messageOf(cause)}`;
-  return new DomainError('unavailable', message, { cause });
+export function cannotOpen(hosts: string, caught: unknown): DomainError {
+  const cause = caught instanceof DomainError ? (caught.cause ?? caught) : caught;
+  return new DomainError('unavailable', `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`, {
+    cause,
+  });
 }
 
 export function messageOf(reason: unknown): string {

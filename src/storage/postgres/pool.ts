@@ -71,6 +71,17 @@ export class PostgresPool {
     if (this.#closing !== undefined) throw storeClosed();
   }
 
+  /** Runs work on a connection that has no time limit, before the first call. */
+  async prepare(work: (client: PoolClient) => Promise<void>): Promise<void> {
+    const client = await this.#connections.acquire('calls', undefined, () => {});
+    await work(client)
+      .catch((error: unknown) => {
+        this.#connections.discard(client);
+        throw error;
+      })
+      .finally(() => this.#connections.release(client));
+  }
+
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
   read<Row extends QueryResultRow>(
     sql: Sql,

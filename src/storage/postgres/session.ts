@@ -5,6 +5,8 @@ import type { Client, QueryResultRow } from 'pg';
 export type Warn = (message: string) => void;
 
 export interface SessionLimits {
+  /** Whether a server that takes no writes is refused. */
+  readonly writable: boolean;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleInTransactionTimeoutMs: number;
@@ -13,6 +15,7 @@ export interface SessionLimits {
 interface Session extends QueryResultRow {
   /** Whether the session is this connection's alone. A pooler lends sessions out, and invents their ids. */
   readonly own: boolean;
+  readonly read_only: string;
   readonly synchronous_commit: string;
   readonly fsync: string;
   readonly full_page_writes: string;
@@ -27,7 +30,8 @@ export async function setUpSession(client: Client, limits: SessionLimits, warn: 
   const { rows } = await client.query<Session>(setUpSql(client, limits));
   const [session] = rows;
   if (session === undefined) throw new Error('a SELECT without a condition has a row');
-  const { own, synchronous_commit, ...files } = session;
+  const { own, read_only, synchronous_commit, ...files } = session;
+  if (limits.writable && read_only === 'on') throw new Error('takes no writes: a standby, or read-only');
   if (!own) {
     warn(
       'a connection pooler is in front of PostgreSQL: set statement_timeout, lock_timeout and ' +
@@ -55,7 +59,8 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
   // Every other value waits at least for this server's disk, and remains as the operator has set it.
   return `
-    SELECT own, ${Object.entries(settings).map(limit).join(', ')},
+    SELECT own, current_setting('transaction_read_only') AS read_only,
+      ${Object.entries(settings).map(limit).join(', ')},
       CASE WHEN own AND current_setting('synchronous_commit') = 'off'
         THEN set_config('synchronous_commit', 'on', false)
         ELSE current_setting('synchronous_commit') END AS synchronous_commit,

@@ -1,13 +1,14 @@
-import type { Client, ClientConfig, PoolConfig } from 'pg';
+import type { Client, PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { cannotOpen, messageOf } from './errors.ts';
+import { parseHosts } from './hosts.ts';
 import { postgresImport } from './import.ts';
 import { PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
-import { setUpSession, type Warn } from './session.ts';
+import type { Warn } from './session.ts';
 import { postgresWrites } from './writes.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
@@ -70,35 +71,37 @@ const ranges: Readonly<Record<Exclude<keyof Settings, 'applicationName' | 'onWar
  * out of its range is a `RangeError`.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const settings = Object.freeze({ ...defaults, ...options });
-  checkRanges(settings, ranges);
+  const limits = { ...defaults, ...options };
+  checkRanges(limits, ranges);
+  const { urls, writable } = parseHosts(url);
+  const { Client, Pool } = await loadDriver();
+  const [first, ...others] = urls.map((one) => ({ name: hostName(Client, one), url: one }));
+  if (first === undefined) throw new Error('a URL has a host');
+  const settings = { ...limits, writable, hosts: [first, ...others] as const };
   const config: PoolConfig = {
-    connectionString: url,
     // Never closed for being idle: the first request after a quiet hour is as fast as any.
     idleTimeoutMillis: 0,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveDelayMs,
     application_name: settings.applicationName,
   };
-  const { Client, Pool } = await loadDriver();
-  const client = createClient(Client, { ...config, connectionTimeoutMillis: settings.waitTimeoutMs });
+  const pool = new PostgresPool(
+    (size) => new Pool({ ...config, ...size }),
+    settings,
+    once(settings.onWarning),
+  );
   try {
-    await client.connect();
-    const warn = once(settings.onWarning);
-    await setUpSession(client, settings, warn);
-    await prepareSchema(client);
-    const pool = new PostgresPool((size) => new Pool({ ...config, ...size }), settings, warn);
-    return {
-      ...postgresReads(pool),
-      ...postgresWrites(pool, settings.idempotencyTtlMs),
-      ...postgresImport(pool),
-      close: () => pool.close(),
-    };
+    await pool.prepare(prepareSchema);
   } catch (caught) {
-    throw cannotOpen(client.host, client.port, caught);
-  } finally {
-    await client.end();
+    await pool.close();
+    throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
+  return {
+    ...postgresReads(pool),
+    ...postgresWrites(pool, settings.idempotencyTtlMs),
+    ...postgresImport(pool),
+    close: () => pool.close(),
+  };
 }
 
 // Sooner than what lies between (NAT, load balancers) forgets a silent connection.
@@ -121,12 +124,10 @@ async function loadDriver(): Promise<typeof import('pg')> {
   }
 }
 
-function createClient(driver: typeof Client, config: ClientConfig): Client {
+function hostName(driver: typeof Client, connectionString: string): string {
   try {
-    const client = new driver(config);
-    // What fails reaches the call that waits for it; without a listener it would end the process too.
-    client.on('error', () => {});
-    return client;
+    const { host, port } = new driver({ connectionString });
+    return `${host}:${port}`;
   } catch (caught) {
     // The driver's messages name the part of the URL, and not the URL, which may hold a password.
     throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);

@@ -94,7 +94,7 @@ describe('the refusal to open', () => {
   ];
   for (const [cause, message] of reasons) {
     it(`says where, and "${message}"`, () => {
-      const refusal = cannotOpen('db.example', 5432, cause);
+      const refusal = cannotOpen('db.example:5432', cause);
       assert.equal(refusal.message, `PostgreSQL at db.example:5432 cannot be used: ${message}`);
       assert.equal(refusal.kind, 'unavailable');
     });

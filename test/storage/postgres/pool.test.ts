@@ -12,8 +12,16 @@ const settings = {
   lockTimeoutMs: 1_000,
   idleInTransactionTimeoutMs: 1_000,
   pingTimeoutMs: 1_000,
+  writable: true,
+  hosts: [{ name: 'host:5432', url: 'postgres://host' }] as const,
 };
-const session = { own: true, synchronous_commit: 'on', fsync: 'on', full_page_writes: 'on' };
+const session = {
+  own: true,
+  read_only: 'off',
+  synchronous_commit: 'on',
+  fsync: 'on',
+  full_page_writes: 'on',
+};
 
 /** A pool whose server refuses every statement with a SQLSTATE, and what it was sent. */
 function refusingPool(code: string) {
@@ -31,7 +39,12 @@ function refusingPool(code: string) {
       pool.emit('connect', client);
       return client;
     };
-    return Object.assign(pool, { connect, end: async () => {}, idleCount: 0 }) as unknown as Pool;
+    return Object.assign(pool, {
+      connect,
+      end: async () => {},
+      idleCount: 0,
+      options: {},
+    }) as unknown as Pool;
   };
   return {
     pool: new PostgresPool(createPool, settings, (warning) => warnings.push(warning)),

@@ -1,0 +1,24 @@
+import { invalid } from '../../domain/errors.ts';
+
+export interface Hosts {
+  /** A URL for each host, in the order in which they are tried. */
+  readonly urls: readonly string[];
+  /** Whether a host that takes no writes, such as a standby, is passed over. */
+  readonly writable: boolean;
+}
+
+/**
+ * Reads the hosts of a database URL as libpq does: `postgres://USER@h1:5432,h2:5432/NAME`, with
+ * `target_session_attrs` as `read-write`, `primary` or `any`. Among several hosts the default is
+ * `read-write`; one host is taken as it is, so that reads work while it is a standby.
+ */
+export function parseHosts(url: string): Hosts {
+  const [, head = '', hosts = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(url) ?? [];
+  const urls = hosts.split(',').map((host) => head + host + tail);
+  const target = new URLSearchParams(tail.split('?')[1]).get('target_session_attrs');
+  const writable = target === null ? urls.length > 1 : target === 'read-write' || target === 'primary';
+  if (!writable && target !== null && target !== 'any') {
+    throw invalid('target_session_attrs', 'must be read-write, primary or any');
+  }
+  return { urls, writable };
+}

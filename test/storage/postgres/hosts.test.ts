@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import type { Store } from '../../../src/domain/repository.ts';
+import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
+import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { startPostgres } from '../../kit/postgres.ts';
+import type { PostgresServer } from '../../kit/postgres-server.ts';
+import { until } from '../../kit/postgres-session.ts';
+import { kindOf } from '../../support/outcome.ts';
+
+describe('the hosts of a database URL', () => {
+  const rows: readonly [url: string, urls: readonly string[], writable: boolean][] = [
+    ['postgres://u:p@h/db', ['postgres://u:p@h/db'], false],
+    ['postgres://u@h1:1,h2/db', ['postgres://u@h1:1/db', 'postgres://u@h2/db'], true],
+    ['postgres://u:a,b@h1,h2', ['postgres://u:a,b@h1', 'postgres://u:a,b@h2'], true],
+    ['postgres://[::1]:1,h2/db', ['postgres://[::1]:1/db', 'postgres://h2/db'], true],
+    ['postgres:///db?host=/run/a,b', ['postgres:///db?host=/run/a,b'], false],
+    ['postgres://h/db?target_session_attrs=primary', ['postgres://h/db?target_session_attrs=primary'], true],
+    [
+      'postgres://a,b/db?target_session_attrs=any',
+      ['postgres://a/db?target_session_attrs=any', 'postgres://b/db?target_session_attrs=any'],
+      false,
+    ],
+  ];
+  for (const [url, urls, writable] of rows) {
+    it(`are read from ${url}`, () => assert.deepEqual(parseHosts(url), { urls, writable }));
+  }
+
+  it('are not those of standbys', () => {
+    assert.throws(() => parseHosts('postgres://h/db?target_session_attrs=standby'), {
+      kind: 'invalid',
+      message: 'target_session_attrs must be read-write, primary or any',
+    });
+  });
+});
+
+describe('a store with several hosts', async () => {
+  const postgres = await startPostgres();
+  after(() => postgres.close());
+  const primary = postgres.server;
+  const standby = await postgres.createStandby();
+  const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+
+  function urlOf(...hosts: readonly (PostgresServer | string)[]): string {
+    const url = new URL(primary.url(database));
+    const names = hosts.map((host) => (typeof host === 'string' ? host : `127.0.0.1:${host.port}`));
+    return url.href.replace(url.host, names.join(','));
+  }
+
+  async function open(t: TestContext, url: string): Promise<Store> {
+    const store = await openPostgresStore(url);
+    t.after(() => store.close());
+    return store;
+  }
+
+  async function count(server: PostgresServer, name: string): Promise<number> {
+    return (await server.query('SELECT FROM users WHERE name = $1', [name], database)).length;
+  }
+
+  it('passes over a host that is down', async (t) => {
+    const store = await open(t, urlOf('127.0.0.1:1', primary));
+    await store.createUser({ name: 'Ada' });
+    await store.ping();
+  });
+
+  it('passes over a standby', async (t) => {
+    const store = await open(t, urlOf(standby, primary));
+    await Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Ada' })));
+    await store.ping();
+  });
+
+  it('is refused with the reason of each host when none takes writes', async () => {
+    await assert.rejects(openPostgresStore(urlOf('127.0.0.1:1', standby)), {
+      kind: 'unavailable',
+      message:
+        `PostgreSQL at 127.0.0.1:1, 127.0.0.1:${standby.port} cannot be used: ` +
+        '127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; ' +
+        `127.0.0.1:${standby.port}: takes no writes: a standby, or read-only`,
+    });
+  });
+
+  it('follows a promotion, and leaves a primary that was demoted', async (t) => {
+    const store = await open(t, urlOf(primary, standby));
+    const { value } = await store.createUser({ name: 'before' });
+    const replicated = `SELECT FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_lsn()`;
+    await until(async () => (await primary.query(replicated)).length === 1, 'the standby has it all');
+    await primary.stop('immediate');
+    assert.equal(await kindOf(store.createUser({ name: 'lost' })), 'unavailable');
+    await standby.promote();
+    await until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready');
+    assert.equal((await store.getUser(value.id))?.name, 'before');
+    await store.createUser({ name: 'after' });
+
+    await primary.start();
+    await store.createUser({ name: 'at the new primary' });
+    assert.equal(await count(standby, 'at the new primary'), 1);
+    await standby.query('ALTER SYSTEM SET default_transaction_read_only = on');
+    await standby.query('SELECT pg_reload_conf()');
+    const isDemoted = async () => {
+      const [row] = await standby.query<{ mode: string }>(
+        `SELECT current_setting('transaction_read_only') AS mode`,
+      );
+      return row?.mode === 'on';
+    };
+    await until(isDemoted, 'the promoted server takes no more writes');
+    await store.createUser({ name: 'at the first again' });
+    assert.equal(await count(primary, 'at the first again'), 1);
+  });
+});
