@@ -31,6 +31,7 @@ interface Values {
   readonly toggle: boolean;
   readonly keys: readonly string[];
   readonly origins: readonly string[];
+  readonly 'host names': readonly string[];
 }
 
 const ports: Range = [0, 65_535];
@@ -38,6 +39,8 @@ const timers: Range = [0, maxTimerMs];
 const someMs: Range = [1, maxTimerMs];
 const million = 1_000_000;
 const megabyte = 1_048_576;
+// RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
+const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
 
 /**
  * Every option: by its flag, what it is, what it may be and what it means. The flags, the environment,
@@ -69,6 +72,8 @@ export const options = {
     meaning: 'File with the private key in PEM; needs --tls-cert.' },
   cors: { kind: 'origins', default: [], path: 'cors', variable: 'CORS_ORIGINS',
     meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
+  'allowed-hosts': { kind: 'host names', default: [], path: 'allowedHosts',
+    meaning: 'Further host names of the service, separated by commas; *: all. On a loopback host only these and localhost are served.' },
   log: { kind: 'choice', default: 'json', values: ['json', 'pretty', 'off'],
     meaning: 'Format of the log; on a terminal the default is pretty.' },
   'require-preconditions': { kind: 'toggle', default: false, path: 'requirePreconditions',
@@ -213,6 +218,10 @@ export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: 
       return isList(value, isOrigin)
         ? undefined
         : '* or a list of origins such as https://app.example, without wildcards and paths';
+    case 'host names':
+      return isList(value, (item) => item === '*' || hostNamePattern.test(item))
+        ? undefined
+        : '* or a list of host names such as users.example, without ports and wildcards';
   }
 }
 

@@ -147,6 +147,7 @@ class RunningService implements Service {
       { ...this.#options, repository },
       {
         access: this.#access,
+        host: this.#options.host,
         observe: this.#observe,
         refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
         renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),

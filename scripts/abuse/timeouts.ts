@@ -16,7 +16,7 @@ const drips: readonly Drip[] = [
   { what: 'nothing at all', opening: '', drip: '', limit: '10 + 5 s' },
   {
     what: 'a head, a byte a second',
-    opening: 'GET /health HTTP/1.1\r\nHost: x\r\na: ',
+    opening: 'GET /health HTTP/1.1\r\nHost: localhost\r\na: ',
     drip: 'b',
     limit: '10 + 5 s',
   },

@@ -16,6 +16,7 @@ const placeholders: Readonly<Record<Option['kind'], string>> = {
   toggle: 'on|off',
   keys: 'KEYS',
   origins: 'ORIGINS',
+  'host names': 'NAMES',
 };
 
 export interface Arguments {
@@ -148,6 +149,7 @@ function fromText(kind: Option['kind'], text: string): unknown {
       return text === '' ? undefined : text;
     case 'keys':
     case 'origins':
+    case 'host names':
       return text === '' ? [] : text.split(',').map((item) => item.trim());
     case 'database':
     case 'choice':

@@ -29,6 +29,8 @@ export interface ListenerOptions {
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
   /** Headers for every reply to this request, errors included. */
   readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
+  /** Throws for a request to a host name that is not served. Default: all are. */
+  readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
 }
@@ -132,8 +134,9 @@ export class HttpListener {
   }
 
   #reply(request: HttpRequest, response: ServerResponse): Reply | Promise<Reply> {
-    const { router, limits } = this.#options;
+    const { router, limits, checkHost } = this.#options;
     checkFraming(request.raw, limits.maxHeaders);
+    checkHost?.(request.raw);
     const { method } = request;
     const { path } = request.target;
     if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);

@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { checkOptions, withDefaults } from '../config.ts';
 import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
+import { hostCheck } from '../http/hosts.ts';
 import type { ListenerLimits } from '../http/limits.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import type { Headers } from '../http/reply.ts';
@@ -26,6 +27,11 @@ export interface RequestListenerOptions {
   readonly requirePreconditions?: boolean;
   /** Origins whose pages may call, such as `https://app.example`; `*` for all. Default: none. */
   readonly cors?: readonly string[];
+  /**
+   * Names by which clients may call, such as `users.example`, without a port; `*` for all. IP addresses
+   * and `localhost` are then allowed too. Default: all; in a service on a loopback address, `localhost`.
+   */
+  readonly allowedHosts?: readonly string[];
   /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false;
   /** The prefix the listener is mounted under, such as `/api`. Default: none. */
@@ -43,6 +49,8 @@ export interface ApiHooks {
   /** Why no new work should come; `undefined` when it should. */
   readonly refusal: () => string | undefined;
   readonly renderMetrics: () => string | Promise<string>;
+  /** The address that the service listens on; a host decides for itself what it lets in. */
+  readonly host?: string;
 }
 
 /** The HTTP API with what a service needs to drain, measure and report it. @internal */
@@ -115,6 +123,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
     commonHeaders: (request) =>
       request.method === 'OPTIONS' ? { ...cors(request), ...description } : cors(request),
+    checkHost: hostCheck(options.allowedHosts ?? [], hooks.host),
     observe: hooks.observe,
     limits: withDefaults('limits.', options.limits),
   });

@@ -37,7 +37,9 @@ test('more connections than file descriptors do not end the process, nor flood i
   assert.ok(await healthy());
 
   const sockets: Socket[] = Array.from({ length: connections }, () => {
-    const socket = connect(port, '127.0.0.1', () => socket.write('GET /health HTTP/1.1\r\nHost: x\r\n'));
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write('GET /health HTTP/1.1\r\nHost: localhost\r\n'),
+    );
     return socket.on('error', () => undefined);
   });
   t.after(() => {

@@ -9,7 +9,7 @@ const chunked = 'Transfer-Encoding: chunked';
 const openings: readonly { readonly send: string; readonly waitsForData?: boolean }[] = [
   { send: '' },
   { send: 'POST /us' },
-  { send: 'POST /users HTTP/1.1\r\nHost: x\r\nContent-' },
+  { send: 'POST /users HTTP/1.1\r\nHost: localhost\r\nContent-' },
   { send: head('POST /users', json, 'Content-Length: 20') },
   { send: `${head('POST /users', json, 'Content-Length: 20')}{"name":"Ann"` },
   { send: head('POST /users', json, chunked) },

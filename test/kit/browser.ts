@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs';
 import { after, afterEach, type TestContext } from 'node:test';
 import { type Browser, chromium, type Page } from 'playwright-core';
 
-const path = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+export const chromiumPath = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
 /** Why tests in a browser cannot run here; `false` when they can. */
-export const noBrowser: string | false = existsSync(path)
+export const noBrowser: string | false = existsSync(chromiumPath)
   ? false
-  : `no Chromium at ${path}; set CHROMIUM_PATH`;
+  : `no Chromium at ${chromiumPath}; set CHROMIUM_PATH`;
 
 // Without these it asks the network for updates and lists while tests run.
 const quiet = [
@@ -28,7 +28,7 @@ let launched: Promise<Browser> | undefined;
 export function launchBrowser(): Promise<Browser> {
   // Chromium's sandbox refuses to run as root, which containers usually are.
   const args = process.getuid?.() === 0 ? [...quiet, '--no-sandbox'] : quiet;
-  launched ??= chromium.launch({ executablePath: path, args });
+  launched ??= chromium.launch({ executablePath: chromiumPath, args });
   return launched;
 }
 

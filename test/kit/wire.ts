@@ -100,7 +100,7 @@ export class Wire {
 
 /** The head of a request with a Host and these further header lines. */
 export function head(line: string, ...headers: readonly string[]): string {
-  return `${[`${line} HTTP/1.1`, 'Host: x', ...headers].join('\r\n')}\r\n\r\n`;
+  return `${[`${line} HTTP/1.1`, 'Host: localhost', ...headers].join('\r\n')}\r\n\r\n`;
 }
 
 /** A POST of JSON with its length. */

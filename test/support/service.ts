@@ -29,6 +29,8 @@ export async function startService(t: TestContext, options: StartOptions = {}): 
     grpcPort: false,
     // No test's clients come back: waiting for them would be most of the time of all tests.
     drainIdleMs: 0,
+    // Raw requests of tests name any host; what is served by which name has tests of its own.
+    allowedHosts: ['*'],
     ...(options.repository === undefined && { database: 'memory:' }),
     ...serviceOptions,
     observe: (event) => {

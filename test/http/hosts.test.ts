@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import { test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { hostCheck } from '../../src/http/hosts.ts';
+import { createRequestListener } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { chromiumPath, noBrowser } from '../kit/browser.ts';
+import { Wire } from '../kit/wire.ts';
+import { startService } from '../support/service.ts';
+
+const loopback = '127.0.0.1';
+const anywhere = '0.0.0.0';
+const cases: readonly [listensOn: string, allowed: readonly string[], host: string, served: boolean][] = [
+  [loopback, [], 'localhost', true],
+  [loopback, [], 'LocalHost:3000', true],
+  [loopback, [], 'localhost.:3000', true],
+  [loopback, [], '127.0.0.1:3000', true],
+  [loopback, [], '[::1]:3000', true],
+  [loopback, [], '[::1]', true],
+  [loopback, [], 'evil.example', false],
+  [loopback, [], 'evil.example:3000', false],
+  [loopback, [], 'localhost.evil.example', false],
+  [loopback, [], 'evillocalhost', false],
+  [loopback, [], '127.0.0.1.evil.example', false],
+  [loopback, [], '10.0.0.1', false],
+  [loopback, [], '[::2]', false],
+  ['127.0.0.2', [], '127.0.0.2:3000', true],
+  ['localhost', [], 'evil.example', false],
+  ['::1', [], 'evil.example', false],
+  ['::1', [], '[::1]:3000', true],
+  [loopback, ['users.example'], 'users.example', true],
+  [loopback, ['users.example'], 'USERS.example:443', true],
+  [loopback, ['Users.Example'], 'users.example', true],
+  [loopback, ['users.example'], 'localhost', true],
+  [loopback, ['users.example'], 'a.users.example', false],
+  [loopback, ['users.example'], '10.0.0.1', false],
+  [loopback, ['*'], 'evil.example', true],
+  [anywhere, [], 'evil.example', true],
+  [anywhere, ['users.example'], 'evil.example', false],
+  [anywhere, ['users.example'], 'users.example', true],
+  [anywhere, ['users.example'], 'localhost:3000', true],
+  [anywhere, ['users.example'], '10.1.2.3:3000', true],
+  [anywhere, ['users.example'], '[fd00::1]:3000', true],
+  [anywhere, ['users.example'], '10.1.2.3.evil.example', false],
+];
+
+for (const [listensOn, allowed, host, served] of cases) {
+  const names = allowed.length > 0 ? ` that allows ${allowed}` : '';
+  test(`a service on ${listensOn}${names} ${served ? 'serves' : 'does not serve'} ${host}`, () => {
+    const message = { headers: { host }, url: '/users' };
+    const check = () => hostCheck(allowed, listensOn)?.(message as IncomingMessage);
+    if (served) check();
+    else assert.throws(check, { status: 421 });
+  });
+}
+
+test('a name that is not served is 421 on every path, and the message names the option', async (t) => {
+  const { port } = await startService(t, { allowedHosts: [] });
+  for (const target of ['/users', '/', '/health', '/nowhere']) {
+    const wire = await Wire.open(t, port);
+    const response = await wire.write(`GET ${target} HTTP/1.1\r\nHost: evil.example\r\n\r\n`).next();
+    const { error }: { error: string } = JSON.parse(response.body);
+    assert.deepEqual(
+      [response.status, error],
+      [421, 'this host name is not served; allow it with --allowed-hosts'],
+    );
+  }
+});
+
+const targets: readonly [target: string, host: string, status: number][] = [
+  ['http://evil.example/health', 'localhost', 421],
+  ['HTTP://evil.example:80?x', 'localhost', 421],
+  ['http://localhost/health', 'evil.example', 200],
+  ['/health', 'localhost', 200],
+];
+for (const [target, host, status] of targets) {
+  test(`the host of the target counts more than Host: ${target} with ${host} is ${status}`, async (t) => {
+    const { port } = await startService(t, { allowedHosts: [] });
+    const wire = await Wire.open(t, port);
+    assert.equal((await wire.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`).next()).status, status);
+  });
+}
+
+test('HTTP/1.0 without a Host is served', async (t) => {
+  const { port } = await startService(t, { allowedHosts: [] });
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write('GET /health HTTP/1.0\r\n\r\n').next()).status, 200);
+});
+
+test('a mounted listener serves every name, or those of allowedHosts', async (t) => {
+  const repository = createMemoryStore();
+  for (const [allowedHosts, status] of [
+    [[], 200],
+    [['users.example'], 421],
+  ] as const) {
+    const server = createServer(createRequestListener({ repository, allowedHosts, publicDir: false }));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const address = server.address();
+    assert.ok(typeof address === 'object' && address !== null);
+    const wire = await Wire.open(t, address.port);
+    const request = 'GET /users HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n';
+    assert.equal((await wire.write(request).next()).status, status);
+  }
+});
+
+test('a page of another name that resolves to this machine reads nothing', { skip: noBrowser }, async (t) => {
+  const { port } = await startService(t, { allowedHosts: [] });
+  const evil = await new Promise<number>((resolve) => {
+    const server = createServer((_, response) => response.end('<title>evil</title>'));
+    t.after(() => server.close());
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : 0);
+    });
+  });
+  const args = ['--host-resolver-rules=MAP evil.example 127.0.0.1'];
+  if (process.getuid?.() === 0) args.push('--no-sandbox');
+  const browser = await chromium.launch({ executablePath: chromiumPath, args });
+  t.after(() => browser.close());
+  const page = await browser.newPage();
+  await page.goto(`http://evil.example:${evil}/`);
+  assert.equal(await page.title(), 'evil', 'the name resolves to this machine');
+  assert.equal((await page.goto(`http://evil.example:${port}/`))?.status(), 421);
+  const read = await page.evaluate(async () => {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"Eve"}' };
+    return [(await fetch('/users')).status, (await fetch('/users', init)).status];
+  });
+  assert.deepEqual(read, [421, 421]);
+  assert.equal((await page.goto(`http://localhost:${port}/users`))?.status(), 200);
+  assert.equal(await page.textContent('body'), '[]');
+});
