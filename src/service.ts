@@ -209,7 +209,8 @@ class RunningService implements Service {
     this.#observe({ type: 'draining' });
     this.#grpc?.setServing(false);
     const { signal } = this.#cut;
-    await sleep(this.#options.drainDelayMs, undefined, { signal }).catch(() => undefined);
+    const { drainDelayMs } = this.#options;
+    if (drainDelayMs > 0) await sleep(drainDelayMs, undefined, { signal }).catch(() => undefined);
     try {
       await this.#release(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
     } finally {
