@@ -85,9 +85,9 @@ describe('what is printed when it is ready', () => {
     [
       'a JSON line with both addresses',
       ['--grpc-port', '0'],
-      /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+"\}\n$/,
+      /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+","files":\d+\}\n$/,
     ],
-    ['without gRPC, one address', ['--grpc-port', 'off'], /"http":"http:\/\/127.0.0.1:\d+"\}\n$/],
+    ['without gRPC, one address', ['--grpc-port', 'off'], /"http":"http:\/\/127.0.0.1:\d+","files":\d+\}\n$/],
     [
       'pretty, a line for people',
       ['--log', 'pretty', '--grpc-port', '0'],
