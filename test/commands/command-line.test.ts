@@ -3,44 +3,35 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { describeError } from '../../src/commands/command.ts';
 import { variableOf } from '../../src/commands/command-line.ts';
 import { optionRows } from '../../src/config.ts';
 import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
+import { runCommand } from '../support/command.ts';
 
-describe('what is asked for instead of service', () => {
-  it('--help tells every option, and that there is nothing wrong', async () => {
-    for (const argv of [['--help'], ['-h'], ['serve', '--help'], ['--port', 'x', '--help']]) {
-      const { code, stdout, stderr } = await runMain(argv);
+describe('help and version', () => {
+  for (const argv of [['--help'], ['-h'], ['help'], ['serve', '--help'], ['--port', 'x', '--help']]) {
+    it(`${argv.join(' ')} lists every option and every command`, async () => {
+      const { code, stdout, stderr } = await runCommand(argv);
       assert.deepEqual([code, stderr], [0, '']);
       assert.match(stdout, /^users-service: .*\n\nusage: users-service \[serve\] \[options\]\n/);
-      for (const [flag] of optionRows) assert.match(stdout, new RegExp(`--${flag} .* ${variableOf(flag)} `));
-    }
-  });
+      for (const [flag] of optionRows) {
+        assert.match(stdout, new RegExp(`--${flag} .* ${variableOf(flag)} `));
+      }
+      for (const name of commands) assert.match(stdout, new RegExp(`users-service ${name} `));
+    });
+  }
 
-  it('--version is the version of the package', async () => {
-    const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
-    assert.deepEqual(await runMain(['--version']), { code: 0, stdout: `${manifest.version}\n`, stderr: '' });
-  });
-
-  it('--print-config starts nothing and shows no secret', async () => {
-    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
-    const { code, stdout, stderr } = await runMain(['--print-config', '--port', '1'], { env });
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.match(stdout, /^port = "1" {2}# flag$/m);
-    assert.match(stdout, /^database = "postgres:\/\/u:\(hidden\)@h\/x" {2}# environment$/m);
-    assert.doesNotMatch(stdout, /hunter2/);
-  });
-});
-
-describe('the help of a command', () => {
-  for (const name of ['copy', 'export', 'import', 'backup']) {
-    it(`${name} --help tells its own options, and does nothing`, async () => {
+  const commands = ['copy', 'export', 'import', 'backup'];
+  for (const name of commands) {
+    it(`${name} has a help of its own options, and does nothing`, async () => {
       for (const argv of [
         [name, '--help'],
         [name, '--nope', '-h'],
+        ['help', name],
       ]) {
-        const { code, stdout, stderr } = await runMain(argv, {
+        const { code, stdout, stderr } = await runCommand(argv, {
           env: { DATABASE_URL: 'sqlite:/nowhere/x.db' },
         });
         assert.deepEqual([code, stderr], [0, '']);
@@ -52,10 +43,26 @@ describe('the help of a command', () => {
       }
     });
   }
+
+  for (const argv of [['--version'], ['-v'], ['version'], ['export', '--version']]) {
+    it(`${argv.join(' ')} prints the version of the package`, async () => {
+      const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+      assert.deepEqual(await runCommand(argv), { code: 0, stdout: `${manifest.version}\n`, stderr: '' });
+    });
+  }
+
+  it('--print-config starts nothing and shows no secret', async () => {
+    const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
+    const { code, stdout, stderr } = await runCommand(['--print-config', '--port', '1'], { env });
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.match(stdout, /^port = "1" {2}# flag$/m);
+    assert.match(stdout, /^database = "postgres:\/\/u:\(hidden\)@h\/x" {2}# environment$/m);
+    assert.doesNotMatch(stdout, /hunter2/);
+  });
 });
 
-describe('what is asked for wrongly', () => {
-  it('is one line a problem and exit code 2', async () => {
+describe('a wrong call', () => {
+  it('of the process has a line for each wrong value, and exit code 2', async () => {
     const { code, stdout, stderr } = await runMain(['--port', 'x'], { env: { AUTH: 'y' } });
     assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
     assert.deepEqual(stderr.split('\n'), [
@@ -65,14 +72,84 @@ describe('what is asked for wrongly', () => {
     ]);
   });
 
-  it('is a command that there is not', async () => {
-    const { code, stderr } = await runMain(['server']);
-    assert.equal(code, 2);
-    assert.match(stderr, /^users-service: "server" is not a command; the commands are serve, .*\n$/);
-  });
+  for (const name of ['server', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
+    it(`of the command ${name} says that there is none`, async () => {
+      const { code, stderr } = await runCommand([name]);
+      const names = 'serve, copy, export, import, backup, help and version';
+      const expected = `users-service: "${name}" is not a command; the commands are ${names}\n`;
+      assert.deepEqual([code, stderr], [2, expected]);
+    });
+  }
+
+  const calls: [argv: string[], problem: string][] = [
+    [['-p', '8080'], '-p is not an option; --help lists all options'],
+    [['export', '-p', 'x'], '-p is not an option; --help lists all options'],
+    [['export', '--databse=x'], '--databse is not an option; --help lists all options'],
+    [['import', 'a', 'b'], 'argument 2 belongs to no option; --help lists all options'],
+    [
+      ['copy', '--from', '--to'],
+      '--from must have a value; one that begins with a dash is written --from=VALUE',
+    ],
+    [
+      ['export', '--database='],
+      '--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not ""',
+    ],
+    [['backup'], 'usage: users-service backup FILE [--database URL]'],
+  ];
+  for (const [argv, problem] of calls) {
+    it(`${argv.join(' ')} names what is wrong, with exit code 2`, async () => {
+      assert.deepEqual(await runCommand(argv), {
+        code: 2,
+        stdout: '',
+        stderr: `users-service: ${problem}\n`,
+      });
+    });
+  }
 });
 
-describe('a file that is not what its option needs is one line, and exit code 2 before anything is opened', () => {
+describe('the text of an error', () => {
+  const rows: [name: string, error: unknown, expected: string][] = [
+    ['is its message', new Error('broken'), 'broken'],
+    [
+      'ends with those of its causes',
+      chain('not available', 'no answer', 'ECONNREFUSED'),
+      'not available: no answer: ECONNREFUSED',
+    ],
+    ['does not repeat a cause', chain('cannot open x: disk full', 'disk full'), 'cannot open x: disk full'],
+    ['has each of several causes', new AggregateError([new Error('a'), new Error('b')], ''), 'a, b'],
+    ['is one line', new Error('one\n  two'), 'one two'],
+    [
+      'has no password',
+      chain('no', 'postgres://u:hun@ter2@h/x?password=hunter2'),
+      'no: postgres://u:(hidden)@h/x?password=(hidden)',
+    ],
+    ['is that of whatever was thrown', 'text', 'text'],
+  ];
+  for (const [name, error, expected] of rows) {
+    it(name, () => assert.equal(describeError(error), expected));
+  }
+
+  it('ends where causes go in a circle', () => {
+    const error = new Error('a');
+    error.cause = error;
+    assert.equal(describeError(error), 'a');
+  });
+
+  it('of a failed command says why, without the password', async () => {
+    const database = 'postgres://u:hunter2@127.0.0.1:1/x';
+    const { code, stderr } = await runCommand(['export', '--database', database]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: .*: connect ECONNREFUSED 127\.0\.0\.1:1\n$/);
+    assert.doesNotMatch(stderr, /hunter2/);
+  });
+
+  function chain(message: string, ...causes: string[]): Error {
+    const [next, ...rest] = causes;
+    return new Error(message, next === undefined ? {} : { cause: chain(next, ...rest) });
+  }
+});
+
+describe('what an option names is checked before anything is made', () => {
   const [good, other] = [createCertificate('good'), createCertificate('other')];
   const pem = { 'good.crt': good.cert, 'good.key': good.key, 'other.key': other.key, 'a.txt': 'no PEM' };
   const tls = (cert: string, key: string): string[] => ['--tls-cert', cert, '--tls-key', key];
@@ -118,6 +195,12 @@ describe('a file that is not what its option needs is one line, and exit code 2 
       ['--tls-key must be the key of the certificate, not "other.key" (ERR_OSSL)'],
     ],
     [
+      'no public folder for --print-config',
+      ['--print-config', '--public', 'none'],
+      {},
+      [`--public must be a folder that can be read, not "none" ${noFile}`],
+    ],
+    [
       'for several workers, once',
       ['--public', 'none', '--workers', '2'],
       {},
@@ -126,18 +209,24 @@ describe('a file that is not what its option needs is one line, and exit code 2 
   ];
   for (const [name, argv, env, expected] of rows) {
     it(name, async (t) => {
-      const cwd = await mkdtemp(join(tmpdir(), 'files-'));
-      t.after(() => rm(cwd, { recursive: true }));
-      await Promise.all(Object.entries(pem).map(([file, text]) => writeFile(join(cwd, file), text)));
-      const { code, stdout, stderr } = await runMain(argv, {
-        cwd,
-        env: { PORT: '0', GRPC_PORT: '0', ...env },
+      const folder = await mkdtemp(join(tmpdir(), 'files-'));
+      t.after(() => rm(folder, { recursive: true }));
+      await Promise.all(Object.entries(pem).map(([file, text]) => writeFile(join(folder, file), text)));
+      const inFolder = (text: string) => (text === 'none' || text in pem ? join(folder, text) : text);
+      const paths = Object.entries(env).map(([variable, text]) => [variable, inFolder(text)]);
+      const { code, stdout, stderr } = await runCommand(argv.map(inFolder), {
+        env: {
+          PORT: '0',
+          GRPC_PORT: '0',
+          DATABASE_URL: `sqlite:${folder}/x.db`,
+          ...Object.fromEntries(paths),
+        },
       });
       assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
-      // Which of OpenSSL's reasons it is, is OpenSSL's.
-      const told = stderr.replaceAll(/ERR_OSSL_\w+/g, 'ERR_OSSL');
-      assert.deepEqual(told.split('\n'), [...expected.map((line) => `users-service: ${line}`), '']);
-      assert.deepEqual((await readdir(cwd)).sort(), Object.keys(pem).sort(), 'no database was made');
+      // OpenSSL's versions differ in their reasons.
+      const lines = stderr.replaceAll(/ERR_OSSL_\w+/g, 'ERR_OSSL').replaceAll(`${folder}/`, '');
+      assert.deepEqual(lines.split('\n'), [...expected.map((line) => `users-service: ${line}`), '']);
+      assert.deepEqual((await readdir(folder)).sort(), Object.keys(pem).sort(), 'no database was made');
     });
   }
 });
