@@ -120,12 +120,23 @@ class RunningService implements Service {
   }
 
   async #open(): Promise<Addresses> {
-    const { database, host, port, grpcPort, maxConnections, timeouts, tls } = this.#options;
+    const { database, host, port, grpcPort, maxConnections, timeouts, grpcLimits, tls } = this.#options;
     const onWarning = (message: string) => this.#observe({ type: 'warning', message });
     const repository =
       this.#options.repository ?? (await step('database', () => openStore(database, { onWarning })));
     this.#repository = repository;
-    const api = await step('publicDir', () => this.#createHttpApi(repository));
+    const api = await step('publicDir', () =>
+      createHttpApi(
+        { ...this.#options, repository },
+        {
+          access: this.#access,
+          host,
+          observe: this.#observe,
+          refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
+          renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
+        },
+      ),
+    );
     this.#api = api;
     const server = await step('tls', () => {
       return new HttpServer({
@@ -139,32 +150,15 @@ class RunningService implements Service {
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
-    return grpcPort === false ? { http } : { http, grpc: await this.#openGrpc(repository, host, grpcPort) };
-  }
-
-  #createHttpApi(repository: Repository): HttpApi {
-    return createHttpApi(
-      { ...this.#options, repository },
-      {
-        access: this.#access,
-        host: this.#options.host,
-        observe: this.#observe,
-        refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
-        renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
-      },
-    );
-  }
-
-  async #openGrpc(repository: Repository, host: string, port: number): Promise<string> {
-    const { grpcLimits, maxConnections, tls } = this.#options;
+    if (grpcPort === false) return { http };
     const grpc = new GrpcServer(
       { repository, access: this.#access, gate: this.#gate, observe: this.#observe },
       withDefaults('grpcLimits.', grpcLimits),
       maxConnections,
     );
     this.#grpc = grpc;
-    const bound = await openPort('grpcPort', host, port, (...at) => grpc.listen(...at, tls));
-    return authority(host, bound);
+    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) => grpc.listen(...at, tls));
+    return { http, grpc: authority(host, grpcBound) };
   }
 
   metrics(): string {
@@ -196,8 +190,8 @@ class RunningService implements Service {
     await this.#closing;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #end(timeoutMs: number): Promise<void> {
@@ -259,7 +253,7 @@ export async function openPort(
   try {
     return await listen(host, port);
   } catch (caught) {
-    const code = caught instanceof Error && 'code' in caught ? caught.code : undefined;
+    const code = caught instanceof Error && 'code' in caught ? String(caught.code) : '';
     const address = authority(host, port);
     if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
     if (code === 'EACCES') throw new StartError(option, `${address} needs more privileges`, caught);
@@ -269,7 +263,7 @@ export async function openPort(
     if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
       throw new StartError('host', `the host name ${host} is not known`, caught);
     }
-    throw new StartError(option, `cannot listen on ${address}: ${code ?? caught}`, caught);
+    throw new StartError(option, `cannot listen on ${address}: ${code || caught}`, caught);
   }
 }
 

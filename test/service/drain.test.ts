@@ -14,6 +14,7 @@ import { fetch } from '../support/fetch.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { startService } from '../support/service.ts';
 
+/** How long it takes, in ms. Upper bounds are far above what is expected: the machine may be busy. */
 async function measure(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
   await work();
@@ -37,28 +38,25 @@ async function openIdle(t: TestContext, port: number): Promise<Wire> {
 }
 
 describe('a request under way when the service closes', () => {
-  it('is answered, told to reconnect, and the last thing before the end', async (t) => {
+  it('is answered with Connection: close, and the service closes after it', async (t) => {
     const { service, port, entered, open, events } = await startGated(t, { drainIdleMs: 50 });
     const slow = await Wire.open(t, port);
     slow.write(head('GET /users/1'));
     await entered;
     const idle = await openIdle(t, port);
-    const closing = measure(() => service.close({ timeoutMs: 5_000 }));
-    assert.deepEqual(await idle.end(), [], 'the idle connection ends without a word');
-    const untilAnswered = await measure(async () => {
-      setTimeout(open, 100);
-      const { status, headers } = await slow.next();
-      assert.equal(status, 200);
-      assert.equal(headers['connection'], 'close');
-    });
-    assert.ok((await closing) < 50 + untilAnswered + 200);
+    const closing = measure(() => service.close({ timeoutMs: 60_000 }));
+    assert.deepEqual(await idle.end(), [], 'the idle connection ends without a response');
+    open();
+    const { status, headers } = await slow.next();
+    assert.deepEqual([status, headers['connection']], [200, 'close']);
+    assert.ok((await closing) < 30_000, 'the deadline is not waited for');
     assert.deepEqual(
       events.map(({ type }) => type),
       ['listening', 'request', 'draining', 'request', 'closed'],
     );
   });
 
-  it('ends at the deadline when it lasts longer, and its store call is told', async (t) => {
+  it('is cut at the deadline when it lasts longer, and its store call is aborted', async (t) => {
     const aborted = Promise.withResolvers<void>();
     const { repository } = await gatedRepository();
     const patient = new Proxy<Repository>(repository, {
@@ -76,22 +74,25 @@ describe('a request under way when the service closes', () => {
     // Its own answer shows that the first was taken.
     await openIdle(t, port);
     const took = await measure(() => service.close({ timeoutMs: 300 }));
-    assert.ok(took >= 290 && took < 5_000, `${took} ms`);
+    assert.ok(took >= 290 && took < 30_000, `${took} ms`);
     assert.deepEqual(await wire.end(), []);
     await aborted.promise;
   });
 
-  it('that is only half there holds up nobody but itself, and is cut at the deadline', async (t) => {
+  it('that has half arrived does not keep idle connections, and is cut at the deadline', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 0 });
     const half = await Wire.open(t, port);
     half.write('GET /health HTTP/1.1\r\nHost:');
     const idle = await openIdle(t, port);
-    const closing = measure(() => service.close({ timeoutMs: 2_000 }));
-    const untilIdleEnds = await measure(() => idle.end());
+    let closed = false;
+    const closing = measure(() => service.close({ timeoutMs: 1_000 })).finally(() => {
+      closed = true;
+    });
+    await idle.end();
+    assert.equal(closed, false, 'the idle connection ends before the deadline');
     const took = await closing;
     assert.deepEqual(await half.end(), []);
-    assert.ok(untilIdleEnds < 1_500, `${untilIdleEnds} ms`);
-    assert.ok(took >= 1_990 && took < 9_000, `${took} ms`);
+    assert.ok(took >= 990 && took < 30_000, `${took} ms`);
   });
 
   it('that becomes whole in time is answered', async (t) => {
@@ -99,7 +100,7 @@ describe('a request under way when the service closes', () => {
     const half = await Wire.open(t, port);
     half.write('GET /health HTTP/1.1\r\nHost:');
     await openIdle(t, port);
-    const closing = service.close({ timeoutMs: 5_000 });
+    const closing = service.close({ timeoutMs: 60_000 });
     half.write(' x\r\n\r\n');
     const { status, headers } = await half.next();
     assert.deepEqual([status, headers['connection']], [200, 'close']);
@@ -108,8 +109,8 @@ describe('a request under way when the service closes', () => {
 });
 
 describe('a connection without a request when the service closes', () => {
-  it('gets an answer to one more, and is asked to go elsewhere for the next', async (t) => {
-    const { service, port } = await startService(t, { drainIdleMs: 5_000 });
+  it('gets one more response, with Connection: close', async (t) => {
+    const { service, port } = await startService(t, { drainIdleMs: 60_000 });
     const idle = await openIdle(t, port);
     const closing = service.close();
     await assertRefused(port);
@@ -117,32 +118,32 @@ describe('a connection without a request when the service closes', () => {
     const { status, headers } = await idle.next();
     assert.deepEqual([status, headers['connection']], [200, 'close']);
     assert.deepEqual(await idle.end(), []);
-    assert.ok((await measure(() => closing)) < 4_500, 'nobody else is waited for');
+    assert.ok((await measure(() => closing)) < 30_000, 'the rest of the pause is not waited for');
   });
 
-  it('has had its last answer when its pause is over', async (t) => {
+  it('is closed after drainIdleMs', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 150 });
     await openIdle(t, port);
     const took = await measure(() => service.close());
-    assert.ok(took >= 140 && took < 5_000, `${took} ms`);
+    assert.ok(took >= 140 && took < 30_000, `${took} ms`);
   });
 
-  it('ends too when it never sent anything', async (t) => {
+  it('is closed too when it never sent anything', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 100 });
     const silent = await Wire.open(t, port);
     await openIdle(t, port);
-    assert.ok((await measure(() => service.close())) < 5_000);
+    assert.ok((await measure(() => service.close({ timeoutMs: 60_000 }))) < 30_000);
     assert.deepEqual(await silent.end(), []);
   });
 
-  it('ends soon after a reply that had begun before it could say so', async (t) => {
+  it('is closed soon after a response that began without Connection: close', async (t) => {
     const repository = await storeOfManyPosts();
     const { service, port } = await startService(t, { repository, drainIdleMs: 0 });
     const socket = connect(port, '127.0.0.1');
     t.after(() => socket.destroy());
     socket.write(head('GET /users/1/posts'));
     await once(socket, 'readable');
-    const closing = service.close({ timeoutMs: 20_000 });
+    const closing = service.close({ timeoutMs: 60_000 });
     await assertRefused(port);
     const startedAt = performance.now();
     const text = Buffer.concat(await socket.toArray()).toString('latin1');
@@ -151,12 +152,12 @@ describe('a connection without a request when the service closes', () => {
     assert.ok(text.endsWith(']\r\n0\r\n\r\n'), 'it is whole');
     await closing;
     const took = performance.now() - startedAt;
-    assert.ok(took < 10_000, `${took} ms`);
+    assert.ok(took < 30_000, `${took} ms`);
   });
 });
 
 describe('while it drains', () => {
-  it('it serves as ever, but says on both faces that it is not ready', async (t) => {
+  it('requests are served, but both APIs report that the service is not ready', async (t) => {
     const { service, http, port, grpc } = await startService(t, { grpcPort: 0, drainDelayMs: 60_000 });
     const client = usersClient(t, grpc);
     await getUser(client, 1);
@@ -171,12 +172,12 @@ describe('while it drains', () => {
     assert.deepEqual(await ready.json(), { error: 'the service is draining' });
     assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
     client.close();
-    // Another call may hasten what would take a minute.
+    // Another call may shorten what would take a minute.
     assert.ok((await measure(() => service.close({ timeoutMs: 0 }))) < 20_000);
     await closing;
   });
 
-  it('another close without a time of its own changes nothing', async (t) => {
+  it('another close without timeoutMs changes nothing', async (t) => {
     const { service } = await startService(t, { drainDelayMs: 200 });
     const closing = measure(() => service.close({ timeoutMs: 0 }));
     await service.close();
@@ -185,12 +186,12 @@ describe('while it drains', () => {
 });
 
 describe('gRPC when the service closes', () => {
-  it('a call under way is answered, a new one refused', async (t) => {
+  it('a running call is answered, a new one is rejected', async (t) => {
     const { service, grpc, entered, open } = await startGated(t, { grpcPort: 0 });
     const client = usersClient(t, grpc);
     const call = getUser(client, 1);
     await entered;
-    const closing = service.close({ timeoutMs: 5_000 });
+    const closing = service.close({ timeoutMs: 60_000 });
     await assertRefused(Number(grpc.split(':')[1]));
     open();
     assert.equal((await call).user?.name, 'Ada');
@@ -198,7 +199,7 @@ describe('gRPC when the service closes', () => {
     assert.equal((await getUser(client, 1)).code, status.UNAVAILABLE);
   });
 
-  it('a call without end, an idle session and a silent socket go at the deadline at the latest', async (t) => {
+  it('an endless call, an idle session and a silent socket are closed at the deadline at the latest', async (t) => {
     const { service, grpc, entered } = await startGated(t, { grpcPort: 0 });
     const call = getUser(usersClient(t, grpc), 1);
     await entered;
@@ -208,24 +209,31 @@ describe('gRPC when the service closes', () => {
     await once(silent, 'connect');
     const gone = Promise.all([once(session, 'close'), once(silent.resume(), 'close')]);
     const took = await measure(() => service.close({ timeoutMs: 500 }));
-    assert.ok(took < 5_000, `${took} ms`);
+    assert.ok(took < 30_000, `${took} ms`);
     assert.notEqual((await call).code, status.OK);
     await gone;
   });
 });
 
-describe('a connection that leaks', () => {
-  it('is noticed by the teardown: close lasts until its deadline, then it is gone', async (t) => {
+describe('a connection that never ends its request', () => {
+  it('is closed at the deadline, and no handle is left', async (t) => {
+    const before = openHandles();
     const { service, port } = await startService(t);
-    const leak = connect(port, '127.0.0.1');
-    await once(leak, 'connect');
-    t.after(() => leak.destroy());
+    const leak = connect(port, '127.0.0.1')
+      .on('error', () => undefined)
+      .resume();
+    const { promise: gone, resolve } = Promise.withResolvers<void>();
+    leak.once('close', () => resolve());
     leak.write(
       'POST /users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{',
     );
-    await openIdle(t, port);
+    const idle = await openIdle(t, port);
+    // The server, and both ends of both connections.
+    assert.equal(openHandles().length, before.length + 5);
     const took = await measure(() => service.close({ timeoutMs: 300 }));
-    assert.ok(took >= 290 && took < 5_000, `${took} ms`);
+    assert.ok(took >= 290 && took < 30_000, `${took} ms`);
+    await Promise.all([gone, idle.end()]);
+    await t.waitFor(() => assert.deepEqual(openHandles(), before), { timeout: 10_000 });
   });
 
   it('is reported as a client that left, not as a failure', async (t) => {
@@ -241,6 +249,11 @@ describe('a connection that leaks', () => {
     assert.equal(events.at(-1)?.type, 'closed');
   });
 });
+
+/** The sockets and servers that keep this process alive. */
+function openHandles(): string[] {
+  return process.getActiveResourcesInfo().filter((name) => name.startsWith('TCP'));
+}
 
 /** Resolves when new connections are refused: the port is closed. */
 async function assertRefused(port: number): Promise<void> {
