@@ -1,5 +1,6 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
+import { storeUrlMustBe } from './storage/open.ts';
 
 /** An option of the service: its row in the table below. */
 interface OptionRow {
@@ -74,8 +75,6 @@ export const options = {
     meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
   'allowed-hosts': { kind: 'host names', default: [], path: 'allowedHosts',
     meaning: 'Further host names of the service, separated by commas; *: all. On a loopback host only these and localhost are served.' },
-  'utility-routes': { kind: 'choice', default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
-    meaning: 'Whether /info, /echo, /private and /boom exist.' },
   log: { kind: 'choice', default: 'json', values: ['json', 'pretty', 'off'],
     meaning: 'Format of the log; on a terminal the default is pretty.' },
   'require-preconditions': { kind: 'toggle', default: false, path: 'requirePreconditions',
@@ -205,7 +204,7 @@ export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: 
       // Node takes an empty host for all interfaces, which must not be opened by accident.
       return isText(value, /^[^\s/]+$/) ? undefined : 'an address or a host name';
     case 'database':
-      return databaseMustBe(value);
+      return storeUrlMustBe(typeof value === 'string' ? value : '');
     case 'path':
       return typeof value === 'string' || value === false ? undefined : 'a path';
     case 'choice':
@@ -225,22 +224,6 @@ export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: 
         ? undefined
         : '* or a list of host names such as users.example, without ports and wildcards';
   }
-}
-
-function databaseMustBe(value: unknown): string | undefined {
-  if (!isText(value, /^(memory:$|sqlite:(?!:memory:$|\/\/(?!\/)).|postgres(ql)?:\/\/.)/s)) {
-    return 'memory:, sqlite:PATH or postgres://USER@HOST/NAME';
-  }
-  if (value.startsWith('sqlite:~'))
-    return 'a path without ~, which only a shell replaces by your home folder';
-  // What looks like a host would be a part of the password, and the error message would show it. Without
-  // a host, `?host=` names the folder of a socket.
-  const firstHost = value.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
-  const url = URL.parse(firstHost.replace('@/', '@host/'));
-  if (value.startsWith('postgres') && url?.pathname.includes('@') !== false) {
-    return 'a URL, with @ and / in its password as %40 and %2F';
-  }
-  return undefined;
 }
 
 function isKey(text: string): boolean {

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { type Config, type Flag, mustBe, type Option, optionRows, options } from '../config.ts';
+import { schemeOf } from '../storage/open.ts';
 import { type CommandContext, UsageError, withoutPasswords } from './command.ts';
 
 /** What stands for a value in the help. */
@@ -184,8 +185,8 @@ function contradictions(config: Config): string[] {
   if (config.port !== 0 && config.port === config['grpc-port']) {
     problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
   }
-  if (config.workers > 1 && config.database === 'memory:') {
-    problems.push('--workers must be 1 with --database memory:, which processes cannot share');
+  if (config.workers > 1 && schemeOf(config.database)?.isShared === false) {
+    problems.push(`--workers must be 1 with --database ${config.database}, which processes cannot share`);
   }
   return problems;
 }

@@ -1,11 +1,11 @@
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Store } from '../domain/repository.ts';
+import { byKind, type Store } from '../domain/repository.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { openSource, RecordDigest, recordBatches } from './records.ts';
+import { countRecords, endLine, openSource, RecordDigest, recordBatches } from './records.ts';
 
 const help = `usage: users-service export [FILE] [--database URL]
 
@@ -26,8 +26,7 @@ export function exportRecords(context: CommandContext): Promise<number> {
     const [file = '-'] = given.positionals;
     await using stores = new AsyncDisposableStack();
     const store = stores.adopt(await openSource(databaseUrl(given, context.env)), (opened) => opened.close());
-    const { users, posts } = await store.summary();
-    const progress = createProgress(context.stderr, 'export', users + posts);
+    const progress = createProgress(context.stderr, 'export', await countRecords(store));
     // An existing file may be the only other copy: it is not overwritten.
     const output: Writable = file === '-' ? context.stdout : createWriteStream(file, { flags: 'wx' });
     await pipeline(lines(store, progress), output, { end: file !== '-' });
@@ -38,13 +37,13 @@ export function exportRecords(context: CommandContext): Promise<number> {
 async function* lines(store: Store, progress: Progress): AsyncGenerator<string> {
   const digest = new RecordDigest();
   // Read first: an id given while we write must not be given again by the importing store.
-  const { lastUserId, lastPostId } = await store.summary();
+  const summary = await store.summary();
   for await (const batch of recordBatches(store)) {
     const lines = batch.lines();
     digest.add(lines);
     progress.update(digest.records);
     yield `${lines.join('\n')}\n`;
   }
-  const end = { type: 'end', records: digest.records, sha256: digest.digest(), lastUserId, lastPostId };
-  yield `${JSON.stringify(end)}\n`;
+  const lastIds = byKind((kind) => summary[kind].lastId);
+  yield `${endLine({ records: digest.records, sha256: digest.digest(), lastIds })}\n`;
 }

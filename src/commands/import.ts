@@ -4,13 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Post } from '../domain/post.ts';
-import type { StoredUser } from '../domain/user.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { batchLimits, type EndRecord, parseLine, postLine, RecordDigest, userLine } from './records.ts';
+import { type EndRecord, parseLine, RecordBatch, RecordDigest } from './records.ts';
 
 const help = `usage: users-service import [FILE] [--database URL] [--partial]
 
@@ -46,13 +44,11 @@ export function importRecords(context: CommandContext): Promise<number> {
 
     const progress = createProgress(context.stderr, 'import', content.records);
     let added = 0;
-    const read = await readRecords(file, progress, async (users, posts) => {
-      // Users before posts: the user of a post may be in the same batch.
-      if (users.length > 0) added += await store.importUsers(users);
-      if (posts.length > 0) added += await store.importPosts(posts);
+    const read = await readRecords(file, progress, async (batch) => {
+      added += await batch.importInto(store);
     });
     if (read.sha256 !== content.sha256) throw new Error('the file changed while it was imported');
-    if (content.end !== undefined) await store.continueIds(content.end);
+    if (content.end !== undefined) await store.continueIds(content.end.lastIds);
     progress.finish();
     context.stdout.write(`imported ${added} new of ${read.records} records, sha256 ${read.sha256}\n`);
   });
@@ -95,18 +91,16 @@ async function checkFile(file: string, isPartial: boolean, { stderr }: CommandCo
 async function readRecords(
   file: string,
   progress: Progress,
-  take: (users: readonly StoredUser[], posts: readonly Post[]) => Promise<void>,
+  take: (batch: RecordBatch) => Promise<void>,
 ): Promise<Content> {
   const digest = new RecordDigest();
-  let users: StoredUser[] = [];
-  let posts: Post[] = [];
-  let characters = 0;
+  let batch = new RecordBatch();
   let lineNumber = 0;
   let end: EndRecord | undefined;
 
   const flush = async (): Promise<void> => {
-    await take(users, posts);
-    [users, posts, characters] = [[], [], 0];
+    await take(batch);
+    batch = new RecordBatch();
     progress.update(digest.records);
   };
   await using handle = await open(file);
@@ -116,16 +110,10 @@ async function readRecords(
     if (end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
     const record = parseLine(line, lineNumber);
     if ('end' in record) end = record.end;
-    else if ('user' in record) {
-      users.push(record.user);
-      digest.add([userLine(record.user)]);
-    } else {
-      posts.push(record.post);
-      digest.add([postLine(record.post)]);
-    }
-    characters += line.length;
-    if (users.length + posts.length >= batchLimits.users || characters >= batchLimits.characters) {
-      await flush();
+    else {
+      record.addTo(batch);
+      digest.add([record.line]);
+      if (batch.isFull) await flush();
     }
   }
   await flush();

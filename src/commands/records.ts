@@ -1,72 +1,79 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { isInRange, rangeText } from '../check-range.ts';
 import { invalid } from '../domain/errors.ts';
-import { type Post, parsePostDraft } from '../domain/post.ts';
-import { parseRecord, quote } from '../domain/record.ts';
-import type { Store } from '../domain/repository.ts';
-import { maxId, parseUserDraft, type StoredUser } from '../domain/user.ts';
-import { openStore, sqlitePath } from '../storage/open.ts';
+import { parsePostDraft } from '../domain/post.ts';
+import { maxVersion, parseInteger, parseRecord, quote } from '../domain/record.ts';
+import { byKind, type RecordKind, type Records, recordKinds, type Store } from '../domain/repository.ts';
+import { parseUserDraft } from '../domain/user.ts';
+import { openStore, schemeOf } from '../storage/open.ts';
+
+/** How records of a kind are written as lines and read from them. */
+interface RecordFormat<Row> {
+  /** What its lines begin with. */
+  readonly type: string;
+  /** The field of the end record with the last id given. */
+  readonly lastId: string;
+  /** How many are moved at a time. */
+  readonly batchRows: number;
+  /** How many characters are in one, about. */
+  readonly charactersOf: (row: Row) => number;
+  /** One as a line of NDJSON. Equal records have equal lines. */
+  readonly toLine: (row: Row) => string;
+  readonly parse: (fields: Readonly<Record<string, unknown>>) => Row;
+}
 
 /**
- * How much is moved at a time. The rows of a batch share a commit and the pages of the indexes it
- * touches: with 10,000 of them SQLite writes a fifth of what it writes with 1,000. How many fit into
- * so many characters is guessed from the batch before: where long posts follow short ones, a batch is
- * 25 million characters at the worst.
+ * The formats of all kinds. The rows of a batch share a commit and the pages of the indexes it touches:
+ * with 10,000 of them SQLite writes a fifth of what it writes with 1,000.
  */
-export const batchLimits = { users: 10_000, posts: 2_500, characters: 4_000_000 };
+const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = {
+  users: {
+    type: 'user',
+    lastId: 'lastUserId',
+    batchRows: 10_000,
+    charactersOf: ({ name }) => name.length,
+    toLine: ({ id, name, role, version }) => JSON.stringify({ type: 'user', id, name, role, version }),
+    parse: ({ id, version = 1, ...draft }) => ({
+      id: parseInteger('id', id, 1),
+      ...parseUserDraft(draft),
+      version: parseInteger('version', version, 1, maxVersion),
+    }),
+  },
+  posts: {
+    type: 'post',
+    lastId: 'lastPostId',
+    batchRows: 2_500,
+    charactersOf: ({ title, body }) => title.length + body.length,
+    toLine: ({ id, userId, title, body }) => JSON.stringify({ type: 'post', id, userId, title, body }),
+    parse: ({ id, userId, ...draft }) => ({
+      id: parseInteger('id', id, 1),
+      userId: parseInteger('userId', userId, 1),
+      ...parsePostDraft(draft),
+    }),
+  },
+};
 
+// How many rows have so many characters is guessed from the batch before: where long posts follow short
+// ones, a batch is 25 million characters at the worst.
+export const batchCharacters = 4_000_000;
 // Before it is known how long they are.
 const firstBatchRows = 100;
 
-type Rows<T> = AsyncGenerator<readonly T[], void>;
-
 /** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
 export async function openSource(url: string): Promise<Store> {
-  const path = sqlitePath(url);
-  if (path !== undefined && !existsSync(path)) throw new Error(`there is no SQLite file ${path}`);
+  const file = schemeOf(url)?.file?.(url);
+  if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
   return await openStore(url);
 }
 
-/** All users of a store by id, in batches. */
-export function userBatches(store: Store): Rows<StoredUser> {
-  return batches(
-    (afterId, limit) => store.exportUsers(afterId, limit),
-    ({ name }) => name.length,
-    batchLimits.users,
-  );
-}
-
-/** All posts of a store by id, in batches. */
-export function postBatches(store: Store): Rows<Post> {
-  return batches(
-    (afterId, limit) => store.exportPosts(afterId, limit),
-    ({ title, body }) => title.length + body.length,
-    batchLimits.posts,
-  );
-}
-
-async function* batches<T extends { readonly id: number }>(
-  read: (afterId: number, limit: number) => Promise<readonly T[]>,
-  charactersOf: (row: T) => number,
-  maxRows: number,
-): Rows<T> {
-  let next = read(0, firstBatchRows);
-  for (;;) {
-    const rows = await next;
-    const last = rows.at(-1);
-    if (last === undefined) return;
-    const characters = rows.reduce((sum, row) => sum + charactersOf(row), 0);
-    const fitting = Math.ceil((batchLimits.characters * rows.length) / characters);
-    // The next batch is read while this one is used. Its failure is reported when it is asked for.
-    next = read(last.id, Math.min(maxRows, fitting));
-    next.catch(() => undefined);
-    yield rows;
-  }
+/** How many records of all kinds a store holds. */
+export async function countRecords(store: Store): Promise<number> {
+  const summary = await store.summary();
+  return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
 
 /** Some records of one kind. */
-export interface Batch {
+interface Batch {
   readonly lines: () => readonly string[];
   /** Resolves to how many of them were new. */
   readonly importInto: (target: Store) => Promise<number>;
@@ -74,22 +81,58 @@ export interface Batch {
 
 /** All records of a store in batches, in the order in which they can be imported. */
 export async function* recordBatches(store: Store): AsyncGenerator<Batch, void> {
-  for await (const users of userBatches(store)) {
-    yield { lines: () => users.map(userLine), importInto: (target) => target.importUsers(users) };
-  }
-  for await (const posts of postBatches(store)) {
-    yield { lines: () => posts.map(postLine), importInto: (target) => target.importPosts(posts) };
+  for (const kind of recordKinds) yield* batchesOf(store, kind);
+}
+
+async function* batchesOf<Kind extends RecordKind>(store: Store, kind: Kind): AsyncGenerator<Batch, void> {
+  for await (const rows of rowBatches(store, kind)) {
+    yield {
+      lines: () => rows.map(formats[kind].toLine),
+      importInto: (target) => target.importRows(kind, rows),
+    };
   }
 }
 
-/** A user as one line of NDJSON. Equal users have equal lines. */
-export function userLine({ id, name, role, version }: StoredUser): string {
-  return JSON.stringify({ type: 'user', id, name, ...(role !== undefined && { role }), version });
+/** All records of a kind by id, in batches. */
+export async function* rowBatches<Kind extends RecordKind>(store: Store, kind: Kind) {
+  const { batchRows, charactersOf } = formats[kind];
+  let next = store.exportRows(kind, 0, firstBatchRows);
+  for (;;) {
+    const rows = await next;
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    const characters = rows.reduce((sum, row) => sum + charactersOf(row), 0);
+    const fitting = Math.ceil((batchCharacters * rows.length) / characters);
+    // The next batch is read while this one is used. Its failure is reported when it is asked for.
+    next = store.exportRows(kind, last.id, Math.min(batchRows, fitting));
+    next.catch(() => undefined);
+    yield rows;
+  }
 }
 
-/** A post as one line of NDJSON. Equal posts have equal lines. */
-export function postLine({ id, userId, title, body }: Post): string {
-  return JSON.stringify({ type: 'post', id, userId, title, body });
+/** Fails unless every record of the target is one of the source. */
+export async function checkSubset(target: Store, source: Store): Promise<void> {
+  for (const kind of recordKinds) await checkKind(target, source, kind);
+}
+
+async function checkKind<Kind extends RecordKind>(target: Store, source: Store, kind: Kind): Promise<void> {
+  const { type, toLine } = formats[kind];
+  const wanted = rowsOf(source, kind);
+  for await (const there of rowsOf(target, kind)) {
+    let next = await wanted.next();
+    while (next.done !== true && next.value.id < there.id) next = await wanted.next();
+    if (next.done === true || toLine(next.value) !== toLine(there)) {
+      throw new Error(`the target holds something else: ${type} ${there.id} is not the source's`);
+    }
+  }
+  await wanted.return();
+}
+
+async function* rowsOf<Kind extends RecordKind>(
+  store: Store,
+  kind: Kind,
+): AsyncGenerator<Records[Kind], void> {
+  for await (const rows of rowBatches(store, kind)) yield* rows;
 }
 
 /** A digest of lines in order: two stores with the same digest hold the same. */
@@ -114,19 +157,52 @@ export interface EndRecord {
   /** How many records come before it, and their digest. */
   readonly records: number;
   readonly sha256: string;
-  readonly lastUserId: number;
-  readonly lastPostId: number;
+  readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-type ImportRecord = { readonly user: StoredUser } | { readonly post: Post } | { readonly end: EndRecord };
+/** The last line of an export, as text. */
+export function endLine({ records, sha256, lastIds }: EndRecord): string {
+  const ids = recordKinds.map((kind) => [formats[kind].lastId, lastIds[kind]]);
+  return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
+}
+
+/** Records that were read, by kind, until they are imported together. */
+export class RecordBatch {
+  readonly #rows: { readonly [Kind in RecordKind]: Records[Kind][] } = { users: [], posts: [] };
+  #count = 0;
+  #characters = 0;
+
+  add<Kind extends RecordKind>(kind: Kind, row: Records[Kind], characters: number): void {
+    this.#rows[kind].push(row);
+    this.#count += 1;
+    this.#characters += characters;
+  }
+
+  get isFull(): boolean {
+    return this.#count >= formats.users.batchRows || this.#characters >= batchCharacters;
+  }
+
+  /** Resolves to how many were new. Each kind comes after those that its records belong to. */
+  async importInto(target: Store): Promise<number> {
+    let added = 0;
+    for (const kind of recordKinds) {
+      if (this.#rows[kind].length > 0) added += await target.importRows(kind, this.#rows[kind]);
+    }
+    return added;
+  }
+}
+
+/** A line that was read: a record, written again as an export would, or the end record. */
+type ReadLine =
+  | { readonly line: string; readonly addTo: (batch: RecordBatch) => void }
+  | { readonly end: EndRecord };
 
 /** Reads a line of NDJSON. Fails with a message that names the line. */
-export function parseLine(line: string, lineNumber: number): ImportRecord {
+export function parseLine(line: string, lineNumber: number): ReadLine {
   try {
-    const value: unknown = JSON.parse(line);
-    const { type, ...fields } = parseRecord('the record', value, recordFields);
-    if (type === 'user') return { user: parseUser(fields) };
-    if (type === 'post') return { post: parsePost(fields) };
+    const { type, ...fields } = parseRecord('the record', JSON.parse(line), recordFields);
+    const kind = recordKinds.find((one) => formats[one].type === type);
+    if (kind !== undefined) return readRecord(kind, fields, line.length);
     if (type === 'end') return { end: parseEnd(fields) };
     throw invalid('type', 'must be user, post or end');
   } catch (error) {
@@ -151,33 +227,20 @@ const recordFields = [
   'lastPostId',
 ] as const;
 
-function parseUser({ id, version = 1, ...draft }: Record<string, unknown>): StoredUser {
-  return {
-    id: parseInteger('id', id, 1),
-    ...parseUserDraft(draft),
-    version: parseInteger('version', version, 1),
-  };
+function readRecord<Kind extends RecordKind>(
+  kind: Kind,
+  fields: Readonly<Record<string, unknown>>,
+  characters: number,
+): ReadLine {
+  const row = formats[kind].parse(fields);
+  return { line: formats[kind].toLine(row), addTo: (batch) => batch.add(kind, row, characters) };
 }
 
-function parsePost({ id, userId, ...draft }: Record<string, unknown>): Post {
-  return {
-    id: parseInteger('id', id, 1),
-    userId: parseInteger('userId', userId, 1),
-    ...parsePostDraft(draft),
-  };
-}
-
-function parseEnd({ records, sha256, lastUserId, lastPostId }: Record<string, unknown>): EndRecord {
+function parseEnd({ records, sha256, ...ids }: Readonly<Record<string, unknown>>): EndRecord {
   if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
     sha256,
-    lastUserId: parseInteger('lastUserId', lastUserId, 0),
-    lastPostId: parseInteger('lastPostId', lastPostId, 0),
+    lastIds: byKind((kind) => parseInteger(formats[kind].lastId, ids[formats[kind].lastId], 0)),
   };
-}
-
-function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
-  if (!isInRange(value, [min, max])) throw invalid(field, `must be ${rangeText([min, max])}`);
-  return value;
 }

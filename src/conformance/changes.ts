@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DomainError } from '../domain/errors.ts';
+import { maxId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import { maxId, type StoredUser, type UserPatch } from '../domain/user.ts';
+import type { StoredUser, UserPatch } from '../domain/user.ts';
 import { addUsers, type Fixture, rejects } from './fixture.ts';
 
 const ada: StoredUser = { id: 1, name: 'Ada', role: 'admin', version: 1 };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { maxId } from '../domain/user.ts';
+import { maxId } from '../domain/record.ts';
 import { addUsers, type Fixture, postQuery, rejects, walkPosts } from './fixture.ts';
 
 const bodies: readonly (readonly [what: string, body: string])[] = [

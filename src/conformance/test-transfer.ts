@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { Post } from '../domain/post.ts';
-import type { Store } from '../domain/repository.ts';
-import { maxId, type StoredUser } from '../domain/user.ts';
+import { maxId, maxVersion } from '../domain/record.ts';
+import { byKind, type Store } from '../domain/repository.ts';
+import type { StoredUser } from '../domain/user.ts';
 import { addUsers, rejects } from './fixture.ts';
 
 const users: readonly StoredUser[] = [
@@ -24,11 +25,9 @@ const differences: readonly (readonly [what: string, user: StoredUser])[] = [
 
 const operations: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
   summary: (store) => store.summary(),
-  exportUsers: (store) => store.exportUsers(0, 1),
-  exportPosts: (store) => store.exportPosts(0, 1),
-  importUsers: (store) => store.importUsers(users),
-  importPosts: (store) => store.importPosts([]),
-  continueIds: (store) => store.continueIds({ lastUserId: 1, lastPostId: 1 }),
+  exportRows: (store) => store.exportRows('users', 0, 1),
+  importRows: (store) => store.importRows('users', users),
+  continueIds: (store) => store.continueIds({ users: 1, posts: 1 }),
 };
 
 /** Declares the tests that every store passes whose content can move: the contract of `domain/repository.ts`. */
@@ -42,9 +41,12 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
   describe(`${name}, as a store to move`, () => {
     it('sums up nothing', async (t) => {
       const store = await open(t);
-      assert.deepEqual(await store.summary(), { users: 0, posts: 0, lastUserId: 0, lastPostId: 0 });
-      assert.deepEqual(await store.exportUsers(0, 10), []);
-      assert.deepEqual(await store.exportPosts(0, 10), []);
+      assert.deepEqual(await store.summary(), {
+        users: { count: 0, lastId: 0 },
+        posts: { count: 0, lastId: 0 },
+      });
+      assert.deepEqual(await store.exportRows('users', 0, 10), []);
+      assert.deepEqual(await store.exportRows('posts', 0, 10), []);
     });
 
     it('sums up what there is and was', async (t) => {
@@ -52,19 +54,22 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await addUsers(store, 'a', 'b', 'c');
       for (const userId of [1, 3, 3]) await store.createPost(userId, { title: 'title', body: '' });
       await store.deleteUser(3);
-      assert.deepEqual(await store.summary(), { users: 2, posts: 1, lastUserId: 3, lastPostId: 3 });
+      assert.deepEqual(await store.summary(), {
+        users: { count: 2, lastId: 3 },
+        posts: { count: 1, lastId: 3 },
+      });
     });
 
     it('exports in pages, by id', async (t) => {
       const store = await open(t);
-      await store.importUsers(users.toReversed());
-      await store.importPosts(posts.toReversed());
-      assert.deepEqual(await store.exportUsers(0, 10), users);
-      assert.deepEqual(await store.exportUsers(0, 2), users.slice(0, 2));
-      assert.deepEqual(await store.exportUsers(5, 2), users.slice(2));
-      assert.deepEqual(await store.exportUsers(9, 2), []);
-      assert.deepEqual(await store.exportPosts(0, 1), posts.slice(0, 1));
-      assert.deepEqual(await store.exportPosts(2, 10), posts.slice(1));
+      await store.importRows('users', users.toReversed());
+      await store.importRows('posts', posts.toReversed());
+      assert.deepEqual(await store.exportRows('users', 0, 10), users);
+      assert.deepEqual(await store.exportRows('users', 0, 2), users.slice(0, 2));
+      assert.deepEqual(await store.exportRows('users', 5, 2), users.slice(2));
+      assert.deepEqual(await store.exportRows('users', 9, 2), []);
+      assert.deepEqual(await store.exportRows('posts', 0, 1), posts.slice(0, 1));
+      assert.deepEqual(await store.exportRows('posts', 2, 10), posts.slice(1));
     });
 
     it('moves everything from one store to another', async (t) => {
@@ -73,11 +78,12 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await from.updateUser(2, { name: 'Rob' });
       for (const userId of [2, 1, 3]) await from.createPost(userId, { title: 'title', body: 'a\nb' });
       await from.deleteUser(3);
-      assert.equal(await to.importUsers(await from.exportUsers(0, 10)), 2);
-      assert.equal(await to.importPosts(await from.exportPosts(0, 10)), 2);
-      await to.continueIds(await from.summary());
-      assert.deepEqual(await to.exportUsers(0, 10), await from.exportUsers(0, 10));
-      assert.deepEqual(await to.exportPosts(0, 10), await from.exportPosts(0, 10));
+      assert.equal(await to.importRows('users', await from.exportRows('users', 0, 10)), 2);
+      assert.equal(await to.importRows('posts', await from.exportRows('posts', 0, 10)), 2);
+      const summary = await from.summary();
+      await to.continueIds(byKind((kind) => summary[kind].lastId));
+      assert.deepEqual(await to.exportRows('users', 0, 10), await from.exportRows('users', 0, 10));
+      assert.deepEqual(await to.exportRows('posts', 0, 10), await from.exportRows('posts', 0, 10));
       assert.deepEqual(await to.summary(), await from.summary());
       assert.equal((await to.createUser({ name: 'next' })).value.id, 4);
       assert.equal((await to.createPost(1, { title: 'next', body: '' }))?.value.id, 4);
@@ -85,8 +91,8 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
 
     it('serves what it imported as if it had been created', async (t) => {
       const store = await open(t);
-      await store.importUsers(users);
-      await store.importPosts(posts);
+      await store.importRows('users', users);
+      await store.importRows('posts', posts);
       assert.deepEqual(await store.getUser(3), users[0]);
       assert.deepEqual(await store.updateUser(3, { name: 'Eve' }, { expected: [7] }), {
         ...users[0],
@@ -95,29 +101,29 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
       assert.equal(await store.countPosts(3), 1);
       await store.deleteUser(9);
-      assert.equal((await store.summary()).posts, 1);
+      assert.equal((await store.summary()).posts.count, 1);
     });
 
     it('imports once what is imported twice', async (t) => {
       const store = await open(t);
-      assert.equal(await store.importUsers(users.slice(0, 2)), 2);
-      assert.equal(await store.importUsers(users), 1);
-      assert.equal(await store.importUsers([...users, ...users]), 0);
-      assert.equal(await store.importPosts([...posts, ...posts]), 2);
-      assert.equal(await store.importPosts(posts), 0);
-      assert.deepEqual(await store.exportUsers(0, 10), users);
-      assert.deepEqual(await store.exportPosts(0, 10), posts);
+      assert.equal(await store.importRows('users', users.slice(0, 2)), 2);
+      assert.equal(await store.importRows('users', users), 1);
+      assert.equal(await store.importRows('users', [...users, ...users]), 0);
+      assert.equal(await store.importRows('posts', [...posts, ...posts]), 2);
+      assert.equal(await store.importRows('posts', posts), 0);
+      assert.deepEqual(await store.exportRows('users', 0, 10), users);
+      assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
     });
 
     it('imports nothing at all', async (t) => {
       const store = await open(t);
-      assert.equal(await store.importUsers([]), 0);
-      assert.equal(await store.importPosts([]), 0);
+      assert.equal(await store.importRows('users', []), 0);
+      assert.equal(await store.importRows('posts', []), 0);
     });
 
     it('imports each once where ten imports race', async (t) => {
       const store = await open(t);
-      const added = await Promise.all(Array.from({ length: 10 }, () => store.importUsers(users)));
+      const added = await Promise.all(Array.from({ length: 10 }, () => store.importRows('users', users)));
       assert.equal(
         added.reduce((sum, n) => sum + n),
         3,
@@ -127,57 +133,57 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     for (const [what, different] of differences) {
       it(`refuses a whole batch with a user that differs in ${what}`, async (t) => {
         const store = await open(t);
-        await store.importUsers([users[1] ?? different]);
+        await store.importRows('users', [users[1] ?? different]);
         const batch = [{ id: 1, name: 'new', version: 1 }, different, { id: 2, name: 'new', version: 1 }];
-        await rejects(store.importUsers(batch), 'conflict');
-        assert.deepEqual(await store.exportUsers(0, 10), [users[1]]);
+        await rejects(store.importRows('users', batch), 'conflict');
+        assert.deepEqual(await store.exportRows('users', 0, 10), [users[1]]);
       });
     }
 
     it('refuses a whole batch with a post that differs', async (t) => {
       const store = await open(t);
-      await store.importUsers(users);
-      await store.importPosts(posts);
+      await store.importRows('users', users);
+      await store.importRows('posts', posts);
       const added = { id: 1, userId: 3, title: 'new', body: '' };
       for (const change of [{ title: 'other' }, { body: 'other' }, { userId: 5 }]) {
         await rejects(
-          store.importPosts([added, { id: 2, userId: 9, title: 'later', body: '', ...change }]),
+          store.importRows('posts', [added, { id: 2, userId: 9, title: 'later', body: '', ...change }]),
           'conflict',
         );
       }
-      assert.deepEqual(await store.exportPosts(0, 10), posts);
+      assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
     });
 
     it('refuses a whole batch with a post of no user', async (t) => {
       const store = await open(t);
-      await store.importUsers(users);
+      await store.importRows('users', users);
       const orphan = { id: 7, userId: 4, title: 'orphan', body: '' };
-      await rejects(store.importPosts([...posts, orphan]), 'conflict');
-      assert.deepEqual(await store.exportPosts(0, 10), []);
+      await rejects(store.importRows('posts', [...posts, orphan]), 'conflict');
+      assert.deepEqual(await store.exportRows('posts', 0, 10), []);
     });
 
     it('gives ids above those it imported', async (t) => {
       const store = await open(t);
-      await store.importUsers(users);
-      await store.importPosts(posts);
+      await store.importRows('users', users);
+      await store.importRows('posts', posts);
       assert.equal((await store.createUser({ name: 'next' })).value.id, 10);
       assert.equal((await store.createPost(3, { title: 'next', body: '' }))?.value.id, 5);
-      await store.importUsers([{ id: 1, name: 'early', version: 1 }]);
+      await store.importRows('users', [{ id: 1, name: 'early', version: 1 }]);
       assert.equal((await store.createUser({ name: 'next' })).value.id, 11);
     });
 
     it('raises the ids it gives, never lowers them', async (t) => {
       const store = await open(t);
-      await store.continueIds({ lastUserId: 100, lastPostId: 200 });
-      await store.continueIds({ lastUserId: 50, lastPostId: 300 });
-      await store.continueIds({ lastUserId: 0, lastPostId: 0 });
+      await store.continueIds({ users: 100, posts: 200 });
+      await store.continueIds({ users: 50, posts: 300 });
+      await store.continueIds({ users: 0, posts: 0 });
       assert.equal((await store.createUser({ name: 'next' })).value.id, 101);
       assert.equal((await store.createPost(101, { title: 'next', body: '' }))?.value.id, 301);
     });
 
     it('gives the last id there is, then is out of ids', async (t) => {
       const store = await open(t);
-      await store.continueIds({ lastUserId: maxId - 1, lastPostId: maxId - 1 });
+      await store.continueIds({ users: maxId - 1, posts: maxId - 1 });
       assert.equal((await store.createUser({ name: 'last' })).value.id, maxId);
       assert.equal((await store.createPost(maxId, { title: 'last', body: '' }))?.value.id, maxId);
       await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
@@ -188,7 +194,24 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await rejects(store.createPost(maxId, { title: 'beyond', body: '' }), 'unavailable');
       await store.deleteUser(maxId);
       await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
-      assert.deepEqual(await store.summary(), { users: 0, posts: 0, lastUserId: maxId, lastPostId: maxId });
+      assert.deepEqual(await store.summary(), {
+        users: { count: 0, lastId: maxId },
+        posts: { count: 0, lastId: maxId },
+      });
+    });
+
+    it('changes no record that has had the last version, and takes it as it is otherwise', async (t) => {
+      const store = await open(t);
+      const last = { id: 1, name: 'Ada', role: 'admin', version: maxVersion };
+      await store.importRows('users', [last, { ...last, id: 2, version: maxVersion - 1 }]);
+      await rejects(store.updateUser(1, { name: 'Eve' }), 'conflict');
+      await rejects(store.updateUser(1, { role: null }, { expected: [maxVersion] }), 'conflict');
+      await rejects(store.updateUser(1, { name: 'Eve' }, { expected: [1] }), 'precondition-failed');
+      assert.deepEqual(await store.updateUser(1, { name: 'Ada', role: 'admin' }), last);
+      assert.deepEqual(await store.getUser(1), last);
+      assert.equal((await store.updateUser(2, { name: 'Eve' }))?.version, maxVersion);
+      await rejects(store.updateUser(2, { name: 'Bob' }), 'conflict');
+      assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
     });
 
     for (const [operation, call] of Object.entries(operations)) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { maxId } from '../domain/user.ts';
+import { maxId } from '../domain/record.ts';
 import { addUsers, type Fixture } from './fixture.ts';
 
 /** Texts a store, a driver or an escape in between is known to damage. */

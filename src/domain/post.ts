@@ -1,7 +1,6 @@
 import { invalid } from './errors.ts';
-import { parseRecord } from './record.ts';
+import { parseInteger, parseRecord } from './record.ts';
 import { parseText } from './text.ts';
-import { parseSortedId } from './user.ts';
 
 export interface Post {
   /** int32, from 1; given by the store and never reused. */
@@ -22,7 +21,7 @@ const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 
 /** What posts can be sorted by. */
 export const postFields = {
-  id: parseSortedId,
+  id: (value: unknown) => parseInteger('id', value, 1),
   title: parseTitle,
 };
 

@@ -1,4 +1,36 @@
-import { invalid } from './errors.ts';
+import { DomainError, invalid } from './errors.ts';
+
+/** Ids and versions are 32-bit signed integers, in every store and in gRPC. */
+export const maxId = 2 ** 31 - 1;
+export const maxVersion = maxId;
+
+const idPattern = /^[1-9][0-9]*$/;
+
+/** An id from a path (text) or a message (number). An id that no record can have is `not-found`. */
+export function parseId(record: 'user' | 'post', value: string | number): number {
+  const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
+  if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
+  if (!Number.isInteger(id) || id < 1) throw invalid('id', 'must be a positive integer');
+  return id;
+}
+
+/** A number that a record holds, such as its version. */
+export function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
+    throw invalid(field, `must be a whole number from ${min} to ${max}`);
+  }
+  return value;
+}
+
+/** A store that has given the last id cannot give another. */
+export function idsExhausted(): DomainError {
+  return new DomainError('unavailable', 'no more ids can be given');
+}
+
+/** A record that has had the last version cannot change again. */
+export function versionsExhausted(record: string, id: number): DomainError {
+  return new DomainError('conflict', `${record} ${id} has had the last version and cannot be changed again`);
+}
 
 /**
  * Reads an object and refuses every field that is not listed, so that a misspelt or read-only field

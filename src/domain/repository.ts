@@ -86,33 +86,43 @@ export interface Created<T> {
   readonly replayed: boolean;
 }
 
-/** How much a store holds, and the last ids it gave, deleted rows included (0: none yet). */
-export interface StoreSummary {
-  readonly users: number;
-  readonly posts: number;
-  readonly lastUserId: number;
-  readonly lastPostId: number;
+/** What a store holds, by kind. */
+export interface Records {
+  readonly users: StoredUser;
+  readonly posts: Post;
 }
+
+export type RecordKind = keyof Records;
+
+/** All kinds, each after those that its records belong to. */
+export const recordKinds = ['users', 'posts'] as const satisfies readonly RecordKind[];
+
+/** Makes a value for each kind. */
+export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<RecordKind, T> {
+  return { users: make('users', 0), posts: make('posts', 1) };
+}
+
+/** How many records of each kind there are, and the last id given, those of deleted ones included (0: none yet). */
+export type StoreSummary = Readonly<Record<RecordKind, { readonly count: number; readonly lastId: number }>>;
 
 /** A store whose whole content can move to another, ids, versions and id sequences kept. */
 export interface Store extends Repository {
   summary(): Promise<StoreSummary>;
 
-  /** Users with an id above `afterId`, by id. */
-  exportUsers(afterId: number, limit: number): Promise<readonly StoredUser[]>;
-
-  /** Posts with an id above `afterId`, by id. */
-  exportPosts(afterId: number, limit: number): Promise<readonly Post[]>;
+  /** Records of a kind with an id above `afterId`, by id. */
+  exportRows<Kind extends RecordKind>(
+    kind: Kind,
+    afterId: number,
+    limit: number,
+  ): Promise<readonly Records[Kind][]>;
 
   /**
-   * Adds users as they are, all or none, and resolves to how many were new. One that is there
-   * already, equal in every field, is left; one that differs fails the batch with `conflict`.
+   * Adds records as they are, all or none, and resolves to how many were new. One that is there already,
+   * equal in every field, is left. One that differs fails the batch with `conflict`, and so does one whose
+   * user is missing.
    */
-  importUsers(users: readonly StoredUser[]): Promise<number>;
+  importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 
-  /** As `importUsers`; a post whose user is missing fails the batch with `conflict`. */
-  importPosts(posts: readonly Post[]): Promise<number>;
-
-  /** Sees to it that no id up to these is given from now on; never lowers what is there. */
-  continueIds(last: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void>;
+  /** Gives no id up to these from now on; never lowers what is there. */
+  continueIds(last: Readonly<Record<RecordKind, number>>): Promise<void>;
 }

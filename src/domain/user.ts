@@ -1,5 +1,5 @@
-import { DomainError, invalid } from './errors.ts';
-import { parseRecord } from './record.ts';
+import { invalid } from './errors.ts';
+import { parseInteger, parseRecord } from './record.ts';
 import { parseText } from './text.ts';
 
 export interface User {
@@ -27,34 +27,17 @@ export interface UserPatch {
   readonly role?: string | null;
 }
 
-/** Ids are a 32-bit signed integer on the RPC face. */
-export const maxId = 2 ** 31 - 1;
 export const maxNameLength = 200;
 
 const nameRule = { maxLength: maxNameLength, notBlank: true, multiline: false };
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
-const idPattern = /^[1-9][0-9]*$/;
-
-/** An id from a path (text) or a message (number). An id no user can have is `not-found`. */
-export function parseUserId(value: string | number): number {
-  const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
-  if (id > maxId) throw new DomainError('not-found', `no user has an id above ${maxId}`);
-  if (!Number.isInteger(id) || id < 1) throw invalid('id', 'must be a positive integer');
-  return id;
-}
 
 /** What users can be sorted by. An absent role sorts as the empty text. */
 export const userFields = {
-  id: parseSortedId,
+  id: (value: unknown) => parseInteger('id', value, 1),
   name: parseName,
   role: (value: unknown) => (value === '' ? '' : parseRole(value)),
 };
-
-/** The id in a position, which is a number. */
-export function parseSortedId(value: unknown): number {
-  if (typeof value !== 'number') throw invalid('id', 'must be a positive integer');
-  return parseUserId(value);
-}
 
 function parseName(value: unknown): string {
   return parseText('name', value, nameRule);
@@ -92,9 +75,4 @@ function draft(fields: { name?: unknown; role?: unknown }): UserDraft {
   if (fields.name === undefined) throw invalid('name', 'is required');
   const name = parseName(fields.name);
   return fields.role === undefined ? { name } : { name, role: parseRole(fields.role) };
-}
-
-/** A store that has given the last id cannot give another. */
-export function idsExhausted(): DomainError {
-  return new DomainError('unavailable', 'no more ids can be given');
 }

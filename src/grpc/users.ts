@@ -1,7 +1,7 @@
 import type { Access } from '../domain/access.ts';
 import { userNotFound } from '../domain/errors.ts';
+import { parseId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import { parseUserId } from '../domain/user.ts';
 import type { UnaryHandler } from './call.ts';
 import { type GetUserRequest, UserMessage } from './stubs.ts';
 
@@ -13,7 +13,7 @@ export function userHandlers(repository: Repository, access: Access): UserHandle
   return {
     async getUser(message, context) {
       context.keyName = access.check('read', context.apiKey);
-      const id = parseUserId(message.getId());
+      const id = parseId('user', message.getId());
       const user = await repository.getUser(id, context);
       if (user === undefined) throw userNotFound(id);
       const response = new UserMessage();

@@ -1,8 +1,8 @@
 import { userNotFound } from '../domain/errors.ts';
 import { type Page, type PostQuery, parsePostQuery } from '../domain/list-query.ts';
 import { type Post, parsePostDraft } from '../domain/post.ts';
+import { parseId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import { parseUserId } from '../domain/user.ts';
 import type { Handler } from '../http/listener.ts';
 import { json, jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
@@ -40,7 +40,7 @@ export function postHandlers(repository: Repository): PostHandlers {
 
   return {
     async list(request) {
-      const userId = parseUserId(request.param('id'));
+      const userId = parseId('user', request.param('id'));
       const { all, ...paged } = parsePostQuery(userId, request.parameters, readCursor);
       const query = all ? { ...paged, limit: streamedRows } : paged;
       const page = await fetchPage(request, userId, query);
@@ -54,7 +54,7 @@ export function postHandlers(repository: Repository): PostHandlers {
     },
 
     async create(request) {
-      const userId = parseUserId(request.param('id'));
+      const userId = parseId('user', request.param('id'));
       const draft = parsePostDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
       const created = await repository.createPost(userId, draft, { ...(idempotency && { idempotency }) });

@@ -1,9 +1,9 @@
 import { userNotFound } from '../domain/errors.ts';
 import { parseUserQuery } from '../domain/list-query.ts';
+import { parseId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import {
   parseUserDraft,
-  parseUserId,
   parseUserPatch,
   parseUserReplacement,
   type StoredUser,
@@ -39,7 +39,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
     },
 
     async get(request) {
-      const id = parseUserId(request.param('id'));
+      const id = parseId('user', request.param('id'));
       const user = await repository.getUser(id, request);
       if (user === undefined) throw userNotFound(id);
       checkIfMatch(request, user);
@@ -59,21 +59,21 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
     },
 
     async replace(request) {
-      const id = parseUserId(request.param('id'));
+      const id = parseId('user', request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
       const patch = parseUserReplacement((await request.json()).value, id);
       return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
     },
 
     async update(request) {
-      const id = parseUserId(request.param('id'));
+      const id = parseId('user', request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
       const patch = parseUserPatch((await request.json(patchTypes)).value);
       return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
     },
 
     async delete(request) {
-      const id = parseUserId(request.param('id'));
+      const id = parseId('user', request.param('id'));
       const expected = expectedVersions(request, requirePreconditions);
       if (!(await repository.deleteUser(id, { ...(expected && { expected }) }))) throw userNotFound(id);
       return { status: 204 };

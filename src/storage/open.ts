@@ -7,35 +7,89 @@ import type { SqliteStoreOptions } from './sqlite/store.ts';
 /** The options of all stores; each takes those it knows. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
 
+/** A kind of store, which its URLs name. */
+export interface StoreScheme {
+  /** What its URLs look like, in help and messages. */
+  readonly form: string;
+  readonly pattern: RegExp;
+  /** What a URL that fits the pattern must be besides; `undefined` when it is so. */
+  readonly mustBe?: (url: string) => string | undefined;
+  /** Whether several processes can use one store. */
+  readonly isShared: boolean;
+  /** The path of its file; absent where a store has none. */
+  readonly file?: (url: string) => string | undefined;
+  /** Loads and opens a store: no other is paid for. */
+  readonly open: (url: string, options: StoreOptions) => Promise<Store>;
+}
+
+// Neither an authority nor SQLite's name for a database in memory, which each connection would have to itself.
+const sqlitePattern = /^sqlite:(?!:memory:$|\/\/(?!\/))./s;
+
+/** All of them; help, configuration and commands know them from here. */
+export const storeSchemes: readonly StoreScheme[] = [
+  {
+    form: 'memory:',
+    pattern: /^memory:$/,
+    isShared: false,
+    open: async (_, options) => (await import('./memory/store.ts')).createMemoryStore(options),
+  },
+  {
+    form: 'sqlite:PATH',
+    pattern: sqlitePattern,
+    mustBe: (url) =>
+      url.startsWith('sqlite:~')
+        ? 'a path without ~, which only a shell replaces by your home folder'
+        : undefined,
+    isShared: true,
+    file: sqlitePath,
+    open: async (url, options) =>
+      (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url) ?? '', options),
+  },
+  {
+    form: 'postgres://USER@HOST/NAME',
+    pattern: /^postgres(ql)?:\/\/./,
+    // What looks like a host would be a part of the password, and the error message would show it.
+    // Without a host, `?host=` names the folder of a socket.
+    mustBe(url) {
+      const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
+      return URL.parse(firstHost.replace('@/', '@host/'))?.pathname.includes('@') === false
+        ? undefined
+        : 'a URL, with @ and / in its password as %40 and %2F';
+    },
+    isShared: true,
+    open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
+  },
+];
+
+/** What the URL of a store must be; `undefined` when it is so. */
+export function storeUrlMustBe(url: string): string | undefined {
+  const scheme = schemeOf(url);
+  if (scheme !== undefined) return scheme.mustBe?.(url);
+  return storeSchemes
+    .map(({ form }) => form)
+    .join(', ')
+    .replace(/, ([^,]*)$/, ' or $1');
+}
+
+export function schemeOf(url: string): StoreScheme | undefined {
+  return storeSchemes.find(({ pattern }) => pattern.test(url));
+}
+
 /**
  * Opens the store that a URL names: `memory:`, `sqlite:PATH` (relative, or absolute as in
  * `sqlite:/var/lib/users.db` and `sqlite:///var/lib/users.db`) or `postgres://USER@HOST/NAME`.
- * Each store is loaded when it is asked for, so that none pays for another.
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
-  if (url === 'memory:') {
-    const { createMemoryStore } = await import('./memory/store.ts');
-    return createMemoryStore(options);
-  }
-  const path = sqlitePath(url);
-  if (path !== undefined) {
-    const { openSqliteStore } = await import('./sqlite/store.ts');
-    return openSqliteStore(path, options);
-  }
-  if (/^postgres(ql)?:\/\/./.test(url)) {
-    const { openPostgresStore } = await import('./postgres/store.ts');
-    return openPostgresStore(url, options);
-  }
+  const scheme = schemeOf(url);
+  const mustBe = storeUrlMustBe(url);
   // Not a word of the URL: what is wrong with it may be that its password is in the wrong place.
-  throw invalid('the database URL', 'must be memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME');
+  if (scheme === undefined || mustBe !== undefined) throw invalid('the database URL', `must be ${mustBe}`);
+  return await scheme.open(url, options);
 }
 
 /** The path of a `sqlite:` URL, taken as it is written: neither percent-decoded nor cut at a question mark. */
 export function sqlitePath(url: string): string | undefined {
-  if (!url.startsWith('sqlite:')) return undefined;
-  const rest = url.slice('sqlite:'.length);
-  // An authority is no part of a file's address; two slashes before a relative path are a slip.
-  const path = rest.startsWith('///') ? rest.slice(2) : rest.startsWith('//') ? '' : rest;
-  // SQLite's name for a database in memory, which each connection would have to itself.
-  return path === '' || path === ':memory:' ? undefined : path;
+  if (!sqlitePattern.test(url)) return undefined;
+  const path = url.slice('sqlite:'.length);
+  return path.startsWith('///') ? path.slice(2) : path;
 }

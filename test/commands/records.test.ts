@@ -1,23 +1,27 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { batchLimits, postBatches, userBatches } from '../../src/commands/records.ts';
+import { batchCharacters, rowBatches } from '../../src/commands/records.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 /** A store of so many posts, which tells how many rows it was asked for each time. */
 async function postsOf(count: number, body: string) {
   const store = createMemoryStore();
-  await store.importUsers([{ id: 1, name: 'Ada', version: 1 }]);
-  await store.importPosts(
+  await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+  await store.importRows(
+    'posts',
     Array.from({ length: count }, (_, i) => ({ id: i + 1, userId: 1, title: 't', body })),
   );
   const limits: number[] = [];
-  const exportPosts: Store['exportPosts'] = (afterId, limit) => {
+  const exportRows: Store['exportRows'] = (kind, afterId, limit) => {
     limits.push(limit);
-    return store.exportPosts(afterId, limit);
+    return store.exportRows(kind, afterId, limit);
   };
-  return { limits, store: { ...store, exportPosts } as Store };
+  return { limits, store: { ...store, exportRows } };
 }
+
+// Of posts, at a time.
+const maxPosts = 2_500;
 
 describe('batches of a store', () => {
   for (const [what, count, body] of [
@@ -27,29 +31,30 @@ describe('batches of a store', () => {
     it(`of ${what} posts hold each of them once, in order, and no more than may be moved at a time`, async () => {
       const { store, limits } = await postsOf(count, body);
       const ids: number[] = [];
-      for await (const posts of postBatches(store)) {
+      for await (const posts of rowBatches(store, 'posts')) {
         const characters = posts.reduce((sum, post) => sum + post.title.length + post.body.length, 0);
-        assert.ok(posts.length <= batchLimits.posts && characters < 1.01 * batchLimits.characters);
+        assert.ok(posts.length <= maxPosts && characters < 1.01 * batchCharacters);
         ids.push(...posts.map(({ id }) => id));
       }
       assert.deepEqual(
         ids,
         Array.from({ length: count }, (_, i) => i + 1),
       );
-      const most = Math.min(batchLimits.posts, Math.ceil(batchLimits.characters / (body.length + 1)));
+      const most = Math.min(maxPosts, Math.ceil(batchCharacters / (body.length + 1)));
       assert.equal(Math.max(...limits), most);
     });
   }
 
   it('are read one ahead, whose failure is for whoever asks for it', async () => {
     let calls = 0;
-    const exportUsers: Store['exportUsers'] = async () => {
+    const full = createMemoryStore();
+    await full.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+    const exportRows: Store['exportRows'] = async (...call) => {
       calls += 1;
       if (calls > 1) throw new Error('away');
-      return [{ id: 1, name: 'Ada', version: 1 }];
+      return full.exportRows(...call);
     };
-    const store = { exportUsers } as unknown as Store;
-    const batches = userBatches(store);
+    const batches = rowBatches({ ...full, exportRows }, 'users');
     assert.equal((await batches.next()).value?.length, 1);
     assert.equal(calls, 2);
     await new Promise((resolve) => setImmediate(resolve));

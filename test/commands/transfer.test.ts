@@ -225,7 +225,8 @@ describe('copy', () => {
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const source = await openStore(a);
     for (let id = 1; id <= 20_000; id += 1000) {
-      await source.importUsers(
+      await source.importRows(
+        'users',
         Array.from({ length: 1000 }, (_, i) => ({ id: id + i, name: `n${id + i}`, version: 1 })),
       );
     }
@@ -238,7 +239,7 @@ describe('copy', () => {
     exited.then(() => {
       ended = true;
     });
-    while (!ended && (await target.summary()).users === 0)
+    while (!ended && (await target.summary()).users.count === 0)
       await new Promise((resolve) => setImmediate(resolve));
     child.kill('SIGKILL');
     await exited;
@@ -258,7 +259,10 @@ describe('copy', () => {
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
     assert.match(stderr, /the target holds something else: user 1/);
-    assert.deepEqual(await target.summary(), { users: 1, posts: 0, lastUserId: 1, lastPostId: 0 });
+    assert.deepEqual(await target.summary(), {
+      users: { count: 1, lastId: 1 },
+      posts: { count: 0, lastId: 0 },
+    });
   });
 
   const wrong: readonly (readonly [args: string[], message: RegExp, code: number])[] = [
@@ -266,7 +270,7 @@ describe('copy', () => {
     [['--from', 'memory:'], /usage: users-service copy/, 2],
     [['--from', 'memory:', '--to', 'memory:'], /must differ/, 2],
     [['--frm', 'memory:'], /--frm/, 2],
-    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'memory:'], /there is no SQLite file \/nowhere/, 1],
+    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'memory:'], /there is no file \/nowhere/, 1],
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
     [['--from', 'memory:', '--to', 'postgres://u:hunter2@127.0.0.1:1/x'], /127\.0\.0\.1/, 1],
@@ -306,9 +310,9 @@ describe('backup', () => {
     assert.match(stdout, /^backed up .*live\.db to .*copy\.db\n$/);
     const copy = await openStore(`sqlite:${file}`);
     t.after(() => copy.close());
-    const { users, lastUserId } = await copy.summary();
-    assert.equal(users, lastUserId);
-    assert.ok(users <= created);
+    const { users } = await copy.summary();
+    assert.equal(users.count, users.lastId);
+    assert.ok(users.count <= created);
   });
 
   it('refuses an existing target, PostgreSQL and a missing file name', async (t) => {

@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  maxId,
-  parseRole,
-  parseUserDraft,
-  parseUserId,
-  parseUserPatch,
-  parseUserReplacement,
-} from '../../src/domain/user.ts';
+import { maxId, parseId } from '../../src/domain/record.ts';
+import { parseRole, parseUserDraft, parseUserPatch, parseUserReplacement } from '../../src/domain/user.ts';
 import { refuses, show } from './refuses.ts';
 
-describe('parseUserId', () => {
+describe('parseId', () => {
   for (const [value, id] of [
     ['1', 1],
     ['42', 42],
@@ -18,7 +12,7 @@ describe('parseUserId', () => {
     [1, 1],
     [maxId, maxId],
   ] as const) {
-    it(`reads ${show(value)}`, () => assert.equal(parseUserId(value), id));
+    it(`reads ${show(value)}`, () => assert.equal(parseId('user', value), id));
   }
 
   for (const value of [
@@ -53,7 +47,7 @@ describe('parseUserId', () => {
     -maxId,
     Number.NEGATIVE_INFINITY,
   ]) {
-    it(`refuses ${show(value)}`, () => refuses(() => parseUserId(value), 'id'));
+    it(`refuses ${show(value)}`, () => refuses(() => parseId('user', value), 'id'));
   }
 
   for (const value of [
@@ -63,7 +57,7 @@ describe('parseUserId', () => {
     maxId + 1,
     Number.POSITIVE_INFINITY,
   ]) {
-    it(`finds no user ${show(value)}`, () => refuses(() => parseUserId(value), 'no user', 'not-found'));
+    it(`finds no user ${show(value)}`, () => refuses(() => parseId('user', value), 'no user', 'not-found'));
   }
 });
 

@@ -11,7 +11,7 @@ import { type StartOptions, startService } from '../support/service.ts';
 async function startWithAnn(t: TestContext, options: StartOptions = {}) {
   const repository = createMemoryStore();
   await repository.createUser({ name: 'Ann', role: 'admin' });
-  await repository.importUsers([{ id: 2 ** 31 - 1, name: 'the last', version: 1 }]);
+  await repository.importRows('users', [{ id: 2 ** 31 - 1, name: 'the last', version: 1 }]);
   const service = await startService(t, { repository, grpcPort: 0, ...options });
   const requests = () => service.events.filter((event): event is RequestEvent => event.type === 'request');
   return { ...service, requests };

@@ -10,7 +10,8 @@ import {
   parseUserQuery,
 } from '../../src/domain/list-query.ts';
 import { parsePostDraft } from '../../src/domain/post.ts';
-import { maxId, maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
+import { maxId } from '../../src/domain/record.ts';
+import { maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { routes } from '../../src/rest/app.ts';

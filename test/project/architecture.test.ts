@@ -11,8 +11,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
-  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry', 'check-range'],
-  config: ['check-range', 'domain'],
+  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry'],
+  config: ['check-range', 'domain', 'storage'],
   workers: ['service', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range'],
   rest: ['http', 'domain', 'telemetry', 'config'],

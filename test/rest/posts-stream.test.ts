@@ -20,7 +20,7 @@ async function storeWith(posts: number, body = ''): Promise<Store> {
     title: `${String(posts - i).padStart(6, '0')}`,
     body,
   }));
-  await store.importPosts(rows);
+  await store.importRows('posts', rows);
   return store;
 }
 

@@ -235,7 +235,10 @@ async function refuse(
   if (message instanceof RegExp) assert.match(errorOf(answer), message);
   else assert.equal(errorOf(answer), message);
   assert.equal(answer.headers['cache-control'], 'no-store');
-  const after = { users: await repository.exportUsers(0, 10), posts: (await repository.summary()).posts };
+  const after = {
+    users: await repository.exportRows('users', 0, 10),
+    posts: (await repository.summary()).posts.count,
+  };
   assert.deepEqual(after, before, 'nothing is stored, nothing changed');
   return answer;
 }

@@ -4,12 +4,12 @@ import type { Store } from '../../src/domain/repository.ts';
 
 /** Checks that a store holds what the files `version-1.sql` put in, and serves it as its own. */
 export async function checkMigrated(store: Store): Promise<void> {
-  assert.deepEqual(await store.exportUsers(0, 10), [
+  assert.deepEqual(await store.exportRows('users', 0, 10), [
     { id: 1, name: 'Ada', role: 'admin', version: 3 },
     { id: 2, name: 'Bob', version: 1 },
     { id: 5, name: 'Ada', role: 'editor', version: 1 },
   ]);
-  assert.deepEqual(await store.exportPosts(0, 10), [
+  assert.deepEqual(await store.exportRows('posts', 0, 10), [
     { id: 1, userId: 1, title: 'title', body: 'line 1\nline 2' },
     { id: 2, userId: 5, title: 'title', body: '' },
   ]);

@@ -20,21 +20,22 @@ export class KeptResults {
     this.#ttlMs = options.idempotencyTtlMs ?? idempotencyTtlMs;
   }
 
-  find<T>({ idempotency }: CreateOptions = {}): Created<T> | undefined {
-    const kept = idempotency && this.#kept.get(idempotency.key);
-    if (kept === undefined || kept.expiresAt <= this.#now()) return undefined;
-    if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
-    return { value: JSON.parse(kept.result), replayed: true };
-  }
-
-  keep<T>(value: T, { idempotency }: CreateOptions = {}): Created<T> {
-    if (idempotency !== undefined) {
-      const now = this.#now();
-      for (const [key, { expiresAt }] of this.#kept) {
+  /** Creates once for a key. What is `undefined` was not created, and is not kept. */
+  once<T>({ idempotency }: CreateOptions = {}, create: () => T): Created<T> {
+    if (idempotency === undefined) return { value: create(), replayed: false };
+    const { key, fingerprint } = idempotency;
+    const now = this.#now();
+    const kept = this.#kept.get(key);
+    if (kept !== undefined && kept.expiresAt > now) {
+      if (kept.fingerprint !== fingerprint) throw keyReused();
+      return { value: JSON.parse(kept.result), replayed: true };
+    }
+    const value = create();
+    if (value !== undefined) {
+      for (const [old, { expiresAt }] of this.#kept) {
         if (expiresAt > now) break;
-        this.#kept.delete(key);
+        this.#kept.delete(old);
       }
-      const { key, fingerprint } = idempotency;
       this.#kept.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: now + this.#ttlMs });
     }
     return { value, replayed: false };

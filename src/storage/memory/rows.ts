@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { DomainError } from '../../domain/errors.ts';
 import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
 import { type Position, positionOf, type Sort, type Sortable } from '../../domain/position.ts';
+import type { RecordKind } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
+import { rowDiffers } from '../tables.ts';
 
 /** The page of a query: rows after a position are found whether or not the row it was made of is still there. */
 export function pageOf<Field extends string, Row extends Sortable<Field>>(
@@ -31,20 +32,34 @@ interface Row {
   readonly id: number;
 }
 
+/** The rows whose fields have the values of a filter, as far as it gives any. */
+export function matching<R extends Row>(rows: ReadonlyMap<number, R>, filter: object): R[] {
+  const fields = Object.entries(filter) as [keyof R, unknown][];
+  return [...rows.values()].filter((row) => fields.every(([field, value]) => row[field] === value));
+}
+
+/** A row with the changes of a merge patch; `null` removes. */
+export function patched<R extends Row>(row: R, patch: object): R {
+  const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
+  return Object.fromEntries(entries) as unknown as R;
+}
+
 export function rowsById<R extends Row>(rows: ReadonlyMap<number, R>, afterId: number, limit: number): R[] {
   const after = [...rows.values()].filter((row) => row.id > afterId);
   return after.sort((a, b) => a.id - b.id).slice(0, limit);
 }
 
 /** The rows not there yet; one that is there and differs is a conflict. */
-export function newRows<R extends Row>(what: string, there: ReadonlyMap<number, R>, rows: readonly R[]): R[] {
+export function newRows<R extends Row>(
+  kind: RecordKind,
+  there: ReadonlyMap<number, R>,
+  rows: readonly R[],
+): R[] {
   const added = new Map<number, R>();
   for (const row of rows) {
     const known = there.get(row.id) ?? added.get(row.id);
     if (known === undefined) added.set(row.id, row);
-    else if (!isDeepStrictEqual(known, row)) {
-      throw new DomainError('conflict', `${what} ${row.id} is there already and differs`);
-    }
+    else if (!isDeepStrictEqual(known, row)) throw rowDiffers(kind, row.id);
   }
   return [...added.values()];
 }

@@ -1,182 +1,103 @@
-import { aborted, DomainError, preconditionFailed, storeClosed } from '../../domain/errors.ts';
-import type { Page, PostQuery, UserFilter, UserQuery } from '../../domain/list-query.ts';
-import type { Post, PostDraft } from '../../domain/post.ts';
-import type {
-  CallOptions,
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  Store,
-  StoreSummary,
+import { isDeepStrictEqual } from 'node:util';
+import { preconditionFailed } from '../../domain/errors.ts';
+import type { Post } from '../../domain/post.ts';
+import { idsExhausted, maxId, maxVersion, versionsExhausted } from '../../domain/record.ts';
+import {
+  type ChangeOptions,
+  type RecordKind,
+  type Records,
+  recordKinds,
+  type Store,
 } from '../../domain/repository.ts';
-import type { StoredUser, User, UserDraft, UserPatch } from '../../domain/user.ts';
-import { idsExhausted, maxId } from '../../domain/user.ts';
+import type { StoredUser, User } from '../../domain/user.ts';
+import { createStore } from '../store.ts';
+import { userMissing } from '../tables.ts';
 import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
-import { newRows, pageOf, rowsById } from './rows.ts';
+import { matching, newRows, pageOf, patched, rowsById } from './rows.ts';
 
 export type MemoryStoreOptions = KeptResultsOptions;
-
-export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
-  return new MemoryStore(options);
-}
 
 /**
  * The contract in its plainest form, for tests and demos. No method awaits, so each is atomic. Rows
  * are frozen and replaced whole: what was handed out never changes and cannot be changed.
  */
-class MemoryStore implements Store {
-  readonly #users = new Map<number, StoredUser>();
-  readonly #posts = new Map<number, Post>();
-  readonly #results: KeptResults;
-  #lastUserId = 0;
-  #lastPostId = 0;
-  #closed = false;
+export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
+  const users = new Map<number, StoredUser>();
+  const posts = new Map<number, Post>();
+  const rows: { readonly [Kind in RecordKind]: Map<number, Records[Kind]> } = { users, posts };
+  const lastIds = { users: 0, posts: 0 };
+  const results = new KeptResults(options);
 
-  constructor(options: MemoryStoreOptions) {
-    this.#results = new KeptResults(options);
-  }
-
-  async getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined> {
-    this.#enter(options);
-    return this.#users.get(id);
-  }
-
-  async listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>> {
-    this.#enter(options);
-    const users = this.#usersIn(query.filter).map(({ version: _, ...user }): User => user);
-    return pageOf(users, query);
-  }
-
-  async countUsers(filter: UserFilter, options?: CallOptions): Promise<number> {
-    this.#enter(options);
-    return this.#usersIn(filter).length;
-  }
-
-  async createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>> {
-    this.#enter();
-    const kept = this.#results.find<StoredUser>(options);
-    if (kept !== undefined) return kept;
-    if (this.#lastUserId >= maxId) throw idsExhausted();
-    this.#lastUserId += 1;
-    return this.#results.keep(this.#put(this.#lastUserId, draft.name, draft.role, 1), options);
-  }
-
-  async updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined> {
-    this.#enter();
-    const user = this.#expect(id, options);
-    if (user === undefined) return undefined;
-    const name = patch.name ?? user.name;
-    const role = patch.role === undefined ? user.role : (patch.role ?? undefined);
-    if (name === user.name && role === user.role) return user;
-    return this.#put(id, name, role, user.version + 1);
-  }
-
-  async deleteUser(id: number, options?: ChangeOptions): Promise<boolean> {
-    this.#enter();
-    if (this.#expect(id, options) === undefined) return false;
-    for (const post of this.#postsOf(id)) this.#posts.delete(post.id);
-    return this.#users.delete(id);
-  }
-
-  async listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined> {
-    this.#enter(options);
-    return this.#users.has(userId) ? pageOf(this.#postsOf(userId), query) : undefined;
-  }
-
-  async countPosts(userId: number, options?: CallOptions): Promise<number | undefined> {
-    this.#enter(options);
-    return this.#users.has(userId) ? this.#postsOf(userId).length : undefined;
-  }
-
-  async createPost(
-    userId: number,
-    draft: PostDraft,
-    options?: CreateOptions,
-  ): Promise<Created<Post> | undefined> {
-    this.#enter();
-    const kept = this.#results.find<Post>(options);
-    if (kept !== undefined) return kept;
-    if (!this.#users.has(userId)) return undefined;
-    if (this.#lastPostId >= maxId) throw idsExhausted();
-    this.#lastPostId += 1;
-    const post = Object.freeze({ id: this.#lastPostId, userId, title: draft.title, body: draft.body });
-    this.#posts.set(post.id, post);
-    return this.#results.keep(post, options);
-  }
-
-  async ping(options?: CallOptions): Promise<void> {
-    this.#enter(options);
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-  }
-
-  async summary(): Promise<StoreSummary> {
-    this.#enter();
-    const lastIds = { lastUserId: this.#lastUserId, lastPostId: this.#lastPostId };
-    return { users: this.#users.size, posts: this.#posts.size, ...lastIds };
-  }
-
-  async exportUsers(afterId: number, limit: number): Promise<readonly StoredUser[]> {
-    this.#enter();
-    return rowsById(this.#users, afterId, limit);
-  }
-
-  async exportPosts(afterId: number, limit: number): Promise<readonly Post[]> {
-    this.#enter();
-    return rowsById(this.#posts, afterId, limit);
-  }
-
-  async importUsers(users: readonly StoredUser[]): Promise<number> {
-    this.#enter();
-    const added = newRows('user', this.#users, users);
-    for (const { id, name, role, version } of added) this.#put(id, name, role, version);
-    this.#lastUserId = Math.max(this.#lastUserId, ...added.map((user) => user.id));
-    return added.length;
-  }
-
-  async importPosts(posts: readonly Post[]): Promise<number> {
-    this.#enter();
-    const added = newRows('post', this.#posts, posts);
-    const orphan = added.find((post) => !this.#users.has(post.userId));
-    if (orphan !== undefined) throw new DomainError('conflict', `post ${orphan.id} has no user`);
-    for (const post of added) this.#posts.set(post.id, Object.freeze({ ...post }));
-    this.#lastPostId = Math.max(this.#lastPostId, ...added.map((post) => post.id));
-    return added.length;
-  }
-
-  async continueIds({
-    lastUserId,
-    lastPostId,
-  }: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): Promise<void> {
-    this.#enter();
-    this.#lastUserId = Math.max(this.#lastUserId, lastUserId);
-    this.#lastPostId = Math.max(this.#lastPostId, lastPostId);
-  }
-
-  #enter({ signal }: CallOptions = {}): void {
-    if (this.#closed) throw storeClosed();
-    if (signal?.aborted) throw aborted(signal);
-  }
-
-  #expect(id: number, options: ChangeOptions | undefined): StoredUser | undefined {
-    const user = this.#users.get(id);
-    if (user && options?.expected && !options.expected.includes(user.version)) throw preconditionFailed(id);
+  const giveId = (kind: RecordKind): number => {
+    if (lastIds[kind] >= maxId) throw idsExhausted();
+    lastIds[kind] += 1;
+    return lastIds[kind];
+  };
+  const put = <Row extends { readonly id: number }>(table: Map<number, Row>, row: Row): Row => {
+    table.set(row.id, Object.freeze(row));
+    return row;
+  };
+  const find = (id: number, { expected }: ChangeOptions = {}): StoredUser | undefined => {
+    const user = users.get(id);
+    if (user && expected && !expected.includes(user.version)) throw preconditionFailed(id);
     return user;
-  }
+  };
+  const postsOf = (userId: number) => matching(posts, { userId });
 
-  #put(id: number, name: string, role: string | undefined, version: number): StoredUser {
-    const user = Object.freeze(role === undefined ? { id, name, version } : { id, name, role, version });
-    this.#users.set(id, user);
-    return user;
-  }
-
-  #usersIn({ role }: UserFilter): StoredUser[] {
-    return [...this.#users.values()].filter((user) => role === undefined || user.role === role);
-  }
-
-  #postsOf(userId: number): Post[] {
-    return [...this.#posts.values()].filter((post) => post.userId === userId);
-  }
+  return createStore({
+    getUser: (id) => users.get(id),
+    listUsers: (query) =>
+      pageOf(
+        matching(users, query.filter).map(({ version: _, ...user }): User => user),
+        query,
+      ),
+    countUsers: (filter) => matching(users, filter).length,
+    createUser: ({ name, role }, options) =>
+      results.once(options, () =>
+        put(users, { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 }),
+      ),
+    updateUser(id, patch, options) {
+      const user = find(id, options);
+      if (user === undefined) return undefined;
+      const changed = patched(user, patch);
+      if (isDeepStrictEqual(changed, user)) return user;
+      if (user.version >= maxVersion) throw versionsExhausted('user', id);
+      return put(users, { ...changed, version: user.version + 1 });
+    },
+    deleteUser(id, options) {
+      if (find(id, options) === undefined) return false;
+      for (const post of postsOf(id)) posts.delete(post.id);
+      return users.delete(id);
+    },
+    listPosts: (userId, query) => (users.has(userId) ? pageOf(postsOf(userId), query) : undefined),
+    countPosts: (userId) => (users.has(userId) ? postsOf(userId).length : undefined),
+    createPost(userId, { title, body }, options) {
+      const { value, replayed } = results.once(options, () =>
+        users.has(userId) ? put(posts, { id: giveId('posts'), userId, title, body }) : undefined,
+      );
+      return value && { value, replayed };
+    },
+    ping: () => undefined,
+    close: () => undefined,
+    summary: () => ({
+      users: { count: users.size, lastId: lastIds.users },
+      posts: { count: posts.size, lastId: lastIds.posts },
+    }),
+    exportRows: async (kind, afterId, limit) => rowsById(rows[kind], afterId, limit),
+    importRows(kind, given) {
+      const table: Map<number, (typeof given)[number]> = rows[kind];
+      const added = newRows(kind, table, given);
+      for (const row of added) {
+        if ('userId' in row && !users.has(row.userId)) throw userMissing(kind, row.id);
+      }
+      for (const row of added) {
+        put(table, { ...row });
+        lastIds[kind] = Math.max(lastIds[kind], row.id);
+      }
+      return added.length;
+    },
+    continueIds(last) {
+      for (const kind of recordKinds) lastIds[kind] = Math.max(lastIds[kind], last[kind]);
+    },
+  });
 }

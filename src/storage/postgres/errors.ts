@@ -1,5 +1,5 @@
 import { DomainError } from '../../domain/errors.ts';
-import { idsExhausted } from '../../domain/user.ts';
+import { idsExhausted } from '../../domain/record.ts';
 
 /**
  * What a failure means for trying again:

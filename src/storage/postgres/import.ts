@@ -1,86 +1,47 @@
-import { DomainError } from '../../domain/errors.ts';
-import type { Store } from '../../domain/repository.ts';
+import { type RecordKind, type Records, recordKinds, type Store } from '../../domain/repository.ts';
+import { columnNames, recordValues, rowDiffers, tables } from '../tables.ts';
 import type { PostgresPool, Send } from './pool.ts';
-import { type IdRow, postColumns, storedUserColumns } from './rows.ts';
-
-/** How a table's rows are imported: in arrays, one a column, of these types. */
-interface Table {
-  readonly name: 'users' | 'posts';
-  readonly columns: string;
-  readonly types: readonly string[];
-}
-
-const users: Table = {
-  name: 'users',
-  columns: storedUserColumns,
-  types: ['integer', 'text', 'text', 'integer'],
-};
-
-const posts: Table = {
-  name: 'posts',
-  columns: postColumns,
-  types: ['integer', 'integer', 'text', 'text'],
-};
+import type { IdRow } from './rows.ts';
 
 /** What moves a whole store here, each batch in one transaction. */
-export function postgresImport(
-  pool: PostgresPool,
-): Pick<Store, 'importUsers' | 'importPosts' | 'continueIds'> {
+export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | 'continueIds'> {
   return {
-    async importUsers(rows) {
-      pool.enter();
-      return importRows(pool, users, [
-        rows.map((user) => user.id),
-        rows.map((user) => user.name),
-        rows.map((user) => user.role ?? ''),
-        rows.map((user) => user.version),
-      ]);
-    },
+    importRows: (kind, rows) => importRows(pool, kind, rows),
 
-    async importPosts(rows) {
-      pool.enter();
-      return importRows(pool, posts, [
-        rows.map((post) => post.id),
-        rows.map((post) => post.userId),
-        rows.map((post) => post.title),
-        rows.map((post) => post.body),
-      ]);
-    },
-
-    async continueIds({ lastUserId, lastPostId }) {
-      pool.enter();
+    async continueIds(last) {
       await pool.transaction(async (send) => {
-        await lock(send, users.name, posts.name);
-        await raiseLastId(send, users, lastUserId);
-        await raiseLastId(send, posts, lastPostId);
+        await lock(send, ...recordKinds);
+        for (const kind of recordKinds) await raiseLastId(send, kind, last[kind]);
       });
     },
   };
 }
 
-function importRows(
+/** Imports rows as arrays, one for each column. */
+function importRows<Kind extends RecordKind>(
   pool: PostgresPool,
-  table: Table,
-  values: readonly (readonly (string | number)[])[],
+  kind: Kind,
+  rows: readonly Records[Kind][],
 ): Promise<number> {
-  const { name, columns, types } = table;
-  const given = `unnest(${types.map((type, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${columns})`;
+  const columns = tables[kind].columns;
+  const names = columnNames(columns);
+  const records = rows.map((row) => recordValues(columns, row));
+  const values = columns.map((_, i) => records.map((record) => record[i]));
+  const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
   const add = `
-    INSERT INTO ${name} (${columns}) SELECT ${columns} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id`;
+    INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id`;
   const findOther = `
     SELECT id FROM ${given} WHERE NOT EXISTS (
-      SELECT FROM ${name} AS kept WHERE ${row('kept', columns)} = ${row('given', columns)}) LIMIT 1`;
+      SELECT FROM ${kind} AS kept WHERE ${row('kept', names)} = ${row('given', names)}) LIMIT 1`;
   return pool.transaction(async (send) => {
-    await lock(send, name);
+    await lock(send, kind);
     const added = await send<IdRow>({ text: add }, values);
-    const isAllNew = added.length === values[0]?.length;
+    const isAllNew = added.length === rows.length;
     const [other] = isAllNew ? [] : await send<IdRow>({ text: findOther }, values);
-    if (other !== undefined) {
-      throw new DomainError('conflict', `${name.slice(0, -1)} ${other.id} is there already and differs`);
-    }
+    if (other !== undefined) throw rowDiffers(kind, other.id);
     await raiseLastId(
       send,
-      table,
+      kind,
       added.reduce((last, { id }) => Math.max(last, id), 0),
     );
     return added.length;
@@ -92,9 +53,9 @@ async function lock(send: Send, ...tables: string[]): Promise<void> {
   await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
 }
 
-async function raiseLastId(send: Send, { name }: Table, id: number): Promise<void> {
+async function raiseLastId(send: Send, kind: RecordKind, id: number): Promise<void> {
   const text = `
-    SELECT setval('${name}_id_seq', $1) FROM ${name}_id_seq
+    SELECT setval('${kind}_id_seq', $1) FROM ${kind}_id_seq
     WHERE $1 > CASE WHEN is_called THEN last_value ELSE 0 END`;
   await send({ text }, [id]);
 }

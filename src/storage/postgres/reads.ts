@@ -1,9 +1,10 @@
 import { type ListQuery, maxLimit, type Page, toPage } from '../../domain/list-query.ts';
 import type { Sort, Sortable } from '../../domain/position.ts';
-import type { Store, StoreSummary } from '../../domain/repository.ts';
+import { byKind, recordKinds, type Store } from '../../domain/repository.ts';
 import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { columnNames, tables, toRecord } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import type { CountRow, PostRow, StoredUserRow } from './rows.ts';
+import type { CountRow, StoredUserRow } from './rows.ts';
 import { postColumns, storedUserColumns, toPost, toStoredUser, toUser, userColumns } from './rows.ts';
 
 const getUser = prepared(`SELECT ${storedUserColumns} FROM users WHERE id = $1`);
@@ -17,16 +18,14 @@ const countPosts = prepared(
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
 
 const summary: Sql = {
-  text: `
-    SELECT
-      (SELECT count(*) FROM users)::integer AS "users",
-      (SELECT count(*) FROM posts)::integer AS "posts",
-      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM users_id_seq)::integer AS "lastUserId",
-      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM posts_id_seq)::integer AS "lastPostId"`,
+  text: `SELECT ${recordKinds
+    .map(
+      (kind) => `
+      (SELECT count(*) FROM ${kind})::integer AS "${kind}",
+      (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${kind}_id_seq)::integer AS "${kind}_last"`,
+    )
+    .join(',')}`,
 };
-
-const exportUsers = prepared(`SELECT ${storedUserColumns} FROM users WHERE id > $1 ORDER BY id LIMIT $2`);
-const exportPosts = prepared(`SELECT ${postColumns} FROM posts WHERE id > $1 ORDER BY id LIMIT $2`);
 
 type Reads =
   | 'getUser'
@@ -36,11 +35,14 @@ type Reads =
   | 'countPosts'
   | 'ping'
   | 'summary'
-  | 'exportUsers'
-  | 'exportPosts';
+  | 'exportRows';
 
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
-export function postgresReads(pool: Pick<PostgresPool, 'enter' | 'read' | 'ping'>): Pick<Store, Reads> {
+export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<Store, Reads> {
+  const findUser = async (id: number, signal: AbortSignal | undefined) => {
+    const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
+    return row && toStoredUser(row);
+  };
   const page = async <Row extends object, Field extends string, Item extends Sortable<Field>>(
     query: ListQuery<Field>,
     list: List,
@@ -53,60 +55,51 @@ export function postgresReads(pool: Pick<PostgresPool, 'enter' | 'read' | 'ping'
   };
   return {
     async getUser(id, { signal } = {}) {
-      pool.enter();
-      const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
-      return row && toStoredUser(row);
+      return findUser(id, signal);
     },
 
     async listUsers(query, { signal } = {}) {
-      pool.enter();
       const { role } = query.filter;
       const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
       return page(query, list, toUser, signal);
     },
 
     async countUsers({ role }, { signal } = {}) {
-      pool.enter();
       const [sql, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
       const [row] = await pool.read<CountRow>(sql, values, signal);
       return Number(row?.count);
     },
 
     async listPosts(userId, query, { signal } = {}) {
-      pool.enter();
       const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
       const found = await page(query, list, toPost, signal);
-      if (found.items.length > 0) return found;
-      const [user] = await pool.read(getUser, [userId], signal);
-      return user && found;
+      return found.items.length > 0 || (await findUser(userId, signal)) ? found : undefined;
     },
 
     async countPosts(userId, { signal } = {}) {
-      pool.enter();
       const [row] = await pool.read<CountRow>(countPosts, [userId], signal);
       return row?.count;
     },
 
     async ping({ signal } = {}) {
-      pool.enter();
       await pool.ping(ping, signal);
     },
 
     async summary() {
-      pool.enter();
-      const [row] = await pool.read<StoreSummary>(summary, []);
-      if (row === undefined) throw new Error('a SELECT without FROM has a row');
-      return { ...row };
+      const [row] = await pool.read<Record<string, number>>(summary, []);
+      return byKind((kind) => ({ count: Number(row?.[kind]), lastId: Number(row?.[`${kind}_last`]) }));
     },
 
-    async exportUsers(afterId, limit) {
-      pool.enter();
-      return (await pool.read<StoredUserRow>(exportUsers, [afterId, limit])).map(toStoredUser);
-    },
-
-    async exportPosts(afterId, limit) {
-      pool.enter();
-      return (await pool.read<PostRow>(exportPosts, [afterId, limit])).map(toPost);
+    async exportRows(kind, afterId, limit) {
+      const { columns } = tables[kind];
+      const sql = prepared(`SELECT ${columnNames(columns)} FROM ${kind} WHERE id > $1 ORDER BY id LIMIT $2`);
+      const rows = await pool.read<Record<string, unknown>>(sql, [afterId, limit]);
+      return rows.map((row) =>
+        toRecord(
+          columns,
+          columns.map(({ name }) => row[name]),
+        ),
+      );
     },
   };
 }

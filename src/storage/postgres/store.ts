@@ -2,6 +2,7 @@ import type { Client, PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
+import { createStore } from '../store.ts';
 import { cannotOpen, messageOf } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 import { postgresImport } from './import.ts';
@@ -96,12 +97,12 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  return {
+  return createStore({
     ...postgresReads(pool),
     ...postgresWrites(pool, settings.idempotencyTtlMs),
     ...postgresImport(pool),
     close: () => pool.close(),
-  };
+  });
 }
 
 // Sooner than what lies between (NAT, load balancers) forgets a silent connection.

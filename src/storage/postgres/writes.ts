@@ -1,4 +1,5 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
+import { maxVersion, versionsExhausted } from '../../domain/record.ts';
 import type { Created, CreateOptions, Repository } from '../../domain/repository.ts';
 import { type OnceRow, once } from './idempotency.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
@@ -46,16 +47,18 @@ const createPost = {
 // As float8, an expected version may be any number a client can write without being out of range.
 const isExpected = (n: number) => `($${n}::float8[] IS NULL OR version = ANY ($${n}::float8[]))`;
 
+const isChange = '(COALESCE($2, name), COALESCE($3, role)) IS DISTINCT FROM (name, role)';
+
 const updateUser = prepared(`
   UPDATE users SET
     name = COALESCE($2, name),
     role = COALESCE($3, role),
-    version = version + ((COALESCE($2, name), COALESCE($3, role)) IS DISTINCT FROM (name, role))::integer
-  WHERE id = $1 AND ${isExpected(4)}
+    version = version + (${isChange})::integer
+  WHERE id = $1 AND ${isExpected(4)} AND (version < ${maxVersion} OR NOT ${isChange})
   RETURNING ${storedUserColumns}`);
 
 const deleteUser = prepared(`DELETE FROM users WHERE id = $1 AND ${isExpected(2)} RETURNING id`);
-const findUser = prepared('SELECT id FROM users WHERE id = $1');
+const findVersion = prepared('SELECT version FROM users WHERE id = $1');
 
 type Writes = 'createUser' | 'updateUser' | 'deleteUser' | 'createPost';
 
@@ -78,36 +81,32 @@ export function postgresWrites(pool: PostgresPool, idempotencyTtlMs: number): Pi
     return { value: toValue(kept.response), replayed: kept.outcome === 'replayed' };
   };
   /** Finds out why a change met no row. Ids are never given again: a user there now was there before. */
-  const requireExpected = async (id: number, expected: readonly number[] | undefined) => {
-    if (expected === undefined) return;
-    const [row] = await pool.read<IdRow>(findUser, [id]);
-    if (row !== undefined) throw preconditionFailed(id);
+  const refuse = async (id: number, expected: readonly number[] | undefined) => {
+    const [row] = await pool.read<{ version: number }>(findVersion, [id]);
+    if (row === undefined) return;
+    throw expected?.includes(row.version) === false ? preconditionFailed(id) : versionsExhausted('user', id);
   };
   return {
     async createUser({ name, role }, options) {
-      pool.enter();
       const created = await create(createUser, [name, role ?? ''], options);
       if (created === undefined) throw new Error('an INSERT without a condition has a row');
       return created;
     },
 
     async updateUser(id, { name, role }, { expected } = {}) {
-      pool.enter();
       const values = [id, name, role === null ? '' : role, expected];
       const [row] = await pool.write<StoredUserRow>(updateUser, values);
-      if (row === undefined) await requireExpected(id, expected);
+      if (row === undefined) await refuse(id, expected);
       return row && toStoredUser(row);
     },
 
     async deleteUser(id, { expected } = {}) {
-      pool.enter();
       const [row] = await pool.write<IdRow>(deleteUser, [id, expected]);
-      if (row === undefined) await requireExpected(id, expected);
+      if (row === undefined) await refuse(id, expected);
       return row !== undefined;
     },
 
     async createPost(userId, { title, body }, options) {
-      pool.enter();
       return create(createPost, [userId, title, body], options);
     },
   };

@@ -1,5 +1,5 @@
 import { DomainError } from '../../domain/errors.ts';
-import { idsExhausted } from '../../domain/user.ts';
+import { idsExhausted } from '../../domain/record.ts';
 
 /** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used just now. */
 const unavailableCodes = new Set([

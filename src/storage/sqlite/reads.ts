@@ -1,161 +1,128 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import {
-  type ListQuery,
-  type Page,
-  type PostQuery,
-  toPage,
-  type UserFilter,
-  type UserQuery,
-} from '../../domain/list-query.ts';
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
 import type { Sortable } from '../../domain/position.ts';
 import type { Post } from '../../domain/post.ts';
-import type { StoreSummary } from '../../domain/repository.ts';
-import type { StoredUser, User } from '../../domain/user.ts';
+import { byKind, recordKinds } from '../../domain/repository.ts';
+import type { StoredUser } from '../../domain/user.ts';
 import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import type { BareStore } from '../store.ts';
 import {
-  postColumns,
-  prepareRows,
-  type SqliteRow,
-  storedUserColumns,
-  toPost,
-  toStoredUser,
-  toUser,
-  userColumns,
-} from './rows.ts';
+  columnNames,
+  filterByColumn,
+  listColumns,
+  posts,
+  type Table,
+  tables,
+  toRecord,
+  users,
+} from '../tables.ts';
+import { fromSqlite } from './errors.ts';
 
-/** A list and what its rows are. */
-interface SqliteList<Row> extends List {
-  readonly toRow: (row: SqliteRow) => Row;
-}
+type Reads = 'getUser' | 'listUsers' | 'countUsers' | 'listPosts' | 'countPosts' | 'summary' | 'exportRows';
 
 // More than there are combinations of table, filter, sort and start.
 const maxStatements = 256;
 
 /** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
-export class SqliteReads {
-  readonly #db: DatabaseSync;
-  readonly #lists = new Map<string, StatementSync>();
-  readonly #getUser: StatementSync;
-  readonly #countUsers: StatementSync;
-  readonly #countRole: StatementSync;
-  readonly #countPosts: StatementSync;
-  readonly #exportUsers: StatementSync;
-  readonly #exportPosts: StatementSync;
-  readonly #summary: StatementSync;
-
-  constructor(db: DatabaseSync) {
-    this.#db = db;
-    this.#getUser = prepareRows(db, `SELECT ${storedUserColumns} FROM users WHERE id = ?`);
-    this.#countUsers = db.prepare('SELECT count(*) AS count FROM users');
-    this.#countRole = db.prepare('SELECT count(*) AS count FROM users WHERE role = ?');
-    this.#countPosts = db.prepare('SELECT count(*) AS count FROM posts WHERE user_id = ?');
-    this.#exportUsers = prepareRows(
-      db,
-      `SELECT ${storedUserColumns} FROM users WHERE id > ? ORDER BY id LIMIT ?`,
-    );
-    this.#exportPosts = prepareRows(db, `SELECT ${postColumns} FROM posts WHERE id > ? ORDER BY id LIMIT ?`);
-    this.#summary = db.prepare(`
-      SELECT (SELECT count(*) FROM users) AS users, (SELECT count(*) FROM posts) AS posts,
-        (SELECT seq FROM sqlite_sequence WHERE name = 'users') AS last_user_id,
-        (SELECT seq FROM sqlite_sequence WHERE name = 'posts') AS last_post_id`);
-  }
-
-  getUser(id: number): StoredUser | undefined {
-    const row = this.#getUser.get(id);
-    return row && toStoredUser(row);
-  }
-
-  listUsers(query: UserQuery): Page<User> {
-    const { role } = query.filter;
-    if (role === undefined) {
-      return this.#page(query, { table: 'users', columns: userColumns, filter: {}, toRow: toUser });
+export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
+  const statements = new Map<string, StatementSync>();
+  const prepare = (sql: string): StatementSync => {
+    const known = statements.get(sql);
+    if (known !== undefined) return known;
+    if (statements.size >= maxStatements) statements.clear();
+    const statement = prepareRows(db, sql);
+    statements.set(sql, statement);
+    return statement;
+  };
+  const all = (sql: string, parameters: readonly SQLInputValue[]) => {
+    try {
+      return prepare(sql).all(...parameters);
+    } catch (caught) {
+      throw fromSqlite(caught);
     }
-    return this.#page(query, {
-      table: 'users',
-      // The role is known, and not read again.
-      columns: 'id, name',
-      filter: { role },
-      toRow: ({ 0: id, 1: name }) => ({ id: Number(id), name: String(name), role }),
-    });
-  }
-
-  countUsers({ role }: UserFilter): number {
-    return toCount(role === undefined ? this.#countUsers.get() : this.#countRole.get(role));
-  }
-
-  listPosts(userId: number, query: PostQuery): Page<Post> | undefined {
-    const list = { table: 'posts', columns: postColumns, filter: { user_id: userId }, toRow: toPost };
-    const page = this.#page(query, list);
-    return page.items.length > 0 || this.#hasUser(userId) ? page : undefined;
-  }
-
-  countPosts(userId: number): number | undefined {
-    const count = toCount(this.#countPosts.get(userId));
-    return count > 0 || this.#hasUser(userId) ? count : undefined;
-  }
-
-  ping(): void {
-    this.#getUser.get(1);
-  }
-
-  summary(): StoreSummary {
-    const { users, posts, last_user_id, last_post_id } = { ...this.#summary.get() };
-    return {
-      users: Number(users),
-      posts: Number(posts),
-      lastUserId: Number(last_user_id),
-      lastPostId: Number(last_post_id),
-    };
-  }
-
-  exportUsers(afterId: number, limit: number): StoredUser[] {
-    return this.#exportUsers.all(afterId, limit).map(toStoredUser);
-  }
-
-  exportPosts(afterId: number, limit: number): Post[] {
-    return this.#exportPosts.all(afterId, limit).map(toPost);
-  }
-
-  #hasUser(id: number): boolean {
-    return this.#getUser.get(id) !== undefined;
-  }
-
-  #page<Field extends string, Row extends Sortable<Field>>(
+  };
+  const findUser = prepareRows(db, `SELECT ${columnNames(users.columns)} FROM users WHERE id = ?`);
+  const getUser = (id: number): StoredUser | undefined => {
+    try {
+      const row = findUser.get(id);
+      return row && toRecord<StoredUser>(users.columns, row);
+    } catch (caught) {
+      throw fromSqlite(caught);
+    }
+  };
+  const page = <Field extends string, Row extends Sortable<Field>>(
+    table: Table,
+    filter: object,
     query: ListQuery<Field>,
-    list: SqliteList<Row>,
-  ): Page<Row> {
-    const { sql, parameters } = pageStatement(list, query);
-    return toPage(
-      this.#prepare(sql)
-        .all(...parameters)
-        .map(list.toRow),
+  ): Page<Row> => {
+    const known = filterByColumn(table, filter);
+    // What the filter fixes is known, and not read again.
+    const columns = listColumns(table).filter(({ name }) => !(name in known));
+    const { sql, parameters } = pageStatement(
+      { table: table.name, columns: columnNames(columns), filter: known },
       query,
     );
-  }
-
-  #prepare(sql: string): StatementSync {
-    const known = this.#lists.get(sql);
-    if (known !== undefined) return known;
-    if (this.#lists.size >= maxStatements) this.#lists.clear();
-    const statement = prepareRows(this.#db, sql);
-    this.#lists.set(sql, statement);
-    return statement;
-  }
+    return toPage(
+      all(sql, parameters).map((row) => toRecord<Row>(columns, row, filter)),
+      query,
+    );
+  };
+  const count = (table: Table, filter: object): number => {
+    const parameters: SQLInputValue[] = [];
+    const list = { table: table.name, columns: 'count(*)', filter: filterByColumn(table, filter) };
+    const sql = selectSql(list, [], binder(parameters));
+    return Number(all(sql, parameters)[0]?.[0]);
+  };
+  return {
+    getUser,
+    listUsers: (query) => page(users, query.filter, query),
+    countUsers: (filter) => count(users, filter),
+    listPosts(userId, query) {
+      const found = page<'id' | 'title', Post>(posts, { userId }, query);
+      return found.items.length > 0 || getUser(userId) !== undefined ? found : undefined;
+    },
+    countPosts(userId) {
+      const found = count(posts, { userId });
+      return found > 0 || getUser(userId) !== undefined ? found : undefined;
+    },
+    summary() {
+      const counts = recordKinds.map((kind) => `(SELECT count(*) FROM ${kind})`);
+      const lastIds = recordKinds.map((kind) => `(SELECT seq FROM sqlite_sequence WHERE name = '${kind}')`);
+      // In one statement, so that all numbers are of one moment.
+      const [row] = all(`SELECT ${[...counts, ...lastIds].join(', ')}`, []);
+      return byKind((_, i) => ({ count: Number(row?.[i]), lastId: Number(row?.[i + recordKinds.length]) }));
+    },
+    async exportRows(kind, afterId, limit) {
+      const { columns } = tables[kind];
+      const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id LIMIT ?`;
+      return all(sql, [afterId, limit]).map((row) => toRecord(columns, row));
+    },
+  };
 }
 
-/** The statement for the rows of a page and one more. Several ranges are merged, each along its index. */
-export function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
-  const parameters: (string | number)[] = [];
-  const bind = (value: string | number): string => {
+/**
+ * Prepares a statement that gives its rows as arrays: an object with names is made name by name for
+ * each row, which takes longer than to read it.
+ */
+export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql);
+  statement.setReturnArrays(true);
+  return statement;
+}
+
+function binder(parameters: SQLInputValue[]): (value: string | number) => string {
+  return (value) => {
     parameters.push(value);
     return '?';
   };
+}
+
+/** The statement for the rows of a page and one more. Several ranges are merged, each along its index. */
+function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
+  const parameters: SQLInputValue[] = [];
+  const bind = binder(parameters);
   const ranges = rangesFrom(sort, start).map((range) => selectSql(list, range, bind));
   parameters.push(limit + 1, 'offset' in start ? start.offset : 0);
   const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} LIMIT ? OFFSET ?`;
   return { sql, parameters };
-}
-
-function toCount(row: Readonly<Record<string, unknown>> | undefined): number {
-  return Number(row?.['count']);
 }

@@ -96,7 +96,8 @@ function connectMigrated(path: string): DatabaseSync {
   const db = connect(path);
   try {
     migrate(db);
-    db.exec('PRAGMA query_only = ON');
+    // Reads, so that the log is there from now on.
+    db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
     return db;
   } catch (caught) {
     db.close();

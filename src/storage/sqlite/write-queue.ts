@@ -1,10 +1,31 @@
 import type { Worker } from 'node:worker_threads';
-import { DomainError } from '../../domain/errors.ts';
-import type { Outcome, WriteArguments, WriteName, WriteResult } from './group.ts';
-import type { WriterMessage } from './writer-thread.ts';
+import { DomainError, type ErrorKind } from '../../domain/errors.ts';
+import type { SqliteWrites } from './writes.ts';
+
+export type WriteName = keyof SqliteWrites;
+
+/** A write on its way to the writer thread. */
+export interface Write {
+  readonly name: WriteName;
+  readonly parameters: readonly unknown[];
+}
+
+/** What became of a write; an error that crosses threads loses its class, so it travels in parts. */
+export type Outcome =
+  | { readonly value: unknown }
+  | { readonly failed: { readonly kind: ErrorKind; readonly message: string; readonly cause: unknown } };
+
+/** A group of writes to commit and answer, or the end. */
+export type WriterMessage = readonly Write[] | 'close';
+
+export interface WriterReply {
+  readonly outcomes: readonly Outcome[];
+  /** Absent when the group was committed; else why none of it was. */
+  readonly failure?: unknown;
+}
 
 export interface WriteQueueOptions {
-  /** Starts the writer thread; called at the first write, and at the first after it crashed. */
+  /** Starts the writer thread; called by `start`, and at the first write after it crashed. */
   readonly startWriter: () => Worker;
   /** Writes waiting or under way beyond which more are refused. */
   readonly maxPendingWrites: number;
@@ -12,9 +33,7 @@ export interface WriteQueueOptions {
   readonly maxWaitMs: number;
 }
 
-interface PendingWrite {
-  readonly name: WriteName;
-  readonly parameters: readonly unknown[];
+interface PendingWrite extends Write {
   readonly since: number;
   resolve(value: unknown): void;
   reject(error: DomainError): void;
@@ -34,12 +53,28 @@ export class WriteQueue {
   #sending = false;
   #writer: Worker | undefined;
   #idle: PromiseWithResolvers<void> | undefined;
+  #failure: unknown;
 
   constructor(options: WriteQueueOptions) {
     this.#options = options;
   }
 
-  write<Name extends WriteName>(name: Name, parameters: WriteArguments<Name>): Promise<WriteResult<Name>> {
+  /** Why the last group was not committed; `undefined` when it was. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Starts the writer thread, before the first write needs it. */
+  start(): void {
+    this.#writer ??= this.#startWriter();
+    // An idle writer does not keep the process alive.
+    this.#writer.unref();
+  }
+
+  write<Name extends WriteName>(
+    name: Name,
+    parameters: Parameters<SqliteWrites[Name]>,
+  ): Promise<ReturnType<SqliteWrites[Name]>> {
     if (this.#waiting.length + this.#sent.length >= this.#options.maxPendingWrites) {
       return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
     }
@@ -79,7 +114,6 @@ export class WriteQueue {
     }
     this.#sending = this.#sent.length > 0;
     if (!this.#sending) {
-      // An idle writer does not keep the process alive.
       this.#writer?.unref();
       this.#idle?.resolve();
       return;
@@ -105,13 +139,14 @@ export class WriteQueue {
 
   #startWriter(): Worker {
     const writer = this.#options.startWriter();
-    writer.on('message', (outcomes: readonly Outcome[]) => this.#answer(outcomes));
+    writer.on('message', (reply: WriterReply) => this.#answer(reply));
     writer.on('error', (error) => this.#lose(writer, error));
     writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
     return writer;
   }
 
-  #answer(outcomes: readonly Outcome[]): void {
+  #answer({ outcomes, failure }: WriterReply): void {
+    this.#failure = failure;
     const answered = this.#sent;
     this.#sent = [];
     // The next group first: its commit goes on while these are answered.
@@ -133,6 +168,7 @@ export class WriteQueue {
   }
 
   #failAll(cause: unknown): void {
+    this.#failure = cause;
     const failed = [...this.#sent, ...this.#waiting];
     this.#sent = [];
     this.#waiting = [];

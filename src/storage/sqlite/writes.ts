@@ -1,159 +1,158 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { DomainError, keyReused, preconditionFailed } from '../../domain/errors.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import { preconditionFailed } from '../../domain/errors.ts';
 import type { Post, PostDraft } from '../../domain/post.ts';
-import type { Created, IdempotencyKey, StoreSummary } from '../../domain/repository.ts';
+import { maxVersion, versionsExhausted } from '../../domain/record.ts';
+import { type Created, type RecordKind, type Records, recordKinds } from '../../domain/repository.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../../domain/user.ts';
+import {
+  type Column,
+  columnNames,
+  columnValues,
+  editableColumns,
+  posts,
+  recordValues,
+  rowDiffers,
+  type Table,
+  tables,
+  toRecord,
+  userMissing,
+  users,
+} from '../tables.ts';
 import { isMissingParent } from './errors.ts';
-import { prepareRows, storedUserColumns, toStoredUser } from './rows.ts';
+import { createOnce, type TimedKey } from './idempotency.ts';
+import { prepareRows } from './reads.ts';
 
-export interface TimedKey extends IdempotencyKey {
-  readonly now: number;
-  readonly expiresAt: number;
-}
+export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
-// Ten for each one added: the table shrinks after a burst, and no single write pays for all of it.
-const expiredKeysPerWrite = 10;
+type Expected = readonly number[] | undefined;
 
 /**
  * The writes, each called inside a transaction that others share. One that throws leaves no trace:
  * it is a single statement, or it undoes its own.
  */
-export class SqliteWrites {
-  readonly #db: DatabaseSync;
-  readonly #insertUser: StatementSync;
-  readonly #changeUser: StatementSync;
-  readonly #deleteUser: StatementSync;
-  readonly #findUser: StatementSync;
-  readonly #insertPost: StatementSync;
-  readonly #findKey: StatementSync;
-  readonly #keepKey: StatementSync;
-  readonly #dropExpiredKeys: StatementSync;
+export function sqliteWrites(db: DatabaseSync) {
+  const insertUser = db.prepare(`INSERT INTO users (${columnNames(givenColumns(users))}) VALUES (?, ?)`);
+  const insertPost = db.prepare(
+    `INSERT INTO posts (${columnNames(givenColumns(posts))}) SELECT ?, ?, ? FROM users WHERE id = ?`,
+  );
+  const updateUser = prepareRows(db, updateSql(users));
+  const deleteUser = db.prepare(`DELETE FROM users WHERE id = ?1 AND ${isExpected('?2')}`);
+  const findVersion = prepareRows(db, 'SELECT version FROM users WHERE id = ?');
+  const createOnceFor = createOnce(db);
 
-  constructor(db: DatabaseSync) {
-    const isExpected = '(:expected IS NULL OR version IN (SELECT value FROM json_each(:expected)))';
-    const changeUser = `
-      UPDATE users
-      SET name = coalesce(:name, name), role = coalesce(:role, role),
-        version = version + (name IS NOT coalesce(:name, name) OR role IS NOT coalesce(:role, role))
-      WHERE id = :id AND ${isExpected}
-      RETURNING ${storedUserColumns}`;
-    this.#db = db;
-    this.#insertUser = db.prepare('INSERT INTO users (name, role) VALUES (?, ?)');
-    this.#changeUser = prepareRows(db, changeUser);
-    this.#deleteUser = db.prepare(`DELETE FROM users WHERE id = :id AND ${isExpected}`);
-    this.#findUser = db.prepare('SELECT id FROM users WHERE id = ?');
-    this.#insertPost = db.prepare(
-      'INSERT INTO posts (user_id, title, body) SELECT id, :title, :body FROM users WHERE id = :userId',
-    );
-    this.#findKey = db.prepare(
-      'SELECT fingerprint, response FROM idempotency_keys WHERE key = ? AND expires_at > ?',
-    );
-    this.#keepKey = db.prepare(
-      'INSERT OR REPLACE INTO idempotency_keys (key, fingerprint, response, expires_at) VALUES (?, ?, ?, ?)',
-    );
-    this.#dropExpiredKeys = db.prepare(`
-      DELETE FROM idempotency_keys WHERE rowid IN (
-        SELECT rowid FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ${expiredKeysPerWrite})`);
-  }
-
-  createUser({ name, role }: UserDraft, key?: TimedKey): Created<StoredUser> {
-    return this.#once(key, () => {
-      const id = Number(this.#insertUser.run(name, role ?? '').lastInsertRowid);
-      return role === undefined ? { id, name, version: 1 } : { id, name, role, version: 1 };
-    });
-  }
-
-  createPost(userId: number, { title, body }: PostDraft, key?: TimedKey): Created<Post> | undefined {
-    const { value, replayed } = this.#once(key, () => {
-      const { changes, lastInsertRowid } = this.#insertPost.run({ userId, title, body });
-      return changes === 0 ? undefined : { id: Number(lastInsertRowid), userId, title, body };
-    });
-    return value && { value, replayed };
-  }
-
-  updateUser(id: number, { name, role }: UserPatch, expected?: readonly number[]): StoredUser | undefined {
-    const row = this.#changeUser.get({
-      id,
-      name: name ?? null,
-      role: role === undefined ? null : (role ?? ''),
-      expected: expected === undefined ? null : JSON.stringify(expected),
-    });
-    if (row !== undefined) return toStoredUser(row);
-    if (this.#findUser.get(id) !== undefined) throw preconditionFailed(id);
-    return undefined;
-  }
-
-  deleteUser(id: number, expected?: readonly number[]): boolean {
-    const versions = expected === undefined ? null : JSON.stringify(expected);
-    if (this.#deleteUser.run({ id, expected: versions }).changes !== 0) return true;
-    if (this.#findUser.get(id) !== undefined) throw preconditionFailed(id);
-    return false;
-  }
-
-  importUsers(users: readonly StoredUser[]): number {
-    const rows = users.map(({ id, name, role, version }) => [id, name, role ?? '', version]);
-    return this.#import('user', 'users', ['id', 'name', 'role', 'version'], rows);
-  }
-
-  importPosts(posts: readonly Post[]): number {
-    const rows = posts.map(({ id, userId, title, body }) => [id, userId, title, body]);
-    return this.#import('post', 'posts', ['id', 'user_id', 'title', 'body'], rows);
-  }
-
-  continueIds({ lastUserId, lastPostId }: Pick<StoreSummary, 'lastUserId' | 'lastPostId'>): void {
-    this.#db
-      .prepare("UPDATE sqlite_sequence SET seq = max(seq, CASE name WHEN 'users' THEN ? ELSE ? END)")
-      .run(lastUserId, lastPostId);
-  }
-
-  #import(what: string, table: string, columns: readonly string[], rows: readonly SQLInputValue[][]): number {
-    const values = columns.map(() => '?').join(', ');
-    const insert = this.#db.prepare(
-      `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${values}) ON CONFLICT (id) DO NOTHING`,
-    );
-    const findSame = this.#db.prepare(
-      `SELECT id FROM ${table} WHERE ${columns.map((column) => `${column} = ?`).join(' AND ')}`,
-    );
-    return this.#undoable(() => {
-      let added = 0;
-      for (const row of rows) {
-        if (insert.run(...row).changes !== 0) added += 1;
-        else if (findSame.get(...row) === undefined) {
-          throw new DomainError('conflict', `${what} ${row[0]} is there already and differs`);
-        }
-      }
-      return added;
-    });
-  }
-
-  #once<T extends object | undefined>(key: TimedKey | undefined, create: () => T): Created<T> {
-    if (key === undefined) return { value: create(), replayed: false };
-    return this.#undoable(() => {
-      const kept = this.#findKey.get(key.key, key.now);
-      if (kept !== undefined) {
-        const { fingerprint, response } = kept;
-        if (fingerprint !== key.fingerprint) throw keyReused();
-        return { value: JSON.parse(String(response)), replayed: true };
-      }
-      const value = create();
-      if (value !== undefined) {
-        this.#dropExpiredKeys.run(key.now);
-        this.#keepKey.run(key.key, key.fingerprint, JSON.stringify(value), key.expiresAt);
-      }
-      return { value, replayed: false };
-    });
-  }
-
-  #undoable<T>(write: () => T): T {
-    this.#db.exec('SAVEPOINT write');
+  const undoable = <T>(write: () => T): T => {
+    db.exec('SAVEPOINT write');
     try {
       const result = write();
-      this.#db.exec('RELEASE write');
+      db.exec('RELEASE write');
       return result;
     } catch (caught) {
       // On a full disk or an I/O error SQLite may have ended the whole transaction by itself.
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO write; RELEASE write');
-      throw isMissingParent(caught) ? new DomainError('conflict', 'a post has no user') : caught;
+      if (db.isTransaction) db.exec('ROLLBACK TO write; RELEASE write');
+      throw caught;
     }
-  }
+  };
+  const once = <T>(key: TimedKey | undefined, create: () => T): Created<T> =>
+    key === undefined ? { value: create(), replayed: false } : undoable(() => createOnceFor(key, create));
+  /** Why a change met no row: there is none (`undefined`), or it is of another version. */
+  const refuse = (id: number, expected: Expected): undefined => {
+    const version = findVersion.get(id)?.[0];
+    if (version === undefined) return undefined;
+    throw expected?.includes(Number(version)) === false
+      ? preconditionFailed(id)
+      : versionsExhausted('user', id);
+  };
+
+  return {
+    createUser(draft: UserDraft, key?: TimedKey): Created<StoredUser> {
+      return once(key, () => {
+        const values = recordValues(givenColumns(users), draft);
+        const { lastInsertRowid } = insertUser.run(...values);
+        return toRecord<StoredUser>(users.columns, [Number(lastInsertRowid), ...values, 1]);
+      });
+    },
+
+    updateUser(id: number, patch: UserPatch, expected?: readonly number[]): StoredUser | undefined {
+      const values = columnValues(editableColumns(users), patch).map((value) => value ?? null);
+      const row = updateUser.get(...values, id, jsonOf(expected));
+      return row === undefined ? refuse(id, expected) : toRecord<StoredUser>(users.columns, row);
+    },
+
+    deleteUser(id: number, expected?: readonly number[]): boolean {
+      if (deleteUser.run(id, jsonOf(expected)).changes !== 0) return true;
+      refuse(id, expected);
+      return false;
+    },
+
+    createPost(userId: number, draft: PostDraft, key?: TimedKey): Created<Post> | undefined {
+      const { value, replayed } = once(key, () => {
+        const values = recordValues(givenColumns(posts), { ...draft, userId });
+        const { changes, lastInsertRowid } = insertPost.run(...values, userId);
+        return changes === 0
+          ? undefined
+          : toRecord<Post>(posts.columns, [Number(lastInsertRowid), ...values]);
+      });
+      return value && { value, replayed };
+    },
+
+    importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): number {
+      const { columns } = tables[kind];
+      const places = columns.map(() => '?').join(', ');
+      const insert = db.prepare(
+        `INSERT INTO ${kind} (${columnNames(columns)}) VALUES (${places}) ON CONFLICT (id) DO NOTHING`,
+      );
+      const findSame = db.prepare(
+        `SELECT id FROM ${kind} WHERE ${columns.map(({ name }) => `${name} = ?`).join(' AND ')}`,
+      );
+      return undoable(() => {
+        let added = 0;
+        for (const row of rows) {
+          const values = recordValues(columns, row);
+          try {
+            if (insert.run(...values).changes !== 0) added += 1;
+            else if (findSame.get(...values) === undefined) throw rowDiffers(kind, row.id);
+          } catch (caught) {
+            throw isMissingParent(caught) ? userMissing(kind, row.id) : caught;
+          }
+        }
+        return added;
+      });
+    },
+
+    /** Writes, and changes nothing: to see whether writes succeed. */
+    touch(): void {
+      const { user_version } = { ...db.prepare('PRAGMA user_version').get() };
+      db.exec(`PRAGMA user_version = ${user_version}`);
+    },
+
+    continueIds(last: Readonly<Record<RecordKind, number>>): void {
+      const raise = db.prepare('UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?');
+      for (const kind of recordKinds) raise.run(last[kind], kind);
+    },
+  };
+}
+
+/** What a creation gives: all but what the store does. */
+function givenColumns({ columns }: Table): readonly Column[] {
+  return columns.filter(({ name }) => name !== 'id' && name !== 'version');
+}
+
+/** Sets what is not NULL of the editable columns, ?1 and on; then come the id and the versions that are expected. */
+function updateSql(table: Table): string {
+  const edits = editableColumns(table).map(({ name }, i) => ({ name, next: `coalesce(?${i + 1}, ${name})` }));
+  const changes = edits.map(({ name, next }) => `${name} IS NOT ${next}`).join(' OR ');
+  const [id, expected] = [`?${edits.length + 1}`, `?${edits.length + 2}`];
+  return `
+    UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
+      version = version + (${changes})
+    WHERE id = ${id} AND ${isExpected(expected)} AND (version < ${maxVersion} OR NOT (${changes}))
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+function isExpected(versions: string): string {
+  return `(${versions} IS NULL OR version IN (SELECT value FROM json_each(${versions})))`;
+}
+
+function jsonOf(expected: Expected): string | null {
+  return expected === undefined ? null : JSON.stringify(expected);
 }

@@ -87,7 +87,7 @@ describe('two stores over one database', () => {
       assert.equal(await one.deleteUser(value.id), true);
       await Promise.all(posts);
     }
-    assert.equal((await one.summary()).posts, 0);
+    assert.equal((await one.summary()).posts.count, 0);
   });
 });
 

@@ -61,7 +61,7 @@ function startLoad(t: TestContext, store: Store) {
 
 async function assertAllThere(store: Store, created: readonly number[]): Promise<void> {
   assert.equal(new Set(created).size, created.length, 'no id was given twice');
-  const ids = new Set((await store.exportUsers(0, 1_000_000)).map(({ id }) => id));
+  const ids = new Set((await store.exportRows('users', 0, 1_000_000)).map(({ id }) => id));
   assert.deepEqual(
     created.filter((id) => !ids.has(id)),
     [],

@@ -65,7 +65,6 @@ const reads = postgresReads({
     if (isPlannedAnew && sql.text.includes('UNION ALL')) replanned.push(sql.text);
     return (await client.query(execute)).rows;
   },
-  enter() {},
   ping: async () => undefined,
 });
 

@@ -6,7 +6,6 @@ import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 it('the lists of all limits, pages and positions are few statements, so all can stay prepared', async () => {
   const names = new Set<string | undefined>();
   const reads = postgresReads({
-    enter() {},
     async read({ name }) {
       names.add(name);
       return [];

@@ -25,8 +25,8 @@ describe('a backup of a SQLite file', () => {
     const copy = await openSqliteStore(join(folder, 'backup.db'));
     t.after(() => copy.close());
     assert.deepEqual(await copy.summary(), await store.summary());
-    assert.deepEqual(await copy.exportUsers(0, 10), await store.exportUsers(0, 10));
-    assert.deepEqual(await copy.exportPosts(0, 10), await store.exportPosts(0, 10));
+    assert.deepEqual(await copy.exportRows('users', 0, 10), await store.exportRows('users', 0, 10));
+    assert.deepEqual(await copy.exportRows('posts', 0, 10), await store.exportRows('posts', 0, 10));
     assert.equal(
       (await copy.listUsers({ ...userQuery(), start: { after } })).items.length,
       1,
@@ -40,8 +40,9 @@ describe('a backup of a SQLite file', () => {
     t.after(() => store.close());
     // Thousands of pages, hence several steps.
     const filler = Array.from({ length: 2_000 }, (_, i) => ({ id: i + 1, name: `user ${i}`, version: 1 }));
-    await store.importUsers(filler);
-    await store.importPosts(
+    await store.importRows('users', filler);
+    await store.importRows(
+      'posts',
       filler.map(({ id }) => ({ id, userId: id, title: 'title', body: 'x'.repeat(8_000) })),
     );
     let backedUp = false;

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
 import type { ListQuery } from '../../../src/domain/list-query.ts';
 import { positionOf, type Sortable } from '../../../src/domain/position.ts';
-import { SqliteReads } from '../../../src/storage/sqlite/reads.ts';
+import { sqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -69,13 +69,13 @@ describe('query plans of SQLite', () => {
 
   /** Lists a first page, a later one and one after a row, and looks at the plan of the one statement of each. */
   function check<Field extends string>(
-    list: (reads: SqliteReads, query: ListQuery<Field>) => unknown,
+    list: (reads: ReturnType<typeof sqliteReads>, query: ListQuery<Field>) => unknown,
     query: ListQuery<Field>,
     row: Sortable<Field>,
     indexes: readonly string[],
   ): void {
     for (const start of [query.start, { offset: 20 }, { after: positionOf(row, query.sort) }]) {
-      const reads = new SqliteReads(db);
+      const reads = sqliteReads(db);
       statements = [];
       list(reads, { ...query, start });
       const [sql = '', ...more] = statements;

@@ -1,0 +1,82 @@
+import { aborted, storeClosed } from '../domain/errors.ts';
+import type { CallOptions, Store } from '../domain/repository.ts';
+
+type Answers<Method> = Method extends (...args: infer Args) => Promise<infer Value>
+  ? (...args: Args) => Value | Promise<Value>
+  : never;
+
+/** A store as each database makes it: it may answer at once, and knows neither of closing nor of signals that have aborted. */
+export type BareStore = {
+  readonly [Name in Exclude<keyof Store, 'exportRows'>]: Answers<Store[Name]>;
+} & Pick<Store, 'exportRows'>;
+
+/** Makes a store of a bare one: it closes once, then refuses every call, and no read begins whose signal has aborted. */
+export function createStore(bare: BareStore): Store {
+  let closing: Promise<void> | undefined;
+  const enter = ({ signal }: CallOptions = {}): void => {
+    if (closing !== undefined) throw storeClosed();
+    if (signal?.aborted) throw aborted(signal);
+  };
+  return {
+    async getUser(id, options) {
+      enter(options);
+      return bare.getUser(id, options);
+    },
+    async listUsers(query, options) {
+      enter(options);
+      return bare.listUsers(query, options);
+    },
+    async countUsers(filter, options) {
+      enter(options);
+      return bare.countUsers(filter, options);
+    },
+    async listPosts(userId, query, options) {
+      enter(options);
+      return bare.listPosts(userId, query, options);
+    },
+    async countPosts(userId, options) {
+      enter(options);
+      return bare.countPosts(userId, options);
+    },
+    async ping(options) {
+      enter(options);
+      return bare.ping(options);
+    },
+    async createUser(draft, options) {
+      enter();
+      return bare.createUser(draft, options);
+    },
+    async updateUser(id, patch, options) {
+      enter();
+      return bare.updateUser(id, patch, options);
+    },
+    async deleteUser(id, options) {
+      enter();
+      return bare.deleteUser(id, options);
+    },
+    async createPost(userId, draft, options) {
+      enter();
+      return bare.createPost(userId, draft, options);
+    },
+    async summary() {
+      enter();
+      return bare.summary();
+    },
+    async exportRows(kind, afterId, limit) {
+      enter();
+      return bare.exportRows(kind, afterId, limit);
+    },
+    async importRows(kind, rows) {
+      enter();
+      return bare.importRows(kind, rows);
+    },
+    async continueIds(last) {
+      enter();
+      return bare.continueIds(last);
+    },
+    close() {
+      closing ??= Promise.resolve(bare.close());
+      return closing;
+    },
+  };
+}

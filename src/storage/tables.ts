@@ -1,0 +1,108 @@
+import { DomainError } from '../domain/errors.ts';
+import type { RecordKind } from '../domain/repository.ts';
+
+/** A column of a table, and the field of its records that it holds. */
+export interface Column {
+  readonly name: string;
+  readonly field: string;
+  readonly type: 'integer' | 'text';
+  /**
+   * What the column holds where the field is absent. Never NULL: the empty text sorts before every
+   * other, as the contract has it, and keeps NULL out of the comparisons that pages are made of.
+   */
+  readonly absent?: '';
+  /** Whether an update may change it. */
+  readonly editable?: true;
+}
+
+/** All that both databases know of a resource; their statements and the mapping of their rows come from it. */
+export interface Table {
+  readonly name: RecordKind;
+  /** One of its records, in messages. */
+  readonly record: string;
+  readonly columns: readonly Column[];
+}
+
+export const users: Table = {
+  name: 'users',
+  record: 'user',
+  columns: [
+    { name: 'id', field: 'id', type: 'integer' },
+    { name: 'name', field: 'name', type: 'text', editable: true },
+    { name: 'role', field: 'role', type: 'text', absent: '', editable: true },
+    { name: 'version', field: 'version', type: 'integer' },
+  ],
+};
+
+export const posts: Table = {
+  name: 'posts',
+  record: 'post',
+  columns: [
+    { name: 'id', field: 'id', type: 'integer' },
+    { name: 'user_id', field: 'userId', type: 'integer' },
+    { name: 'title', field: 'title', type: 'text', editable: true },
+    { name: 'body', field: 'body', type: 'text', editable: true },
+  ],
+};
+
+export const tables: Readonly<Record<RecordKind, Table>> = { users, posts };
+
+/** What a list shows: all but the version. */
+export function listColumns({ columns }: Table): readonly Column[] {
+  return columns.filter(({ name }) => name !== 'version');
+}
+
+export function editableColumns({ columns }: Table): readonly Column[] {
+  return columns.filter(({ editable }) => editable);
+}
+
+export function columnNames(columns: readonly Column[]): string {
+  return columns.map(({ name }) => name).join(', ');
+}
+
+/** A record's values by column. Of a patch: what it does not name is `undefined`, what it removes is absent. */
+export function columnValues(columns: readonly Column[], record: object): (string | number | undefined)[] {
+  const fields: Readonly<Record<string, string | number | null | undefined>> = { ...record };
+  return columns.map(({ field }) => {
+    const value = fields[field];
+    return value === null ? '' : value;
+  });
+}
+
+/** As `columnValues`, of a whole record, in which an absent field has its column's value. */
+export function recordValues(columns: readonly Column[], record: object): (string | number)[] {
+  return columnValues(columns, record).map((value, i) => value ?? columns[i]?.absent ?? '');
+}
+
+/** Makes a record of a row; its values stand in the order of the columns. */
+export function toRecord<Row>(
+  columns: readonly Column[],
+  values: Readonly<Record<number, unknown>>,
+  known?: object,
+): Row {
+  const record: Record<string, unknown> = { ...known };
+  for (let i = 0; i < columns.length; i += 1) {
+    const column = columns[i];
+    if (column !== undefined && values[i] !== column.absent) record[column.field] = values[i];
+  }
+  // The table's description is where a record's shape and its columns meet.
+  return record as Row;
+}
+
+/** A filter by fields as one by columns, without those that are not given. */
+export function filterByColumn({ columns }: Table, filter: object): Record<string, string | number> {
+  const given = columnValues(columns, filter).map((value, i) => [columns[i]?.name, value] as const);
+  return Object.fromEntries(
+    given.filter((entry): entry is [string, string | number] => entry[1] !== undefined),
+  );
+}
+
+/** The failure of an import of a record whose id another one has. */
+export function rowDiffers(kind: RecordKind, id: number): DomainError {
+  return new DomainError('conflict', `${tables[kind].record} ${id} is there already and differs`);
+}
+
+/** The failure of an import of a record of no user. */
+export function userMissing(kind: RecordKind, id: number): DomainError {
+  return new DomainError('conflict', `${tables[kind].record} ${id} has no user`);
+}
