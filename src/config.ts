@@ -3,7 +3,7 @@ import { parseKey, scopes } from './domain/access.ts';
 import { storeUrlMustBe } from './storage/open.ts';
 
 /** An option of the service: its row in the table below. */
-interface OptionRow {
+export interface Option {
   readonly kind: keyof Values;
   /** What holds without the flag and the variable; nothing where there is no `default`. */
   readonly default?: Values[keyof Values];
@@ -115,13 +115,12 @@ export const options = {
     meaning: 'How often a quiet gRPC connection is pinged, in ms.' },
   'grpc-keepalive-timeout-ms': { kind: 'milliseconds', default: 20_000, range: someMs, path: 'grpcLimits.keepaliveTimeoutMs',
     meaning: 'How long a gRPC client may take to answer a ping, in ms.' },
-} as const satisfies Readonly<Record<string, OptionRow>>;
+} as const satisfies Readonly<Record<string, Option>>;
 
 type Rows = typeof options;
 export type Flag = keyof Rows;
-export type Option = OptionRow;
 
-type ValueOf<Row extends OptionRow> = Row extends { readonly values: readonly (infer Choice)[] }
+type ValueOf<Row extends Option> = Row extends { readonly values: readonly (infer Choice)[] }
   ? Choice
   : Values[Row['kind']];
 
@@ -134,11 +133,7 @@ export type Config = {
 
 /** The options whose path begins with `Group`, by the rest of their path, as `ServiceOptions` has them. */
 export type OptionsIn<Group extends string> = {
-  readonly [F in Flag as undefined extends Config[F] ? never : KeyIn<Rows[F], Group>]: Config[F];
-} & {
-  readonly [F in Flag as undefined extends Config[F] ? KeyIn<Rows[F], Group> : never]?: NonNullable<
-    Config[F]
-  >;
+  readonly [F in Flag as KeyIn<Rows[F], Group>]: Config[F];
 };
 
 type KeyIn<Row, Group extends string> = Row extends { readonly path: `${Group}${infer Key}` }
@@ -148,7 +143,7 @@ type KeyIn<Row, Group extends string> = Row extends { readonly path: `${Group}${
   : never;
 
 /** Every option with its flag. */
-export const optionRows = Object.entries(options) as readonly (readonly [Flag, OptionRow])[];
+export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];
 
 /** What holds without flags and environment. */
 export const defaults = Object.freeze(
@@ -191,7 +186,7 @@ export function checkOptions(given: object): void {
 }
 
 /** What the value of an option must be; `undefined` when it is so. */
-export function mustBe({ kind, range = [0, 0], values = [] }: OptionRow, value: unknown): string | undefined {
+export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unknown): string | undefined {
   switch (kind) {
     case 'count':
     case 'bytes':

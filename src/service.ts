@@ -139,13 +139,9 @@ class RunningService implements Service {
     );
     this.#api = api;
     const server = await step('tls', () => {
-      return new HttpServer({
-        listener: api.listener.listener,
-        timeouts: withDefaults('timeouts.', timeouts),
-        maxConnections,
-        observe: this.#observe,
-        ...(tls && { tls }),
-      });
+      const { listener } = api.listener;
+      const settings = { timeouts: withDefaults('timeouts.', timeouts), maxConnections, ...(tls && { tls }) };
+      return new HttpServer({ listener, observe: this.#observe, ...settings });
     });
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));

@@ -18,7 +18,7 @@ Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last
 
 /**
  * Writes a whole store as NDJSON, to a file or to the output: `export [FILE] [--database URL]`. The
- * last line holds counts and a checksum, so that a reader can tell a whole file from a cut one.
+ * last line holds counts and a checksum, so that a reader recognizes a file that was cut.
  */
 export function exportRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {

@@ -33,7 +33,7 @@ export interface RequestListenerOptions {
    */
   readonly allowedHosts?: readonly string[];
   /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
-  readonly publicDir?: string | false;
+  readonly publicDir?: string | false | undefined;
   /** The prefix the listener is mounted under, such as `/api`. Default: none. */
   readonly basePath?: string;
   /** Bounds; each has a default of its own. */

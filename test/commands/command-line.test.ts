@@ -25,7 +25,7 @@ describe('help and version', () => {
 
   const commands = ['copy', 'export', 'import', 'backup'];
   for (const name of commands) {
-    it(`${name} has a help of its own options, and does nothing`, async () => {
+    it(`${name} --help lists its options, and does nothing`, async () => {
       for (const argv of [
         [name, '--help'],
         [name, '--nope', '-h'],

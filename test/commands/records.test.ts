@@ -4,7 +4,7 @@ import { batchCharacters, rowBatches } from '../../src/commands/records.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
-/** A store of so many posts, which tells how many rows it was asked for each time. */
+/** A store of `count` posts that records the limit of each read. */
 async function postsOf(count: number, body: string) {
   const store = createMemoryStore();
   await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
@@ -45,7 +45,7 @@ describe('batches of a store', () => {
     });
   }
 
-  it('are read one ahead, whose failure is for whoever asks for it', async () => {
+  it('are read one ahead, and a failure is reported when its batch is asked for', async () => {
     let calls = 0;
     const full = createMemoryStore();
     await full.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);

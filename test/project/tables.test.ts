@@ -87,7 +87,7 @@ test('the routes of the README are those of the source', () => {
   );
 });
 
-test('the errors of the README are those of the source, with the statuses of both faces', () => {
+test('the errors of the README are those of the source, with the statuses of both APIs', () => {
   const kinds = errorKinds.toSorted((a, b) => errorStatuses[a] - errorStatuses[b]);
   compare(
     'errors',

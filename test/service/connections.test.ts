@@ -27,7 +27,7 @@ async function fill(t: TestContext, port: number): Promise<Wire[]> {
   return wires;
 }
 
-test('at five times maxConnections those there are go on, and each other is told', async (t) => {
+test('at five times maxConnections the open connections go on, and each further one gets 503', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
   const wires = await fill(t, port);
   const others = await Promise.all(Array.from({ length: 4 * maxConnections }, () => Wire.open(t, port)));
@@ -59,7 +59,7 @@ test('there is room again when a connection has ended', async (t) => {
   }
 });
 
-test('a flood of connections, reset or left open, is survived, and most of it told nothing', async (t) => {
+test('a flood of connections, reset or left open, is survived, and most of them are closed without a response', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
   const [wire] = await fill(t, port);
   const flood = Array.from({ length: 400 }, (_, n) => {

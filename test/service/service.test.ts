@@ -58,7 +58,7 @@ describe('listen', () => {
     await assert.rejects(service.listen(), /listens once/);
   });
 
-  it('leaves the gRPC face out where it is off', async (t) => {
+  it('has no gRPC API when it is off', async (t) => {
     const { service } = make({ grpcPort: false });
     t.after(() => service.close());
     assert.deepEqual(Object.keys(await service.listen()), ['http']);
@@ -107,7 +107,7 @@ describe('listen', () => {
     });
   });
 
-  it('with the gRPC port taken lets go of the HTTP port and of the store', async (t) => {
+  it('with the gRPC port taken closes the HTTP port and the store', async (t) => {
     const { port: grpcPort } = await takePort(t);
     const { server, port } = await takePort(t);
     server.close();
@@ -192,7 +192,7 @@ describe('close', () => {
     assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
   });
 
-  it('leaves a store that was handed in to whoever made it', async () => {
+  it('does not close a store that was passed in', async () => {
     const repository = createMemoryStore();
     const { service } = make({ repository });
     await service.listen();

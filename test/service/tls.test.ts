@@ -49,7 +49,7 @@ async function peerName(t: TestContext, port: number): Promise<string> {
 }
 
 describe('with a certificate', () => {
-  it('both faces speak TLS, and say https', async (t) => {
+  it('both APIs speak TLS, and the address is https', async (t) => {
     const { http, grpc } = await start(t);
     assert.match(http, /^https:/);
     assert.deepEqual(await getOver(http, first), [200, 'first']);
@@ -63,7 +63,7 @@ describe('with a certificate', () => {
     assert.notEqual(code, status.NOT_FOUND);
   });
 
-  it('a client without TLS gets nowhere, and harms nobody', async (t) => {
+  it('a client without TLS is rejected, and others are served', async (t) => {
     const { http, port, grpcPort } = await start(t);
     for (const to of [port, grpcPort]) {
       const socket = connect(to, '127.0.0.1');
@@ -92,7 +92,7 @@ describe('with a certificate', () => {
 });
 
 describe('another certificate', () => {
-  it('is what new connections get on both faces, while those open go on', async (t) => {
+  it('is used by new connections of both APIs, while open ones go on', async (t) => {
     const { service, http, grpc, grpcPort } = await start(t);
     const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: first.cert });
     t.after(() => agent.destroy());
@@ -108,7 +108,7 @@ describe('another certificate', () => {
     assert.equal(await peerName(t, grpcPort), 'second');
   });
 
-  it('counts on the gRPC face also when nobody has called yet', async (t) => {
+  it('is used by gRPC also before the first call', async (t) => {
     const { service, grpc } = await start(t);
     service.setTls(second);
     assert.equal((await getUser(clientOver(t, grpc, second), 1)).code, status.NOT_FOUND);
@@ -119,7 +119,7 @@ describe('another certificate', () => {
     ["another's key", { cert: first.cert, key: second.key }, /mismatch/],
   ];
   for (const [name, pair, message] of bad) {
-    it(`with ${name} is refused on both faces, and the old one stays`, async (t) => {
+    it(`with ${name} is rejected by both APIs, and the old one stays`, async (t) => {
       const { service, http, grpc, grpcPort } = await start(t);
       assert.equal((await getUser(clientOver(t, grpc, first), 1)).code, status.NOT_FOUND);
       assert.throws(() => service.setTls(pair), message);
