@@ -84,7 +84,7 @@ export const options = {
   'max-headers': { kind: 'count', default: 100, range: [1, 1_000], path: 'limits.maxHeaders',
     meaning: 'Most header lines in a request.' },
   'max-in-flight': { kind: 'count', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
-    meaning: 'Most requests at once, for each API and process: a brake for emergencies.' },
+    meaning: 'Most requests at once, for each API and process, as a brake for emergencies; 0: no limit.' },
   'max-connections': { kind: 'count', default: 10_000, range: [0, million], path: 'maxConnections',
     meaning: 'Most open connections, for each port and process; 0: no limit.' },
   'headers-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',

@@ -61,7 +61,7 @@ export function unary<Request, Response>(
       onEnd?.(call, call.cancelled ? cancellation(call.getDeadline()).code : code, startedAt);
     };
     const serve = async (): Promise<Response> => {
-      if (gate.inFlight > gate.maxInFlight) {
+      if (gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight) {
         throw new DomainError('overloaded', 'too many requests are under way');
       }
       return await handle(call.request, context);

@@ -15,6 +15,7 @@ export class InFlightLimit {
   readonly #max: number;
   #taken = 0;
 
+  /** `max` is how many there are; 0 for no limit. */
   constructor(max: number) {
     this.#max = max;
   }
@@ -23,7 +24,7 @@ export class InFlightLimit {
   acquire(holder: Holder, response: ServerResponse): void {
     // A client that has left already would never give it back.
     if (response.closed) return;
-    if (this.#taken >= this.#max) {
+    if (this.#max > 0 && this.#taken >= this.#max) {
       throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
     }
     this.#taken += 1;

@@ -6,6 +6,8 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { operations, resolve } from '../kit/openapi.ts';
+import { head, Wire } from '../kit/wire.ts';
+import { gatedRepository } from '../support/gated.ts';
 import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 
@@ -211,7 +213,12 @@ describe('every answer the document promises is given, and is as it says', () =>
   });
 
   it('503 when too much is under way', async (t) => {
-    const port = await start(t, { limits: { maxInFlight: 0 } });
+    const gate = await gatedRepository();
+    t.after(gate.open);
+    const port = await start(t, { repository: gate.repository, limits: { maxInFlight: 1 } });
+    const holder = await Wire.open(t, port);
+    holder.write(head('GET /users/1'));
+    await gate.entered;
     for (const request of casesFor(503)) {
       if (request.path !== '/health/ready') await recorder.record(port, request);
     }

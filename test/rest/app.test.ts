@@ -105,6 +105,11 @@ test('without a page, its root without a slash is left to the host', async (t) =
   assert.equal((await fetch(`${inHost}/api`)).headers.get('x-host'), 'yes');
 });
 
+test('maxInFlight 0 is no limit', async (t) => {
+  const base = await mount(t, { limits: { maxInFlight: 0 } });
+  assert.equal((await send(base, 'GET /users')).status, 200);
+});
+
 test('two listeners in one process know nothing of each other', async (t) => {
   const first = await mount(t, { auth: 'all', apiKeys: ['k'] });
   const second = await mount(t);
