@@ -1,6 +1,6 @@
 import type { Line } from '../harness/chart.ts';
 import type { Cores } from './cores.ts';
-import type { Load } from './load/load.ts';
+import type { Load } from './load/types.ts';
 import type { Program, Subject } from './subject.ts';
 
 /** What every case gets. */

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openMigrated } from '../../src/storage/sqlite/schema.ts';
-import type { LoadRequest } from './load/load.ts';
+import type { LoadRequest } from './load/types.ts';
 import { progressBar } from './progress.ts';
 
 export const listedRole = 'editor';

@@ -8,7 +8,8 @@ import type {
   Series,
   ServerContestant,
 } from './case.ts';
-import { type Load, type LoadResult, sendLoad } from './load/load.ts';
+import { sendLoad } from './load/load.ts';
+import type { Load, LoadResult } from './load/types.ts';
 import { tell } from './progress.ts';
 import { type Subject, start } from './subject.ts';
 

@@ -6,7 +6,7 @@ import { formatCursor } from '../../../src/rest/cursor.ts';
 import type { Case, CaseResult, ServerContestant } from '../case.ts';
 import { answersJson, keepsUser } from '../check.ts';
 import { dataFile, listedRole, spreadIds } from '../data.ts';
-import type { LoadRequest } from '../load/load.ts';
+import type { LoadRequest } from '../load/types.ts';
 import { measureThroughput } from '../measure.ts';
 import { toUser, type UserRow } from '../peers/database.ts';
 import { median } from '../statistics.ts';

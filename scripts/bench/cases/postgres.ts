@@ -8,7 +8,7 @@ import type { Case, Contestant, Measured } from '../case.ts';
 import { answersJson } from '../check.ts';
 import { commandExists } from '../cores.ts';
 import { dataFile, listedRole, spreadIds, userRequests } from '../data.ts';
-import type { LoadRequest } from '../load/load.ts';
+import type { LoadRequest } from '../load/types.ts';
 import { measureThroughput } from '../measure.ts';
 import { openDatabase, type UserRow } from '../peers/database.ts';
 import { tell } from '../progress.ts';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { Load, LoadResult } from './load.ts';
 import { run } from './run.ts';
+import type { Load, LoadResult } from './types.ts';
 
 /** For machines without wrk: slower by far, so that it may be what is measured. */
 export async function loadByAutocannon(url: string, load: Load, seconds: number): Promise<LoadResult> {

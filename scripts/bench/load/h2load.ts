@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Load, LoadResult } from './load.ts';
 import { run } from './run.ts';
+import type { Load, LoadResult } from './types.ts';
 
 /** HTTP/2 in the clear; only the first of the requests, since h2load has one body for all. */
 export async function loadByH2load(

@@ -1,35 +1,8 @@
 import { commandExists } from '../cores.ts';
 import { loadByAutocannon } from './autocannon.ts';
 import { loadByH2load } from './h2load.ts';
+import type { Load, LoadResult } from './types.ts';
 import { loadByWrk } from './wrk.ts';
-
-export interface LoadRequest {
-  readonly method?: 'GET' | 'POST';
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | Uint8Array;
-}
-
-export interface Load {
-  /** Sent in turn; more than one, so that nothing is answered from where the last one was. */
-  readonly requests: readonly LoadRequest[];
-  readonly connections: number;
-  /** HTTP/2 with so many requests at once on each connection; absent: HTTP/1.1. */
-  readonly streams?: number;
-}
-
-/** What a load generator saw. */
-export interface LoadResult {
-  readonly generator: string;
-  readonly requests: number;
-  readonly seconds: number;
-  /** Answers other than 2xx, and connections that broke. */
-  readonly errors: number;
-  readonly bytes: number;
-  /** Absent where the generator does not tell. */
-  readonly p50Ms?: number;
-  readonly p99Ms?: number;
-}
 
 const hasWrk = commandExists('wrk');
 const hasH2load = commandExists('h2load');

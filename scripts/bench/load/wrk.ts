@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Load, LoadRequest, LoadResult } from './load.ts';
 import { run } from './run.ts';
+import type { Load, LoadRequest, LoadResult } from './types.ts';
 
 // The requests are formatted once, before the clock runs; what is left for each is one look-up.
 const script = (requests: readonly LoadRequest[]) => `
