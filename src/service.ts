@@ -6,6 +6,7 @@ import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
+import { tlsSettings } from './http/tls.ts';
 import { createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
@@ -131,6 +132,7 @@ class RunningService implements Service {
         {
           access: this.#access,
           host,
+          secure: tls !== undefined,
           observe: this.#observe,
           refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
           renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
@@ -153,7 +155,9 @@ class RunningService implements Service {
       maxConnections,
     );
     this.#grpc = grpc;
-    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) => grpc.listen(...at, tls));
+    const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
+      grpc.listen(...at, tls && { ...tlsSettings, ...tls }),
+    );
     return { http, grpc: authority(host, grpcBound) };
   }
 
@@ -169,7 +173,7 @@ class RunningService implements Service {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     // Throws when the pair cannot be used, before the gRPC API has it.
     this.#http?.setTls(tls);
-    this.#grpc?.setTls(tls);
+    this.#grpc?.setTls({ ...tlsSettings, ...tls });
   }
 
   setApiKeys(keys: readonly string[]): void {

@@ -32,6 +32,9 @@ export interface GrpcLimits {
 export interface TlsOptions {
   readonly cert: string | Buffer;
   readonly key: string | Buffer;
+  /** Oldest version and suites, as `node:tls` has them. Default: those of Node.js. */
+  readonly minVersion?: 'TLSv1.2';
+  readonly ciphers?: string;
 }
 
 /** Serves gRPC on connections that its caller has accepted. */
@@ -108,9 +111,18 @@ export async function createGrpcApp(
 }
 
 function credentials(tls: TlsOptions | undefined): ServerCredentials {
-  if (tls === undefined) return ServerCredentials.createInsecure();
-  const pair = { cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) };
-  return ServerCredentials.createSsl(null, [pair]);
+  return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
+}
+
+// `createSsl` takes neither versions nor ciphers.
+class TlsCredentials extends ServerCredentials {
+  constructor({ cert, key, ...settings }: TlsOptions) {
+    super(settings, { cert, key });
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
 }
 
 function channelOptions(limits: GrpcLimits): ChannelOptions {

@@ -6,7 +6,7 @@ import { HttpError } from './http-error.ts';
 import { BodyMemory, InFlightLimit } from './in-flight.ts';
 import type { ListenerLimits } from './limits.ts';
 import { errorReply } from './refusals.ts';
-import type { Headers, Reply } from './reply.ts';
+import { type Headers, type Reply, securityHeaders } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
@@ -31,6 +31,8 @@ export interface ListenerOptions {
   readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
   /** Throws for a request to a host name that is not served. Default: all are. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
+  /** Headers of every reply, which its own may replace. Default: `securityHeaders`. */
+  readonly headers?: Headers;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
 }
@@ -155,10 +157,10 @@ export class HttpListener {
   }
 
   #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> | undefined {
-    const { limits, commonHeaders } = this.#options;
+    const { limits, commonHeaders, headers = securityHeaders } = this.#options;
     const { raw } = request;
     const close = this.#draining && connectionOf(raw.socket).newest === response;
-    const options = { close, writeTimeoutMs: limits.writeTimeoutMs };
+    const options = { close, headers, writeTimeoutMs: limits.writeTimeoutMs };
     return send(request, response, withHeaders(reply, commonHeaders(request)), options);
   }
 }

@@ -5,7 +5,7 @@ import { parseWeights } from './conditional.ts';
 import { connectionOf } from './connections.ts';
 import { HttpError } from './http-error.ts';
 import { http } from './node-http.ts';
-import type { Reply } from './reply.ts';
+import { type Reply, securityHeaders } from './reply.ts';
 
 // A client that is still sending can read the response only if the server goes on reading for a while:
 // closing with unread bytes resets the connection and discards the response.
@@ -156,7 +156,11 @@ export function reportRefusal({ status, message }: HttpError, observe: Observe):
 function refusalParts(refusal: HttpError) {
   const { status, headers, body } = errorReply(refusal);
   const length = Buffer.byteLength(body);
-  return { status, body, headers: { ...headers, 'content-length': length, connection: 'close' } };
+  return {
+    status,
+    body,
+    headers: { ...securityHeaders, ...headers, 'content-length': length, connection: 'close' },
+  };
 }
 
 /** Whether the rest of a request's body is too long, or of unknown length, to read it to the end. */

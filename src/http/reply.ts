@@ -1,5 +1,13 @@
 export type Headers = Readonly<Record<string, string>>;
 
+/**
+ * Sent with every response: browsers must not guess its type, and pages of other sites must not embed it.
+ */
+export const securityHeaders: Headers = Object.freeze({
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-origin',
+});
+
 /** What a handler answers; only the server writes it to a socket. */
 export interface Reply {
   readonly status: number;

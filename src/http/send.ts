@@ -1,10 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import { connectionOf } from './connections.ts';
 import { endLingering, hasLongUnreadBody } from './refusals.ts';
-import { type ByteStream, isStream, type Reply } from './reply.ts';
+import { type ByteStream, type Headers, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 export interface SendOptions {
+  /** Headers of every reply, which its own may replace. */
+  readonly headers: Headers;
   /** Whether the connection ends with this reply. */
   readonly close: boolean;
   /** A reply of which the client takes nothing for so long is cut, in ms; 0 for no limit. */
@@ -113,12 +115,16 @@ function writeHead(
   request: HttpRequest,
   response: ServerResponse,
   reply: Reply,
-  { close }: SendOptions,
+  { close, headers: common }: SendOptions,
 ): boolean {
   const { body, status } = reply;
   const linger = hasLongUnreadBody(request.raw);
   // An object: wrappers of `writeHead` that compress or log take a list for a list of pairs.
-  const headers: Record<string, string | number> = { ...reply.headers, 'x-request-id': request.id };
+  const headers: Record<string, string | number> = {
+    ...common,
+    ...reply.headers,
+    'x-request-id': request.id,
+  };
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) headers['content-length'] = length;

@@ -7,6 +7,7 @@ import { HttpError } from './http-error.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
+import { tlsSettings } from './tls.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
@@ -60,7 +61,7 @@ export class HttpServer {
     const server =
       tls === undefined
         ? http.createServer(settings)
-        : loadHttps().createServer({ ...settings, ...tls, handshakeTimeout: headersTimeout });
+        : loadHttps().createServer({ ...settings, ...tlsSettings, ...tls, handshakeTimeout: headersTimeout });
     this.#server = server;
     // The listener counts them itself: Node drops those beyond its limit silently.
     server.maxHeadersCount = 0;
@@ -105,7 +106,7 @@ export class HttpServer {
 
   /** The certificate of connections from now on; those open keep theirs. */
   setTls(tls: TlsOptions): void {
-    if (isSecure(this.#server)) this.#server.setSecureContext(tls);
+    if (isSecure(this.#server)) this.#server.setSecureContext({ ...tlsSettings, ...tls });
   }
 
   /** Takes no more connections and resolves when those open have ended; the replies must ask for it. */

@@ -46,7 +46,6 @@ export async function serveFile(file: StaticFile, request: HttpRequest): Promise
       etag: `"${validators.tag}"`,
       'last-modified': stat.mtime.toUTCString(),
       'cache-control': 'no-cache',
-      'x-content-type-options': 'nosniff',
       ...(file.encodings.length > 0 && { vary: 'accept-encoding' }),
     };
     const outcome = evaluateConditions(request, validators);

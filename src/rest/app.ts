@@ -2,10 +2,10 @@ import { fileURLToPath } from 'node:url';
 import { checkOptions, withDefaults } from '../config.ts';
 import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
-import { hostCheck } from '../http/hosts.ts';
+import { hostCheck, isLoopback } from '../http/hosts.ts';
 import type { ListenerLimits } from '../http/limits.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
-import type { Headers } from '../http/reply.ts';
+import { type Headers, securityHeaders } from '../http/reply.ts';
 import { parsePattern, Router } from '../http/router.ts';
 import { serveFile } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
@@ -51,6 +51,8 @@ export interface ApiHooks {
   readonly renderMetrics: () => string | Promise<string>;
   /** The address that the service listens on; a host decides for itself what it lets in. */
   readonly host?: string;
+  /** Whether it speaks TLS. */
+  readonly secure?: boolean;
 }
 
 /** The HTTP API with what a service needs to drain, measure and report it. @internal */
@@ -124,10 +126,23 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     commonHeaders: (request) =>
       request.method === 'OPTIONS' ? { ...cors(request), ...description } : cors(request),
     checkHost: hostCheck(options.allowedHosts ?? [], hooks.host),
+    headers: {
+      ...securityHeaders,
+      // A page that may read a response may embed it.
+      ...(options.cors !== undefined &&
+        options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
+      ...(isHttpsOnly(hooks) && { 'strict-transport-security': 'max-age=31536000' }),
+    },
     observe: hooks.observe,
     limits: withDefaults('limits.', options.limits),
   });
   return { listener, files: new Set(files.map((file) => file.plain.path)).size };
+}
+
+// A browser applies HSTS to every port of a name. A service on loopback would lock other programs of the
+// machine out of `localhost`; the plain port of a public name only redirects, if there is one.
+function isHttpsOnly({ secure = false, host = '' }: ApiHooks): boolean {
+  return secure && !isLoopback(host);
 }
 
 /**

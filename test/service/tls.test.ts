@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, get, type RequestOptions } from 'node:https';
 import { connect } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { credentials, status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Certificate, createCertificate } from '../support/certificate.ts';
@@ -132,4 +132,37 @@ describe('another certificate', () => {
     const { service } = await startService(t);
     assert.throws(() => service.setTls(first), /has no TLS/);
   });
+});
+
+describe('both ports speak only current TLS', () => {
+  const offers: readonly [what: string, options: ConnectionOptions, accepted: boolean][] = [
+    ['TLS 1.3', { minVersion: 'TLSv1.3' }, true],
+    ['TLS 1.2 with GCM', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+AESGCM' }, true],
+    ['TLS 1.2 with ChaCha20', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+CHACHA20' }, true],
+    ['TLS 1.2 with CBC', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+AES:!AESGCM:!AESCCM' }, false],
+    ['TLS 1.1', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL@SECLEVEL=0' }, false],
+  ];
+  for (const [what, options, accepted] of offers) {
+    it(`${what} is ${accepted ? 'accepted' : 'rejected'}, also after a new certificate`, async (t) => {
+      const { service, port, grpcPort } = await start(t);
+      for (const round of ['before', 'after']) {
+        for (const at of [port, grpcPort]) {
+          const socket = connectTls({
+            port: at,
+            host: '127.0.0.1',
+            ALPNProtocols: at === port ? ['http/1.1'] : ['h2'],
+            rejectUnauthorized: false,
+            ...options,
+          });
+          t.after(() => socket.destroy());
+          const outcome = await once(socket, 'secureConnect').then(
+            () => true,
+            () => false,
+          );
+          assert.equal(outcome, accepted, `${round} on ${at === port ? 'HTTP' : 'gRPC'}`);
+        }
+        service.setTls(second);
+      }
+    });
+  }
 });

@@ -66,6 +66,8 @@ export function checkForm({ status, headers, body }: RawResponse, isHead: boolea
   assert.match(headers['date'] ?? '', /^\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT$/);
   if (status === 204 || status === 304) assert.equal(headers['content-length'], undefined);
   else assert.match(headers['content-length'] ?? '', /^\d+$/);
+  assert.equal(headers['x-content-type-options'], 'nosniff');
+  assert.equal(headers['cross-origin-resource-policy'], 'same-origin');
   if (status < 400) return;
   assert.equal(headers['content-type'], 'application/json; charset=utf-8');
   assert.equal(headers['cache-control'], 'no-store');

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { Access } from '../../src/domain/access.ts';
+import { createHttpApi } from '../../src/rest/app.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { head, Wire } from '../kit/wire.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+
+const lines = [
+  'GET /users',
+  'GET /health',
+  'GET /',
+  'GET /nowhere',
+  'DELETE /users',
+  'OPTIONS /users',
+  'GET /metrics',
+];
+
+test('every response forbids guessing its type and embedding it in pages of other sites', async (t) => {
+  const { http } = await startService(t);
+  for (const line of lines) {
+    const { headers } = await send(http, line);
+    assert.equal(headers['x-content-type-options'], 'nosniff', line);
+    assert.equal(headers['cross-origin-resource-policy'], 'same-origin', line);
+    assert.equal(headers['strict-transport-security'], undefined, line);
+  }
+});
+
+test('so does what the parser rejects', async (t) => {
+  const { port } = await startService(t);
+  for (const bytes of ['nonsense\r\n\r\n', head('BREW /'), head('GET /', 'a b: c')]) {
+    const { headers } = await (await Wire.open(t, port)).write(bytes).next();
+    assert.equal(headers['x-content-type-options'], 'nosniff', bytes);
+    assert.equal(headers['cross-origin-resource-policy'], 'same-origin', bytes);
+  }
+});
+
+test('where pages of other origins may read responses, they may embed them too', async (t) => {
+  const { http } = await startService(t, { cors: ['https://app.example'] });
+  for (const line of lines) {
+    const { headers } = await send(http, line);
+    assert.equal(headers['cross-origin-resource-policy'], 'cross-origin', line);
+  }
+});
+
+/** The header of a listener that is told where it listens. */
+async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<string | null> {
+  const { listener } = createHttpApi(
+    { repository: createMemoryStore(), publicDir: false },
+    {
+      access: new Access('none', []),
+      secure,
+      host,
+      observe: () => undefined,
+      refusal: () => undefined,
+      renderMetrics: () => '',
+    },
+  );
+  const server = createServer(listener.listener).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const { headers } = await fetch(`http://127.0.0.1:${address.port}/nowhere`);
+  return headers.get('strict-transport-security');
+}
+
+const hsts: readonly [secure: boolean, host: string, want: string | null][] = [
+  [true, '0.0.0.0', 'max-age=31536000'],
+  [true, 'users.example', 'max-age=31536000'],
+  [true, '127.0.0.1', null],
+  [true, 'localhost', null],
+  [true, '::1', null],
+  [false, '0.0.0.0', null],
+];
+for (const [secure, host, want] of hsts) {
+  const does = want === null ? 'does not ask' : 'asks';
+  test(`a service on ${host} with${secure ? '' : 'out'} TLS ${does} browsers to keep to TLS`, async (t) => {
+    assert.equal(await hstsOf(t, secure, host), want);
+  });
+}
