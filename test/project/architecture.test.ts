@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { tableOf } from '../kit/markdown.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -100,6 +101,13 @@ test('every arrow is in use', () => {
     drawn.filter((arrow) => !used.has(arrow)),
     [],
   );
+});
+
+test('src/README.md draws the same arrows', () => {
+  const rooms = ['domain', 'telemetry', 'check-range'].map((room): [string, string[]] => [room, []]);
+  const drawn = tableOf('rooms').rows.map(([room = '', , others = '']) => `${room} ${others}`);
+  const expected = [...Object.entries(arrows), ...rooms].map(([room, to]) => `\`${room}\` ${to.join(', ')}`);
+  assert.deepEqual(drawn.toSorted(), expected.toSorted());
 });
 
 test('no import leads back to its file', () => {

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { createService, type Service } from '../../src/service.ts';
+import { documents } from '../kit/markdown.ts';
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
 const run = promisify(execFile);
 
 interface Step {
@@ -14,8 +13,8 @@ interface Step {
 }
 
 /** The `$ command` steps of the console blocks, each with the output written below it. */
-function transcript(): Step[] {
-  const blocks = [...readme.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((found) => found[1] ?? '');
+function transcript(text: string): Step[] {
+  const blocks = [...text.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((found) => found[1] ?? '');
   return blocks.flatMap((block) =>
     block
       .split(/^\$ /m)
@@ -44,28 +43,37 @@ async function isInstalled(tool: string): Promise<boolean> {
   );
 }
 
-describe('the README, step by step on a new store', async () => {
-  const missing = new Set<string>();
-  for (const tool of ['curl', 'grpcurl', 'buf']) if (!(await isInstalled(tool))) missing.add(tool);
-  let service: Service;
-  let addresses: { http: string; grpc?: string };
+const tools = ['curl', 'grpcurl', 'buf'];
+const missing = new Set<string>();
+for (const tool of tools) if (!(await isInstalled(tool))) missing.add(tool);
 
-  before(async () => {
-    service = createService({ database: 'memory:', port: 0, grpcPort: 0, apiKeys: ['secret-key'] });
-    addresses = await service.listen();
-  });
-  after(() => service.close());
+const transcripts = [...documents].map(([path, text]) => ({ path, steps: transcript(text) }));
 
-  const steps = transcript();
-  it('has steps', () => assert.ok(steps.length > 10));
-  for (const { command, expected } of steps) {
-    const tool = command.split(' ')[0] ?? '';
-    it(`$ ${command}`, { skip: missing.has(tool) && `${tool} is not installed` }, async () => {
-      const local = command
-        .replaceAll('localhost:3000', addresses.http.slice('http://'.length))
-        .replaceAll('localhost:50051', addresses.grpc ?? '');
-      const { stdout } = await run('bash', ['-c', local]);
-      assert.match(stdout.replaceAll('\r', '').trim(), pattern(expected));
-    });
-  }
+it('finds the examples of the documentation', () => {
+  const paths = transcripts.filter(({ steps }) => steps.length > 0).map(({ path }) => path);
+  assert.deepEqual(paths, ['README.md', 'proto/README.md', 'src/rest/README.md']);
 });
+
+for (const { path, steps } of transcripts.filter((one) => one.steps.length > 0)) {
+  describe(`${path}, step by step on a new store`, () => {
+    let service: Service;
+    let addresses: { http: string; grpc?: string };
+
+    before(async () => {
+      service = createService({ database: 'memory:', port: 0, grpcPort: 0, apiKeys: ['secret-key'] });
+      addresses = await service.listen();
+    });
+    after(() => service.close());
+
+    for (const { command, expected } of steps) {
+      const tool = command.split(' ')[0] ?? '';
+      it(`$ ${command}`, { skip: missing.has(tool) && `${tool} is not installed` }, async () => {
+        const local = command
+          .replaceAll('localhost:3000', addresses.http.slice('http://'.length))
+          .replaceAll('localhost:50051', addresses.grpc ?? '');
+        const { stdout } = await run('bash', ['-c', local]);
+        assert.match(stdout.replaceAll('\r', '').trim(), pattern(expected));
+      });
+    }
+  });
+}

@@ -11,55 +11,10 @@ import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import { type RouteAccess, routes } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
+import { compareTable, tableOf, tablesOf } from '../kit/markdown.ts';
 
-// The README's tables, compared with the source. A column that only people can write is kept as it is;
-// a failure prints the table to paste.
-
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-
-interface Table {
-  readonly header: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-}
-
-/** The table behind `<!-- marker -->`. */
-function tableOf(marker: string): Table {
-  const [, behind] = readme.split(`<!-- ${marker} -->\n`);
-  assert.ok(behind !== undefined, `README.md has no <!-- ${marker} -->`);
-  const [header = [], , ...rows] =
-    behind
-      .trimStart()
-      .split(/\n(?!\|)/)[0]
-      ?.split('\n')
-      .map((line) =>
-        line
-          .split(/(?<!\\)\|/)
-          .slice(1, -1)
-          .map((cell) => cell.trim()),
-      ) ?? [];
-  return { header, rows };
-}
-
-/** Compares a table with the rows it should have; `undefined` stands for a cell that people write. */
-function compare(marker: string, expected: readonly (readonly (string | undefined)[])[]): void {
-  const { header, rows } = tableOf(marker);
-  const filled = expected.map((cells) => {
-    const written = rows.find(([first]) => first === cells[0]);
-    return cells.map((cell, column) => cell ?? written?.[column] ?? '…');
-  });
-  const paste = [header, header.map(() => '---'), ...filled].map((cells) => `| ${cells.join(' | ')} |`);
-  assert.deepEqual(
-    rows,
-    filled,
-    `README.md, behind <!-- ${marker} -->, should have\n\n${paste.join('\n')}\n`,
-  );
-  for (const [first, ...cells] of rows) {
-    assert.ok(
-      cells.every((cell) => cell !== '…'),
-      `${first} is not described`,
-    );
-  }
-}
+// The tables of the documentation, compared with the source.
 
 const keys: Readonly<Record<RouteAccess, string>> = {
   open: 'open',
@@ -76,7 +31,7 @@ test('the routes of the README are those of the source', () => {
     refusal: () => undefined,
     renderMetrics: () => '',
   });
-  compare(
+  compareTable(
     'routes',
     definitions.map(({ pattern, access }) => [
       `\`${pattern}\``,
@@ -89,39 +44,67 @@ test('the routes of the README are those of the source', () => {
 
 test('the errors of the README are those of the source, with the statuses of both APIs', () => {
   const kinds = errorKinds.toSorted((a, b) => errorStatuses[a] - errorStatuses[b]);
-  compare(
+  compareTable(
     'errors',
     kinds.map((kind) => [`\`${kind}\``, String(errorStatuses[kind]), status[grpcStatuses[kind]], undefined]),
   );
 });
 
-test('the options of the README are those of the source', () => {
-  compare(
-    'options',
-    optionRows.map(([flag, row]) => {
-      const text = defaultText(row);
-      return [`\`--${flag}\``, `\`${variableOf(flag)}\``, text && `\`${text}\``, row.meaning];
-    }),
+const optionTable = optionRows.map(([flag, row]) => {
+  const text = defaultText(row);
+  return [`\`--${flag}\``, `\`${variableOf(flag)}\``, text && `\`${text}\``, row.meaning];
+});
+
+test('the options of the command line are those of the source', () => compareTable('options', optionTable));
+
+test('the main options of the README are options of the source', () => {
+  const shown = tableOf('main options').rows.map(([flag]) => flag);
+  compareTable(
+    'main options',
+    shown.map((flag) => optionTable.find(([known]) => known === flag) ?? [flag, 'is not an option']),
   );
 });
 
-test('the messages of the README are written so in the source', () => {
-  // A value is another each time.
-  const normal = (text: string) =>
-    text.replaceAll(/[0-9]+|application\/json/g, '#').replaceAll(/"[^"\n]*"/g, '"#"');
-  const source = globSync(fileURLToPath(new URL('../../src/**/*.ts', import.meta.url)))
-    .map((file) => readFileSync(file, 'utf8'))
-    .join('\n')
-    // What is wrong with a field begins with its name.
-    .replaceAll(/invalid\('([^']+)',\s*['`]/g, '$1 ')
-    .replaceAll(/\$\{(?:[^{}]|\{[^}]*\})*\}/g, '0');
-  const known = normal(source);
-  const messages = tableOf('messages').rows.flatMap(([first = '']) =>
-    [...first.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message),
-  );
-  assert.ok(messages.length > 20);
+const messages = tablesOf('messages').flatMap(({ rows }) =>
+  rows.flatMap(([first = '']) => [...first.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message)),
+);
+
+test('each message of the documentation is a whole message of the source', () => {
+  const token = /\/\*[\s\S]*?\*\/|\/\/.*|'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g;
+  const known = globSync(fileURLToPath(new URL('../../src/**/*.ts', import.meta.url))).flatMap((file) => {
+    const text = readFileSync(file, 'utf8')
+      // Parts of one message, and a message that begins with the name of its field.
+      .replaceAll(/(['`])\s*\+\s*\1/g, '')
+      .replaceAll(/invalid\('([^']+)',\s*(['`])/g, '$2$1 ');
+    return [...text.matchAll(token)].map(
+      ([, single, double, template]) => single ?? double ?? template ?? '',
+    );
+  });
+  // A placeholder stands for any value. What is hardly more than placeholders is like any message.
+  const placeholder = /\$\{(?:[^{}]|\{[^}]*\})*\}/;
+  const patterns = known
+    .map((text) => text.replaceAll("\\'", "'").replace(/\\n$/, '').split(placeholder))
+    .filter((parts) => parts.join('').length >= 8)
+    .map(
+      (parts) =>
+        new RegExp(`^${parts.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.+')}$`),
+    );
   assert.deepEqual(
-    messages.filter((message) => !known.includes(normal(message))),
+    messages.filter((message) => !patterns.some((pattern) => pattern.test(message))),
+    [],
+  );
+  assert.ok(messages.length > 30);
+});
+
+test("the documented messages have all that PostgreSQL's errors become", () => {
+  // One of each class in https://www.postgresql.org/docs/current/errcodes-appendix.html that has a message.
+  const states = ['08006', '25006', '40001', '53300', '55P03', '57014', '57P01'];
+  const errors = states.map((code) =>
+    toDomainError(Object.assign(new Error(code), { severity: 'ERROR', code }), 'final'),
+  );
+  const expected = [...errors, cannotConnect(undefined), overloaded()].map(({ message }) => message);
+  assert.deepEqual(
+    expected.filter((message) => !messages.includes(message)),
     [],
   );
 });

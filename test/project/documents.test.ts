@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { documents, tablesOf } from '../kit/markdown.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>;
+};
+
+test('README.md is at most 12 KiB', () => {
+  const bytes = Buffer.byteLength(documents.get('README.md') ?? '');
+  assert.ok(
+    bytes > 0 && bytes <= 12 * 1024,
+    `it has ${bytes} bytes: move details to the README of their folder`,
+  );
+});
+
+/** The anchor GitHub gives a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-');
+}
+
+test('each relative link of the documentation leads to a file, and to a heading of it', () => {
+  const broken: string[] = [];
+  for (const [path, text] of documents) {
+    for (const [, target = ''] of text.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
+      const [file = '', anchor] = target.split('#');
+      const to = file === '' ? path : join(dirname(path), file);
+      const isFolder = documents.has(join(to, 'README.md'));
+      const headings = [...(documents.get(to) ?? '').matchAll(/^#+ (.*)$/gm)].map(([, text = '']) =>
+        anchorOf(text),
+      );
+      const isThere = existsSync(join(root, to)) || isFolder;
+      if (!isThere || (anchor !== undefined && !headings.includes(anchor))) broken.push(`${path}: ${target}`);
+    }
+  }
+  assert.deepEqual(broken, []);
+});
+
+test('each npm script that the documentation names exists', () => {
+  const named = [...documents.values()].flatMap((text) => [...text.matchAll(/npm run ([a-z:-]+)/g)]);
+  assert.deepEqual(
+    named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined),
+    [],
+  );
+});
+
+test('scripts/README.md describes each npm script that runs a file of scripts', () => {
+  const described = tablesOf('scripts').flatMap(({ rows }) =>
+    rows.map(([cell = '']) => /^`npm run ([a-z:-]+)/.exec(cell)?.[1]),
+  );
+  const run = Object.keys(scripts).filter((name) => scripts[name]?.includes('scripts/'));
+  assert.deepEqual(
+    run.filter((name) => !described.includes(name)),
+    [],
+  );
+});
+
+test('each file of scripts is run by an npm script or imported by another file', () => {
+  const files = globSync('scripts/*.ts', { cwd: root });
+  const texts = globSync('{scripts,test}/**/*.ts', { cwd: root, exclude: ['**/node_modules/**'] }).map(
+    (file) => readFileSync(join(root, file), 'utf8'),
+  );
+  const isUsed = (file: string) =>
+    Object.values(scripts).some((command) => command.includes(file)) ||
+    texts.some((text) => text.includes(`/${file.replace('scripts/', '')}'`));
+  assert.deepEqual(
+    files.filter((file) => !isUsed(file)),
+    [],
+  );
+});
