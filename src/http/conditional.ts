@@ -2,20 +2,22 @@
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
 // RFC 9110, 8.8.3: a tag is any visible character but the quote, Latin-1 bytes included.
-const tagPattern = /^[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(,|$)/;
+// Sticky: it goes on where the last match ended.
+const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(,|$)/y;
+// Far more than any client keeps of one resource; empty members count too.
+const maxTags = 100;
 
-/** Parses If-Match or If-None-Match; `undefined` when it is malformed. */
+/** Parses If-Match or If-None-Match; `undefined` when it is malformed or too long. */
 export function parseEntityTags(header: string): EntityTags | undefined {
   if (header.trim() === '*') return '*';
   const strong: string[] = [];
   const weak: string[] = [];
-  let rest = header;
-  while (rest !== '') {
-    const found = tagPattern.exec(rest);
+  tagPattern.lastIndex = 0;
+  for (let members = 0; tagPattern.lastIndex < header.length; members += 1) {
+    const found = members < maxTags ? tagPattern.exec(header) : null;
     if (found === null) return undefined;
-    const [all, weakMark, tag] = found;
+    const [, weakMark, tag] = found;
     if (tag !== undefined) (weakMark === undefined ? strong : weak).push(tag);
-    rest = rest.slice(all.length);
   }
   return strong.length + weak.length === 0 ? undefined : { strong, weak };
 }
