@@ -75,6 +75,8 @@ export const options = {
     meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
   'allowed-hosts': { kind: 'host names', default: [], path: 'allowedHosts',
     meaning: 'Further host names of the service, separated by commas; *: all. On a loopback host only these and localhost are served.' },
+  'utility-routes': { kind: 'choice', default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
+    meaning: 'Whether /info, /echo, /private and /boom exist.' },
   log: { kind: 'choice', default: 'json', values: ['json', 'pretty', 'off'],
     meaning: 'Format of the log; on a terminal the default is pretty.' },
   'require-preconditions': { kind: 'toggle', default: false, path: 'requirePreconditions',

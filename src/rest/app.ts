@@ -32,6 +32,8 @@ export interface RequestListenerOptions {
    * and `localhost` are then allowed too. Default: all; in a service on a loopback address, `localhost`.
    */
   readonly allowedHosts?: readonly string[];
+  /** Whether `/info`, `/echo`, `/private` and `/boom` exist. Default: `on`. */
+  readonly utilityRoutes?: 'on' | 'off';
   /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
   /** The prefix the listener is mounted under, such as `/api`. Default: none. */
@@ -87,10 +89,10 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 /** @internal */
 export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpApi {
   const { repository, basePath = '', requirePreconditions = false } = options;
-  const { publicDir = fileURLToPath(packagePublicDir) } = options;
+  const { publicDir = fileURLToPath(packagePublicDir), utilityRoutes } = options;
   const { access } = hooks;
   const router = new Router<Route>();
-  for (const definition of routes({ repository, requirePreconditions, ...hooks })) {
+  for (const definition of routes({ repository, requirePreconditions, utilityRoutes, ...hooks })) {
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, exempt: definition.exempt ?? false });
@@ -183,6 +185,7 @@ export interface RouteDependencies {
   readonly repository: Repository;
   readonly access: Access;
   readonly requirePreconditions: boolean;
+  readonly utilityRoutes?: 'on' | 'off' | undefined;
   /** Why the service should get no new work; `undefined` when it should. */
   readonly refusal: () => string | undefined;
   /** The metrics in Prometheus' text format. */
@@ -191,7 +194,7 @@ export interface RouteDependencies {
 
 /** Every route of the HTTP API except the static files. @internal */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, access, requirePreconditions, refusal, renderMetrics } = dependencies;
+  const { repository, access, requirePreconditions, utilityRoutes, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
   const posts = postHandlers(repository);
   const metrics: Handler = async () => ({
@@ -199,6 +202,12 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
     body: await renderMetrics(),
   });
+  const utility: readonly RouteDefinition[] = [
+    { pattern: 'GET /info', access: 'open', handle: info },
+    { pattern: 'POST /echo', access: 'open', handle: echo },
+    { pattern: 'GET /private', access: 'open', handle: secret(access) },
+    { pattern: 'GET /boom', access: 'open', handle: boom },
+  ];
   return [
     { pattern: 'GET /users', access: 'read', handle: users.list },
     { pattern: 'POST /users', access: 'write', handle: users.create },
@@ -211,10 +220,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
-    { pattern: 'GET /info', access: 'open', handle: info },
-    { pattern: 'POST /echo', access: 'open', handle: echo },
-    { pattern: 'GET /private', access: 'open', handle: secret(access) },
-    { pattern: 'GET /boom', access: 'open', handle: boom },
+    ...(utilityRoutes === 'off' ? [] : utility),
   ];
 }
 

@@ -170,3 +170,15 @@ test('/boom is a 500 without its cause, which is reported with the id of the req
     events.some((event) => event.type === 'request' && event.status === 500 && event.route === '/boom'),
   );
 });
+
+test('with utilityRoutes off /info, /echo, /private and /boom are 404, and nothing else is', async (t) => {
+  const { http } = await startService(t, { utilityRoutes: 'off', apiKeys: ['key'] });
+  const options = { headers: { 'x-api-key': 'key' }, undocumented: true };
+  for (const line of ['GET /info', 'GET /private', 'GET /boom', 'OPTIONS /info']) {
+    assert.equal((await send(http, line, options)).status, 404, line);
+  }
+  assert.equal((await send(http, 'POST /echo', { ...options, json: {} })).status, 404);
+  for (const line of ['GET /users', 'GET /health', 'GET /health/ready', 'GET /metrics', 'GET /']) {
+    assert.equal((await send(http, line)).status, 200, line);
+  }
+});
