@@ -75,6 +75,7 @@ const descriptionPath = '/openapi.json';
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkOptions(options);
+  checkGiven(options);
   const metrics = new Metrics();
   const { auth = 'none', apiKeys = [] } = options;
   const { listener } = createHttpApi(options, {
@@ -84,6 +85,16 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: listener.inFlight })),
   });
   return listener.listener;
+}
+
+// What a host gives from plain JavaScript must fail here, and not with the first request.
+function checkGiven(options: Partial<RequestListenerOptions> | undefined): void {
+  if (typeof options?.repository?.getUser !== 'function') {
+    throw new TypeError('repository must be a store, such as createMemoryStore() makes');
+  }
+  if (options.observe !== undefined && typeof options.observe !== 'function') {
+    throw new TypeError('observe must be a function');
+  }
 }
 
 /** @internal */

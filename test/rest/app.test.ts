@@ -183,7 +183,22 @@ test('more requests than maxInFlight are 503 with Retry-After, but probes, metri
   );
 });
 
-const wrong: readonly [what: string, options: Partial<RequestListenerOptions>, message: RegExp][] = [
+const wrong: readonly [what: string, options: object | undefined, message: RegExp][] = [
+  ['an option that has no object', undefined, /repository must be a store/],
+  ['a missing store', { repository: undefined }, /repository must be a store/],
+  ['a store that is none', { repository: {} }, /repository must be a store/],
+  ['an observer that is no function', { observe: console }, /observe must be a function/],
+  ['an unknown mode of keys', { auth: 'sometimes' }, /auth must be one of none, writes, all/],
+  ['keys that are no list', { apiKeys: 'key' }, /apiKeys must be a list of keys/],
+  ['a precondition that is no boolean', { requirePreconditions: 'yes' }, /requirePreconditions must be/],
+  ['an origin with a path', { cors: ['https://a.example/x'] }, /cors must be/],
+  ['a host name with a port', { allowedHosts: ['a.example:80'] }, /allowedHosts must be/],
+  [
+    'utility routes that are neither on nor off',
+    { utilityRoutes: false },
+    /utilityRoutes must be one of on, off/,
+  ],
+
   ['a prefix without a slash before it', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
   ['a prefix with a slash behind it', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
   ['a prefix with a query', { basePath: '/api?x' }, /basePath must be empty or like "\/api"/],
@@ -203,6 +218,8 @@ const wrong: readonly [what: string, options: Partial<RequestListenerOptions>, m
 ];
 for (const [what, options, message] of wrong) {
   test(`${what} is refused when the listener is made`, () => {
-    assert.throws(() => createRequestListener({ repository: createMemoryStore(), ...options }), message);
+    // As a host without types would.
+    const given = options && { repository: createMemoryStore(), ...options };
+    assert.throws(() => Reflect.apply(createRequestListener, undefined, [given]), { message });
   });
 }
