@@ -17,6 +17,8 @@ const quiet = [
   '--disable-sync',
   '--no-first-run',
   '--disable-quic',
+  // Every test has a service on a port of its own: a page keeps its process when it moves to the next.
+  '--disable-site-isolation-trials',
 ];
 
 // Far beyond what any step takes: where it is reached, it never comes.
@@ -60,7 +62,8 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
   });
   return async (t, url, options = {}) => {
     const { width = 1280, height = 900, initScript, colorScheme = 'light' } = options;
-    const { reducedMotion = 'no-preference' } = options;
+    // Motion only makes a test wait, and axe sees colours half way through it.
+    const { reducedMotion = 'reduce' } = options;
     const fresh = options.fresh === true || initScript !== undefined;
     const page = (fresh ? undefined : idle.pop()) ?? (await newPage(initScript));
     const problems = watch(page);
@@ -91,8 +94,11 @@ async function newPage(initScript: string | undefined): Promise<Page> {
 async function reset(page: Page): Promise<void> {
   for (const other of page.context().pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
-  if (page.url().startsWith('http')) await page.evaluate('sessionStorage.clear(); localStorage.clear()');
-  await page.goto('about:blank');
+  if (page.url().startsWith('http')) {
+    // By the page itself: a navigation from outside would start another process for it.
+    await page.evaluate("sessionStorage.clear(); localStorage.clear(); location.replace('about:blank')");
+    await page.waitForURL('about:blank');
+  }
   page.removeAllListeners();
 }
 

@@ -49,13 +49,13 @@ export function createLivePanel({ connection, apiKey }) {
     note.textContent = reason;
     if (shownAt === undefined) return;
     panel.dataset['stale'] = '';
-    note.textContent += ` The figures are from ${shownAt.toLocaleTimeString('en-GB')}.`;
+    note.textContent += ` Not updated since ${shownAt.toLocaleTimeString('en-GB')}.`;
   }
 
   connection.addEventListener('away', () => {
     showCheck('live-health', undefined, '', '');
     showCheck('live-ready', undefined, '', '');
-    showStale('Not updated: no response.');
+    showStale('');
   });
   connection.addEventListener('back', poll);
   apiKey.addEventListener('change', poll);

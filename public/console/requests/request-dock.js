@@ -35,6 +35,8 @@ export function createRequestDock(log) {
     list.hidden = !list.hidden;
     toggle.ariaExpanded = String(!list.hidden);
     render();
+    // On a phone the list is below what the window shows.
+    if (!list.hidden) list.scrollIntoView({ block: 'nearest' });
   });
   port.addEventListener('change', () => {
     if (!port.checkValidity() || port.value === '') port.value = String(defaultGrpcPort);
