@@ -19,6 +19,15 @@ export interface Host {
 
 export type CreatePool = (size: { readonly max: number; readonly connectionTimeoutMillis: number }) => Pool;
 
+/** What waits for a connection, or has one. */
+export interface Call {
+  readonly kind: 'read' | 'write';
+  readonly purpose: 'calls' | 'pings';
+  readonly signal?: AbortSignal | undefined;
+  /** While statements run on it. */
+  client?: PoolClient | undefined;
+}
+
 interface HostFailure {
   readonly host: Host;
   readonly cause: unknown;
@@ -68,24 +77,20 @@ export class Connections {
     }
   }
 
-  /** A connection of the present generation; `use` has it as soon as a statement is sent on it. */
-  async acquire(
-    purpose: 'calls' | 'pings',
-    signal: AbortSignal | undefined,
-    use: (client: PoolClient) => void,
-  ): Promise<PoolClient> {
+  /** Gives the call a connection of the present generation, on which it sends its statements. */
+  async acquire(call: Call): Promise<PoolClient> {
     const failures: HostFailure[] = [];
     for (;;) {
-      if (signal?.aborted) throw aborted(signal);
+      if (call.signal?.aborted) throw aborted(call.signal);
       const host = this.#host;
       try {
-        const client = await this.#checkOut(this.#pools[purpose], signal);
+        const client = await this.#checkOut(this.#pools[call.purpose], call.signal);
         const isStale = this.#generations.get(client) !== this.#generation;
-        if (isStale || signal?.aborted) {
+        if (isStale || call.signal?.aborted) {
           client.release(isStale);
           continue;
         }
-        use(client);
+        call.client = client;
         if (!this.#ready.has(client)) await this.#setUp(client);
         return client;
       } catch (cause) {
@@ -123,14 +128,9 @@ export class Connections {
     kill(client);
   }
 
-  /** Kills the connection when the server does not end what runs on it in time. */
-  async watch<T>(client: PoolClient, work: () => Promise<T>): Promise<T> {
-    const watchdog = setTimeout(() => this.kill(client), this.#settings.statementTimeoutMs + watchdogGraceMs);
-    try {
-      return await work();
-    } finally {
-      clearTimeout(watchdog);
-    }
+  /** Kills the connection when the server does not end what runs on it in time. Cleared by the caller. */
+  watch(client: PoolClient): NodeJS.Timeout {
+    return setTimeout(() => this.kill(client), this.#settings.statementTimeoutMs + watchdogGraceMs);
   }
 
   async end(): Promise<void> {
@@ -143,28 +143,26 @@ export class Connections {
       // This call tries for all the others.
       this.#failure.retryAt = performance.now() + reconnectDelayMs;
     }
-    const checkedOut = pool.connect().then(
-      (client) => {
-        this.#failure = undefined;
-        return client;
-      },
-      (cause: unknown) => {
-        throw isWaitTimeout(cause) ? overloaded() : cause;
-      },
-    );
-    if (signal === undefined) return checkedOut;
-    // The driver's queue cannot be left: a connection that comes too late goes back at once.
-    const giveBack = () => checkedOut.then((client) => client.release()).catch(() => {});
-    return unlessAborted(checkedOut, signal, giveBack);
+    const connecting = pool.connect();
+    try {
+      const client = await (signal === undefined ? connecting : unlessLate(connecting, signal));
+      this.#failure = undefined;
+      return client;
+    } catch (cause) {
+      throw isWaitTimeout(cause) ? overloaded() : cause;
+    }
   }
 
   async #setUp(client: PoolClient): Promise<void> {
+    const watchdog = this.watch(client);
     try {
-      await this.watch(client, () => setUpSession(client, this.#settings, this.#warn));
+      await setUpSession(client, this.#settings, this.#warn);
       this.#ready.add(client);
     } catch (cause) {
       client.release(true);
       throw cause;
+    } finally {
+      clearTimeout(watchdog);
     }
   }
 
@@ -189,6 +187,12 @@ export class Connections {
 
 function reasonOf({ host, cause }: HostFailure): string {
   return `${host.name}: ${messageOf(cause)}`;
+}
+
+/** The driver's queue cannot be left: a connection that comes after the signal goes back at once. */
+function unlessLate(connecting: Promise<PoolClient>, signal: AbortSignal): Promise<PoolClient> {
+  const giveBack = () => connecting.then((client) => client.release()).catch(() => {});
+  return unlessAborted(connecting, signal, giveBack);
 }
 
 /** Settles at once when the signal aborts. */

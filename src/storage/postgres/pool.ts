@@ -2,7 +2,13 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { PoolClient, QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
-import { type ConnectionSettings, Connections, type CreatePool, unlessAborted } from './connections.ts';
+import {
+  type Call,
+  type ConnectionSettings,
+  Connections,
+  type CreatePool,
+  unlessAborted,
+} from './connections.ts';
 import { type Fault, faultOf, overloaded, toDomainError } from './errors.ts';
 import type { Warn } from './session.ts';
 
@@ -40,14 +46,6 @@ const retryDelayMs = 2;
 // Most statements end within this time, which saves their connections.
 const abortGraceMs = 100;
 
-interface Call {
-  readonly kind: 'read' | 'write';
-  readonly purpose: 'calls' | 'pings';
-  readonly signal?: AbortSignal | undefined;
-  /** While a statement runs on it. */
-  client?: PoolClient | undefined;
-}
-
 /** Calls to one database: bounded waiting, retries where they are safe, and nothing left behind. */
 export class PostgresPool {
   readonly #connections: Connections;
@@ -68,7 +66,7 @@ export class PostgresPool {
 
   /** Runs work on a connection that has no time limit, before the first call. */
   async prepare(work: (client: PoolClient) => Promise<void>): Promise<void> {
-    const client = await this.#connections.acquire('calls', undefined, () => {});
+    const client = await this.#connections.acquire({ kind: 'write', purpose: 'calls' });
     await work(client)
       .catch((error: unknown) => {
         this.#connections.discard(client);
@@ -158,11 +156,8 @@ export class PostgresPool {
   }
 
   async #run<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    const use = (client: PoolClient) => {
-      call.client = client;
-    };
     for (let attempt = 1; ; attempt += 1) {
-      const client = await this.#connections.acquire(call.purpose, call.signal, use);
+      const client = await this.#connections.acquire(call);
       let fault: Fault;
       try {
         return await work(client);
@@ -190,9 +185,13 @@ export class PostgresPool {
     { name, text }: Sql,
     values: readonly unknown[],
   ): Promise<Row[]> {
-    const named = name !== undefined && this.#namesHold ? { name } : {};
-    const query = () => client.query<Row>({ ...named, text, values: [...values] });
-    return (await this.#connections.watch(client, query)).rows;
+    const watchdog = this.#connections.watch(client);
+    try {
+      const statement = { name: this.#namesHold ? name : undefined, text, values: [...values] };
+      return (await client.query<Row>(statement)).rows;
+    } finally {
+      clearTimeout(watchdog);
+    }
   }
 
   /** Ends what still runs for a caller that has left, if it does not end soon. */

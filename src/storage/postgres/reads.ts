@@ -39,10 +39,6 @@ type Reads =
 
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
 export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<Store, Reads> {
-  const findUser = async (id: number, signal: AbortSignal | undefined) => {
-    const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
-    return row && toStoredUser(row);
-  };
   const page = async <Row extends object, Field extends string, Item extends Sortable<Field>>(
     query: ListQuery<Field>,
     list: List,
@@ -55,7 +51,8 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
   };
   return {
     async getUser(id, { signal } = {}) {
-      return findUser(id, signal);
+      const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
+      return row && toStoredUser(row);
     },
 
     async listUsers(query, { signal } = {}) {
@@ -73,7 +70,9 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
     async listPosts(userId, query, { signal } = {}) {
       const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
       const found = await page(query, list, toPost, signal);
-      return found.items.length > 0 || (await findUser(userId, signal)) ? found : undefined;
+      if (found.items.length > 0) return found;
+      const [user] = await pool.read(getUser, [userId], signal);
+      return user && found;
     },
 
     async countPosts(userId, { signal } = {}) {
