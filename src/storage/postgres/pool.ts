@@ -41,7 +41,7 @@ const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
   'rolled-back': { read: 6, write: 6 },
   final: { read: 1, write: 1 },
 };
-// Doubled with each attempt, and spread at random, lest the same transactions meet again.
+// Doubled with each attempt, and spread at random so that the same transactions do not meet again.
 const retryDelayMs = 2;
 // Most statements end within this time, which saves their connections.
 const abortGraceMs = 100;

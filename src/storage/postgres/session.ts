@@ -39,10 +39,7 @@ export async function setUpSession(client: Client, limits: SessionLimits, warn: 
     );
   }
   if (synchronous_commit === 'off') {
-    throw new Error(
-      'synchronous_commit is off, and behind a connection pooler only the role can set it: ' +
-        'ALTER ROLE ... SET synchronous_commit = on',
-    );
+    throw new Error('synchronous_commit is off, and behind a connection pooler only the role can set it');
   }
   for (const name of ['fsync', 'full_page_writes'] as const) {
     if (files[name] === 'off') warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);

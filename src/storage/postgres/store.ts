@@ -65,11 +65,11 @@ const ranges: Readonly<Record<Exclude<keyof Settings, 'applicationName' | 'onWar
 };
 
 /**
- * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. Any number of
- * processes may share it. Fails when the server cannot be reached; once open, the store outlives
- * restarts and failovers of the server, and is `unavailable` meanwhile. Needs PostgreSQL 12 or newer,
- * and the optional dependency `pg`, which defines what else a URL may say (`sslmode`, say). An option
- * out of its range is a `RangeError`.
+ * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. The URL may name
+ * several hosts (see `parseHosts`). Any number of processes may share the database. Fails when it cannot
+ * be reached; once open, the store outlives restarts and failovers of the server, and is `unavailable`
+ * meanwhile. Needs PostgreSQL 12 or newer, and the optional dependency `pg`, which defines what else a
+ * URL may say (`sslmode`, say). An option out of its range is a `RangeError`.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = { ...defaults, ...options };
