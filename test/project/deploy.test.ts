@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parseConfig, readArguments, variableOf } from '../../src/commands/command-line.ts';
+import { optionRows } from '../../src/config.ts';
+import { runTool } from '../support/tool.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const read = (name: string) => readFileSync(join(root, 'scripts/deploy', name), 'utf8');
+const unit = read('users-service.service');
+const container = read('Containerfile');
+const manifests = read('kubernetes.yaml');
+const variables = new Set<string>(optionRows.map(([flag]) => variableOf(flag)));
+// Variables of Node.js and the system, not of the service.
+const others = ['NODE_ENV', 'HOME'];
+
+/** The service's variables and their values, in each of the three notations. */
+const environments: Readonly<Record<string, Record<string, string>>> = {
+  'the systemd unit': pairs(unit.matchAll(/^Environment=(\w+)=(.*)$/gm)),
+  'the container file': pairs(container.matchAll(/^(?:ENV| +)\s*([A-Z_]+)=(\S+)/gm)),
+  Kubernetes: pairs(manifests.matchAll(/\{ name: ([A-Z_]+), value: "?([^"}]*?)"? \}/g)),
+};
+
+function pairs(matches: Iterable<RegExpMatchArray>): Record<string, string> {
+  return Object.fromEntries(
+    [...matches]
+      .map(([, name = '', value = '']) => [name, value])
+      .filter(([name]) => !others.includes(name ?? '')),
+  );
+}
+
+for (const [name, env] of Object.entries(environments)) {
+  test(`the variables of ${name} are options of the service, with valid values`, () => {
+    assert.ok(Object.keys(env).length > 0);
+    const unknown = Object.keys(env).filter((variable) => !variables.has(variable));
+    assert.deepEqual(unknown, []);
+    // Kubernetes takes its keys from a secret.
+    parseConfig(readArguments([], []), { API_KEY: 'a-key', ...env });
+  });
+}
+
+test('systemd and Kubernetes wait longer than the service may take to drain', () => {
+  const drainMs = (env: Record<string, string> = {}) => {
+    const { config } = parseConfig(readArguments([], []), { API_KEY: 'a-key', ...env });
+    return config['drain-delay-ms'] + config['drain-timeout-ms'];
+  };
+  const seconds = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]) * 1_000;
+  assert.ok(seconds(unit, /^TimeoutStopSec=(\d+)$/m) > drainMs(environments['the systemd unit']));
+  assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
+});
+
+test('what the container file copies exists, and its user is not root', () => {
+  const copied = [...container.matchAll(/^COPY (?!--)(.*) \S+$/gm)].flatMap(([, names = '']) =>
+    names.split(' '),
+  );
+  assert.ok(copied.includes('src') && copied.includes('package-lock.json'));
+  for (const name of copied) assert.ok(existsSync(join(root, name)), name);
+  assert.match(container, /^USER 1000:1000$/m);
+  assert.match(container, /^HEALTHCHECK/m);
+});
+
+test('the probes of Kubernetes ask the routes for health', () => {
+  const probes = [...manifests.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: http \}/g)];
+  assert.deepEqual(
+    probes.map(([, name, path]) => [name, path]),
+    [
+      ['startup', '/health'],
+      ['liveness', '/health'],
+      ['readiness', '/health/ready'],
+    ],
+  );
+});
+
+test('systemd accepts the unit and rates its exposure at most 3', async (t) => {
+  if ((await runTool('systemd-analyze', ['--version'])).code !== 0)
+    return t.skip('systemd-analyze is not installed');
+  const folder = await mkdtemp(join(tmpdir(), 'unit-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'users-service.service');
+  // The programs must exist where the unit is checked.
+  await writeFile(
+    file,
+    unit.replaceAll('/usr/bin/node', process.execPath).replaceAll('/opt/users-service/', root),
+  );
+  const verified = await runTool('systemd-analyze', ['verify', '--man=no', file]);
+  assert.equal(verified.code, 0, verified.stderr);
+  assert.equal(verified.stderr, '');
+  const rated = await runTool('systemd-analyze', ['security', '--offline=true', '--threshold=30', file]);
+  assert.equal(rated.code, 0, rated.stdout);
+});
