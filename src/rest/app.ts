@@ -180,8 +180,8 @@ function withHeaders(handle: Handler, headers: Headers): Handler {
   };
 }
 
-/** The scope of a key that a route needs if `auth` asks for one. */
-export type RouteAccess = 'open' | Scope;
+/** The scope of a key that a route needs if `auth` asks for one; `key`: any key, whatever `auth` says. */
+export type RouteAccess = 'open' | 'key' | Scope;
 
 export interface RouteDefinition {
   /** `METHOD /path/{parameter}`. */
@@ -194,7 +194,6 @@ export interface RouteDefinition {
 
 export interface RouteDependencies {
   readonly repository: Repository;
-  readonly access: Access;
   readonly requirePreconditions: boolean;
   readonly utilityRoutes?: 'on' | 'off' | undefined;
   /** Why the service should get no new work; `undefined` when it should. */
@@ -205,7 +204,7 @@ export interface RouteDependencies {
 
 /** Every route of the HTTP API except the static files. @internal */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, access, requirePreconditions, utilityRoutes, refusal, renderMetrics } = dependencies;
+  const { repository, requirePreconditions, utilityRoutes, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
   const posts = postHandlers(repository);
   const metrics: Handler = async () => ({
@@ -216,7 +215,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   const utility: readonly RouteDefinition[] = [
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
-    { pattern: 'GET /private', access: 'open', handle: secret(access) },
+    { pattern: 'GET /private', access: 'key', handle: secret },
     { pattern: 'GET /boom', access: 'open', handle: boom },
   ];
   return [
@@ -237,9 +236,10 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 
 /** Puts the check of the caller's key before a handler: the one place where the HTTP API asks for it. */
 function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
-  if (kind === 'open' || access.mode === 'none') return handle;
+  if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
   return (request) => {
-    request.keyName = access.check(kind, request.header('x-api-key'));
+    const key = request.header('x-api-key');
+    request.keyName = kind === 'key' ? access.require(key) : access.check(kind, key);
     return handle(request);
   };
 }

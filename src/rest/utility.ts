@@ -1,4 +1,3 @@
-import type { Access } from '../domain/access.ts';
 import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
 import type { Repository } from '../domain/repository.ts';
 import { HttpError } from '../http/http-error.ts';
@@ -44,12 +43,7 @@ export const echo: Handler = async (request) => {
   return jsonText(200, `{"youSent":${text}}`, noStore);
 };
 
-export function secret(access: Access): Handler {
-  return (request) => {
-    request.keyName = access.require(request.header('x-api-key'));
-    return json(200, { secretData: 42 }, noStore);
-  };
-}
+export const secret: Handler = () => json(200, { secretData: 42 }, noStore);
 
 /** Always fails, to show and to test what a failure looks like from outside and inside. */
 export const boom: Handler = () => {

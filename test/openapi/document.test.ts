@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Access } from '../../src/domain/access.ts';
 import {
   defaultLimit,
   maxLimit,
@@ -31,11 +30,9 @@ const ok: Answer = {
 describe('the OpenAPI document', () => {
   it('has the routes of the service and its files, and no others', async () => {
     const repository = await openStore('memory:');
-    const access = new Access('none', []);
     const none = () => undefined;
     const table = routes({
       repository,
-      access,
       requirePreconditions: false,
       refusal: none,
       renderMetrics: () => '',

@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
 import { defaultText, variableOf } from '../../src/commands/command-line.ts';
 import { optionRows } from '../../src/config.ts';
-import { Access } from '../../src/domain/access.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import { type RouteAccess, routes } from '../../src/rest/app.ts';
@@ -18,6 +17,7 @@ import { compareTable, tableOf, tablesOf } from '../kit/markdown.ts';
 
 const keys: Readonly<Record<RouteAccess, string>> = {
   open: 'open',
+  key: 'always',
   read: '`auth` = `all`',
   write: '`auth` ≠ `none`',
   metrics: '`auth` ≠ `none`',
@@ -26,19 +26,13 @@ const keys: Readonly<Record<RouteAccess, string>> = {
 test('the routes of the README are those of the source', () => {
   const definitions = routes({
     repository: createMemoryStore(),
-    access: new Access('none', []),
     requirePreconditions: false,
     refusal: () => undefined,
     renderMetrics: () => '',
   });
   compareTable(
     'routes',
-    definitions.map(({ pattern, access }) => [
-      `\`${pattern}\``,
-      undefined,
-      // It asks for a key itself, whatever `auth` says.
-      pattern === 'GET /private' ? 'always' : keys[access],
-    ]),
+    definitions.map(({ pattern, access }) => [`\`${pattern}\``, undefined, keys[access]]),
   );
 });
 
