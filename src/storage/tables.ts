@@ -62,16 +62,14 @@ export function columnNames(columns: readonly Column[]): string {
 
 /** A record's values by column. Of a patch: what it does not name is `undefined`, what it removes is absent. */
 export function columnValues(columns: readonly Column[], record: object): (string | number | undefined)[] {
-  const fields: Readonly<Record<string, string | number | null | undefined>> = { ...record };
-  return columns.map(({ field }) => {
-    const value = fields[field];
-    return value === null ? '' : value;
-  });
+  const fields = record as Readonly<Record<string, string | number | null | undefined>>;
+  return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : fields[field]));
 }
 
 /** As `columnValues`, of a whole record, in which an absent field has its column's value. */
 export function recordValues(columns: readonly Column[], record: object): (string | number)[] {
-  return columnValues(columns, record).map((value, i) => value ?? columns[i]?.absent ?? '');
+  const fields = record as Readonly<Record<string, string | number | undefined>>;
+  return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
 }
 
 /** Makes a record of a row; its values stand in the order of the columns. */
@@ -91,10 +89,12 @@ export function toRecord<Row>(
 
 /** A filter by fields as one by columns, without those that are not given. */
 export function filterByColumn({ columns }: Table, filter: object): Record<string, string | number> {
-  const given = columnValues(columns, filter).map((value, i) => [columns[i]?.name, value] as const);
-  return Object.fromEntries(
-    given.filter((entry): entry is [string, string | number] => entry[1] !== undefined),
-  );
+  const found: Record<string, string | number> = {};
+  for (const [field, value] of Object.entries(filter)) {
+    const column = columns.find((one) => one.field === field);
+    if (column !== undefined && value !== undefined) found[column.name] = value;
+  }
+  return found;
 }
 
 /** The failure of an import of a record whose id another one has. */

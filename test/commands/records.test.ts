@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { batchCharacters, rowBatches } from '../../src/commands/records.ts';
-import type { Store } from '../../src/domain/repository.ts';
+import { batchCharacters, countRecords, openSource, rowBatches } from '../../src/commands/records.ts';
+import { recordKinds, type Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { storeSchemes } from '../../src/storage/open.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
 
 /** A store of `count` posts that records the limit of each read. */
 async function postsOf(count: number, body: string) {
@@ -22,6 +26,30 @@ async function postsOf(count: number, body: string) {
 
 // Of posts, at a time.
 const maxPosts = 2_500;
+
+describe('a source that is not there', () => {
+  for (const { form, file } of storeSchemes) {
+    if (file === undefined) continue;
+    it(`is not made: ${form}`, async () => {
+      const url = form.replace('PATH', join(temporaryFolder(), 'missing'));
+      const path = file(url);
+      assert.ok(path);
+      await assert.rejects(openSource(url), { message: `there is no file ${path}` });
+      assert.equal(existsSync(path), false);
+    });
+  }
+});
+
+describe('how many records a store has', () => {
+  it('counts every kind', async () => {
+    const store = createMemoryStore();
+    assert.equal(await countRecords(store), 0);
+    await store.createUser({ name: 'Ada' });
+    assert.equal(await countRecords(store), 1);
+    await store.createPost(1, { title: 'title', body: '' });
+    assert.equal(await countRecords(store), recordKinds.length);
+  });
+});
 
 describe('batches of a store', () => {
   for (const [what, count, body] of [

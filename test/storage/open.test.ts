@@ -76,7 +76,11 @@ describe('openStore', () => {
     's3cret:5432',
     '//user:s3cret@host',
   ]) {
-    it(`refuses ${JSON.stringify(url)}, naming what is allowed and no password`, async () => {
+    it(`refuses ${JSON.stringify(url)}, naming what is allowed and no password`, async (t) => {
+      // Were it opened by mistake, its file would be made here.
+      const directory = process.cwd();
+      t.after(() => process.chdir(directory));
+      process.chdir(folder);
       await assert.rejects(openStore(url), (error) => {
         assert(error instanceof DomainError);
         assert.equal(error.kind, 'invalid');

@@ -3,6 +3,7 @@ import { access, open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DomainError } from '../../domain/errors.ts';
+import { makeFile } from './file.ts';
 
 /** Pages copied, and pages there are. */
 export type BackupProgress = (done: number, total: number) => void;
@@ -25,6 +26,7 @@ export async function backupSqlite(
     await refuseExisting(to);
     // SQLite would make the file.
     await access(from);
+    makeFile(part);
     const pages = await copy(from, part, onProgress);
     await sync(part);
     // Once more, since the copy took its time: a rename replaces what it finds.

@@ -1,29 +1,24 @@
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  openSync,
-  readSync,
-  statSync,
-} from 'node:fs';
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { DomainError } from '../../domain/errors.ts';
 
+interface Identity {
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
 /** The database, its log and the index of the log, which belong together, as they were when they were opened. */
 export interface OpenFiles {
   readonly path: string;
-  readonly identities: readonly (string | undefined)[];
+  readonly identities: readonly (Identity | undefined)[];
 }
 
 const suffixes = ['', '-wal', '-shm'];
 
-/** Makes a file, and the folders above it, that no other user can read. */
-export async function makeFile(path: string): Promise<void> {
-  await makeFolder(dirname(path));
+/** Makes a file that no other user can read, unless it is there. */
+export function makeFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (caught) {
@@ -33,10 +28,10 @@ export async function makeFile(path: string): Promise<void> {
 }
 
 /**
- * Makes a folder and those above it. Node's own `recursive` never ends where a folder is there and yet
+ * Makes a folder and those above it, for this user alone. Node's own `recursive` never ends where a folder is there and yet
  * takes none, as in /proc.
  */
-async function makeFolder(folder: string): Promise<void> {
+export async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
   await makeFolder(dirname(folder));
   try {
@@ -72,50 +67,63 @@ function userName(): string | undefined {
 
 /** The files that a connection has just opened. */
 export function openFiles(path: string): OpenFiles {
-  return { path, identities: suffixes.map((suffix) => identify(path + suffix)) };
+  const identities = suffixes.map((suffix) => {
+    const stats = statOf(path + suffix);
+    return stats && { dev: stats.dev, ino: stats.ino };
+  });
+  return { path, identities };
 }
 
 /**
  * Throws `unavailable` where a file at its path is not the one that was opened, as when it was removed or
  * replaced or its folder renamed. SQLite would go on with it, and what it writes be gone with the process.
+ * Returns the size of the log.
  */
-export function checkFiles({ path, identities }: OpenFiles): void {
+export function checkFiles({ path, identities }: OpenFiles): bigint {
+  let logBytes = 0n;
   for (const [i, suffix] of suffixes.entries()) {
-    const now = identify(path + suffix);
-    if (now === undefined || now !== identities[i])
+    const now = statOf(path + suffix);
+    const opened = identities[i];
+    if (now === undefined || now.ino !== opened?.ino || now.dev !== opened.dev) {
       throw lost(`${path}${suffix} has been removed or replaced`);
+    }
+    if (suffix === '-wal') logBytes = now.size;
   }
+  return logBytes;
 }
 
-function identify(path: string): string | undefined {
-  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return stats && `${stats.dev}:${stats.ino}`;
+/**
+ * As `checkFiles`, and throws where the log has been cut short, after which nothing in it counts. It only
+ * grows while its header stays the same: SQLite gives it another one when it starts it anew. For use after
+ * a commit, which leaves no log empty.
+ */
+export function watchFiles(files: OpenFiles): () => void {
+  const log = openSync(`${files.path}-wal`, 'r');
+  let known = Buffer.alloc(logHeaderBytes);
+  let header = Buffer.alloc(logHeaderBytes);
+  let bytes = 0n;
+  return () => {
+    const bytesNow = checkFiles(files);
+    header.fill(0);
+    readSync(log, header, 0, logHeaderBytes, 0);
+    const isCut = header.equals(known) ? bytesNow < bytes : !isLogHeader(header);
+    if (isCut) throw lost(`${files.path}-wal has been cut short`);
+    [known, header, bytes] = [header, known, bytesNow];
+  };
+}
+
+const logHeaderBytes = 32;
+
+// The first bytes of a log (sqlite.org/fileformat2.html), but for the bit that is the byte order of its checksums.
+function isLogHeader(header: Buffer): boolean {
+  return header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
+}
+
+function statOf(path: string) {
+  return statSync(path, { bigint: true, throwIfNoEntry: false });
 }
 
 function lost(problem: string): DomainError {
   const cause = new Error(`the file ${problem} since it was opened`);
   return new DomainError('unavailable', 'the store is not available', { cause });
 }
-
-/**
- * Watches the log for being cut short, after which nothing in it counts. Its check throws `unavailable`;
- * it is made with the write lock, before and after each commit.
- *
- * The log only grows while its header stays the same: SQLite gives it another one when it starts it anew.
- */
-export function watchLog({ path }: OpenFiles): () => void {
-  const log = openSync(`${path}-wal`, 'r');
-  let [known, size] = ['', 0];
-  return () => {
-    const header = Buffer.alloc(32);
-    readSync(log, header, 0, header.length, 0);
-    const now = header.toString('latin1');
-    const sizeNow = fstatSync(log).size;
-    const isCut = now === known ? sizeNow < size : sizeNow > 0 && header.readUInt32BE() >>> 1 !== logMagic;
-    if (isCut) throw lost(`${path}-wal has been cut short`);
-    [known, size] = [now, sizeNow];
-  };
-}
-
-// The first bytes of a log (sqlite.org/fileformat2.html), without the bit for the byte order of its checksums.
-const logMagic = 0x377f0682 >>> 1;

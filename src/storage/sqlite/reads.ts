@@ -57,15 +57,11 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
   ): Page<Row> => {
     const known = filterByColumn(table, filter);
     // What the filter fixes is known, and not read again.
-    const columns = listColumns(table).filter(({ name }) => !(name in known));
-    const { sql, parameters } = pageStatement(
-      { table: table.name, columns: columnNames(columns), filter: known },
-      query,
-    );
-    return toPage(
-      all(sql, parameters).map((row) => toRecord<Row>(columns, row, filter)),
-      query,
-    );
+    const columns = listColumns(table).filter(({ name }) => known[name] === undefined);
+    const list = { table: table.name, columns: columnNames(columns), filter: known };
+    const { sql, parameters } = pageStatement(list, query);
+    const rows = all(sql, parameters).map((row) => toRecord<Row>(columns, row, filter));
+    return toPage(rows, query);
   };
   const count = (table: Table, filter: object): number => {
     const parameters: SQLInputValue[] = [];

@@ -1,11 +1,11 @@
-import { extname, resolve } from 'node:path';
+import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { checkRanges, type Range } from '../../check-range.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
-import { checkFiles, checkWritable, makeFile, openFiles } from './file.ts';
+import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
 import { keysInUse } from './idempotency.ts';
 import { sqliteReads } from './reads.ts';
 import { openMigrated } from './schema.ts';
@@ -45,7 +45,8 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   checkRanges(settings, ranges);
   const file = resolve(path);
   try {
-    await makeFile(file);
+    await makeFolder(dirname(file));
+    makeFile(file);
     checkWritable(file);
     return sqliteStore(file, await openMigrated(file, settings.busyTimeoutMs), settings);
   } catch (caught) {

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { fromSqlite, isBusy } from './errors.ts';
-import { checkFiles, type OpenFiles, watchLog } from './file.ts';
+import { type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
 import { sqliteWrites } from './writes.ts';
@@ -22,7 +22,8 @@ const port = parentPort;
 const { files, busyTimeoutMs }: WriterData = workerData;
 const db = connect(files.path);
 const writes = sqliteWrites(db);
-const checkLog = watchLog(files);
+const checkFiles = watchFiles(files);
+let isSafe = true;
 // From here on, waiting is up to `begin`.
 db.exec('PRAGMA busy_timeout = 0');
 
@@ -40,8 +41,8 @@ function commitGroup(group: readonly Write[]): WriterReply {
   try {
     begin();
     const outcomes = group.map(attempt);
-    // Before, so that nothing is committed to files that are lost; after, since they may just have been.
-    check();
+    // Nothing more is committed to files that were lost, until they are found again.
+    if (!isSafe) check();
     db.exec('COMMIT');
     check();
     return { outcomes };
@@ -51,9 +52,11 @@ function commitGroup(group: readonly Write[]): WriterReply {
   }
 }
 
+/** Throws where what was committed is not in the log on disk. */
 function check(): void {
-  checkFiles(files);
-  checkLog();
+  isSafe = false;
+  checkFiles();
+  isSafe = true;
 }
 
 // SQLite's own waiting sleeps for up to 100 ms between attempts, and has no queue: a process that

@@ -31,9 +31,10 @@ type Expected = readonly number[] | undefined;
  * it is a single statement, or it undoes its own.
  */
 export function sqliteWrites(db: DatabaseSync) {
-  const insertUser = db.prepare(`INSERT INTO users (${columnNames(givenColumns(users))}) VALUES (?, ?)`);
+  const [userColumns, postColumns] = [givenColumns(users), givenColumns(posts)];
+  const insertUser = db.prepare(`INSERT INTO users (${columnNames(userColumns)}) VALUES (?, ?)`);
   const insertPost = db.prepare(
-    `INSERT INTO posts (${columnNames(givenColumns(posts))}) SELECT ?, ?, ? FROM users WHERE id = ?`,
+    `INSERT INTO posts (${columnNames(postColumns)}) SELECT ?, ?, ? FROM users WHERE id = ?`,
   );
   const updateUser = prepareRows(db, updateSql(users));
   const deleteUser = db.prepare(`DELETE FROM users WHERE id = ?1 AND ${isExpected('?2')}`);
@@ -66,7 +67,7 @@ export function sqliteWrites(db: DatabaseSync) {
   return {
     createUser(draft: UserDraft, key?: TimedKey): Created<StoredUser> {
       return once(key, () => {
-        const values = recordValues(givenColumns(users), draft);
+        const values = recordValues(userColumns, draft);
         const { lastInsertRowid } = insertUser.run(...values);
         return toRecord<StoredUser>(users.columns, [Number(lastInsertRowid), ...values, 1]);
       });
@@ -86,7 +87,7 @@ export function sqliteWrites(db: DatabaseSync) {
 
     createPost(userId: number, draft: PostDraft, key?: TimedKey): Created<Post> | undefined {
       const { value, replayed } = once(key, () => {
-        const values = recordValues(givenColumns(posts), { ...draft, userId });
+        const values = recordValues(postColumns, { ...draft, userId });
         const { changes, lastInsertRowid } = insertPost.run(...values, userId);
         return changes === 0
           ? undefined

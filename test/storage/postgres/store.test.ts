@@ -21,6 +21,12 @@ const module = new URL('../../../src/storage/postgres/store.ts', import.meta.url
 
 const urls = new WeakMap<Repository, string>();
 
+function urlOf(repository: Repository): string {
+  const url = urls.get(repository);
+  assert(url !== undefined, 'opened here');
+  return url;
+}
+
 async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
   const store = await openPostgresStore(url, options);
   urls.set(store, url);
@@ -45,16 +51,16 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 const shared = await postgres.createDatabase();
 const openEmpty = async () => openAt(await postgres.createSchema(shared));
 testRepository('PostgreSQL', openEmpty, {
-  reopen: (closed) => openAt(urls.get(closed) ?? ''),
+  reopen: (closed) => openAt(urlOf(closed)),
   // Keys expire by the clock of the server, which all copies of the service share.
   async passTime(repository, ms) {
     await queryAt(
-      urls.get(repository) ?? '',
+      urlOf(repository),
       `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`,
     );
   },
   async countKeys(repository) {
-    const [row] = await queryAt(urls.get(repository) ?? '', 'SELECT count(*) AS count FROM idempotency_keys');
+    const [row] = await queryAt(urlOf(repository), 'SELECT count(*) AS count FROM idempotency_keys');
     return Number(row?.['count']);
   },
 });

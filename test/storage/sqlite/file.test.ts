@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { rejects } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
+import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -156,45 +169,154 @@ describe('the file of a SQLite store', () => {
   });
 });
 
-describe('the file of a SQLite store that is in use', () => {
+describe('the files of a SQLite store that is in use', () => {
   async function open(t: TestContext) {
-    const path = join(temporaryFolder(), 'users.db');
+    const folder = join(temporaryFolder(), 'data');
+    const path = join(folder, 'users.db');
     const store = await openSqliteStore(path);
     t.after(() => store.close());
     await store.createUser({ name: 'Ada' });
-    const notReady = async () => {
+    await store.ping();
+    const notReady = async (problem: string) => {
       const error = await store.ping().catch((caught: unknown) => caught);
       assert(error instanceof DomainError);
       assert.equal(error.kind, 'unavailable');
-      assert.ok(String(error.cause).includes(`${path} has been removed or replaced`), String(error.cause));
+      assert.ok(String(error.cause).includes(problem), String(error.cause));
       assert.ok(!error.message.includes(path), error.message);
     };
-    await store.ping();
-    return { path, store, notReady };
+    return { folder, path, store, notReady };
   }
 
-  it('is missed by a ping when it is removed, and found when it is back', async (t) => {
-    const { path, store, notReady } = await open(t);
-    renameSync(path, `${path}.away`);
-    await notReady();
-    renameSync(`${path}.away`, path);
+  for (const suffix of ['', '-wal', '-shm']) {
+    it(`take no writes and are not ready while users.db${suffix} is away, and are found when it is back`, async (t) => {
+      const { path, store, notReady } = await open(t);
+      const file = path + suffix;
+      renameSync(file, `${file}.away`);
+      await notReady(`${file} has been removed or replaced`);
+      for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+      renameSync(`${file}.away`, file);
+      assert.ok((await store.createUser({ name: 'Bob' })).value.id > 1);
+      await store.ping();
+    });
+
+    it(`take no writes and are not ready when another file has the place of users.db${suffix}`, async (t) => {
+      const { path, store, notReady } = await open(t);
+      const file = path + suffix;
+      copyFileSync(file, `${file}.other`);
+      renameSync(`${file}.other`, file);
+      await notReady(`${file} has been removed or replaced`);
+      await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    });
+  }
+
+  it('take no writes and are not ready while their folder has another name', async (t) => {
+    const { folder, store, notReady } = await open(t);
+    renameSync(folder, `${folder}.away`);
+    await notReady('has been removed or replaced');
+    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    renameSync(`${folder}.away`, folder);
+    await store.createUser({ name: 'Bob' });
     await store.ping();
   });
 
-  it('takes no writes while it is away: they would be gone with the process', async (t) => {
+  it('take no writes and are not ready once the log has been cut', async (t) => {
     const { path, store } = await open(t);
-    renameSync(path, `${path}.away`);
-    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
-    renameSync(`${path}.away`, path);
-    assert.equal((await store.createUser({ name: 'Bob' })).value.id, 2);
+    await store.createUser({ name: 'Bob' });
+    truncateSync(`${path}-wal`);
+    for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Eve' }), 'unavailable');
+    await rejects(store.ping(), 'unavailable');
   });
 
-  it('is missed by a ping when another file has its place', async (t) => {
-    const { path, notReady } = await open(t);
-    copyFileSync(path, `${path}.other`);
-    renameSync(`${path}.other`, path);
-    await notReady();
+  for (const [what, damage] of [
+    ['the log is removed', (path: string) => rmSync(`${path}-wal`)],
+    ['the index of the log is removed', (path: string) => rmSync(`${path}-shm`)],
+    ['the file is removed', (path: string) => rmSync(path)],
+    ['the log is cut', (path: string) => truncateSync(`${path}-wal`)],
+    ['the log is replaced', (path: string) => renameSync(copyOf(`${path}-wal`), `${path}-wal`)],
+  ] as const) {
+    it(`acknowledge nothing more, at whatever moment of a load ${what}`, async (t) => {
+      for (let round = 0; round < 5; round += 1) {
+        const { path, store } = await open(t);
+        let isDamaged = false;
+        const late: string[] = [];
+        const writers = Array.from({ length: 8 }, async (_, writer) => {
+          for (let i = 0; i < 200; i += 1) {
+            const isLate = isDamaged;
+            try {
+              await store.createUser({ name: `user ${writer} ${i}` });
+            } catch {
+              return;
+            }
+            if (isLate) late.push(`user ${writer} ${i}`);
+          }
+        });
+        for (let turn = 0; turn < 5 + round * 3; turn += 1)
+          await new Promise((resolve) => setImmediate(resolve));
+        damage(path);
+        isDamaged = true;
+        await Promise.all(writers);
+        assert.deepEqual(late, []);
+        await rejects(store.ping(), 'unavailable');
+      }
+    });
+  }
+});
+
+function copyOf(file: string): string {
+  copyFileSync(file, `${file}.copy`);
+  return `${file}.copy`;
+}
+
+describe('who can use the files of a SQLite store', () => {
+  const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
+
+  it('their owner alone, with the folders that were made for them', async (t) => {
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o755);
+    const path = join(folder, 'made', 'too', 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    assert.deepEqual([path, `${path}-wal`, `${path}-shm`].map(modeOf), ['600', '600', '600']);
+    assert.deepEqual([dirname(path), dirname(dirname(path)), folder].map(modeOf), ['700', '700', '755']);
+    await backupSqlite(path, join(folder, 'backup.db'));
+    assert.equal(modeOf(join(folder, 'backup.db')), '600');
   });
+
+  it('as before, when they were there', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    await (await openSqliteStore(path)).close();
+    chmodSync(path, 0o640);
+    await (await openSqliteStore(path)).close();
+    assert.equal(modeOf(path), '640');
+  });
+
+  for (const what of ['file', 'folder', 'log'] as const) {
+    it(`refuses to start where the ${what} cannot be written, naming it and the user`, async () => {
+      const folder = temporaryFolder();
+      const path = join(folder, 'users.db');
+      await (await openSqliteStore(path)).close();
+      writeFileSync(`${path}-wal`, '');
+      for (const place of [folder, path, `${path}-wal`]) chmodSync(place, place === folder ? 0o777 : 0o666);
+      const place = { file: path, folder, log: `${path}-wal` }[what];
+      chmodSync(dirname(folder), 0o755);
+      chmodSync(place, what === 'folder' ? 0o555 : 0o444);
+      // Root can write everything: another user tries.
+      const uid = userInfo().uid === 0 ? { uid: 65_534, gid: 65_534 } : {};
+      const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url);
+      const script = `import { openSqliteStore } from '${module}'; await (await openSqliteStore('${path}')).close();`;
+      const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+        encoding: 'utf8',
+        ...uid,
+      });
+      chmodSync(folder, 0o755);
+      assert.equal(status, 1, stderr);
+      const message = new RegExp(
+        `cannot open the SQLite file ${path}: the user \\S+ cannot write to ${place}\n`,
+      );
+      assert.match(stderr, message);
+    });
+  }
 });
 
 describe('options of a SQLite store', () => {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -11,6 +12,12 @@ const folder = temporaryFolder();
 const newPath = () => join(folder, `${randomUUID()}.db`);
 const paths = new WeakMap<Repository, string>();
 
+function pathOf(repository: Repository): string {
+  const path = paths.get(repository);
+  assert(path !== undefined, 'opened here');
+  return path;
+}
+
 testRepository(
   'sqlite',
   async (options) => {
@@ -20,9 +27,9 @@ testRepository(
     return store;
   },
   {
-    reopen: (closed) => openSqliteStore(paths.get(closed) ?? ''),
+    reopen: (closed) => openSqliteStore(pathOf(closed)),
     async countKeys(repository) {
-      const db = new DatabaseSync(paths.get(repository) ?? '');
+      const db = new DatabaseSync(pathOf(repository));
       const row = db.prepare('SELECT count(*) AS count FROM idempotency_keys').get();
       db.close();
       return Number(row?.['count']);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -10,6 +11,7 @@ import type { Store } from '../../../src/domain/repository.ts';
 import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { WriteQueue } from '../../../src/storage/sqlite/write-queue.ts';
+import { until } from '../../kit/postgres-session.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ store: Store; path: string }> {
@@ -155,6 +157,21 @@ describe('group commit of SQLite', () => {
   });
 });
 
+describe('the writer thread', () => {
+  it('starts with the store, not with the first write', async (t) => {
+    let started = 0;
+    const count = () => {
+      started += 1;
+    };
+    subscribe('worker_threads', count);
+    t.after(() => unsubscribe('worker_threads', count));
+    const { store } = await open(t);
+    assert.equal(started, 1);
+    await addUsers(store, 'Ada');
+    assert.equal(started, 1);
+  });
+});
+
 describe('a writer thread that is lost', () => {
   const crash =
     'require("node:worker_threads").parentPort.once("message", () => { throw new Error("crash"); })';
@@ -213,13 +230,13 @@ describe('writes that wait too long for their turn', () => {
         parentPort.postMessage({ outcomes: m.map(() => ({ value: true })) });
       })`;
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
-    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 50 });
+    const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
     t.after(() => queue.close());
     const first = queue.write('deleteUser', [1]);
     // Behind the first, whose group leaves in the same turn.
     await new Promise((resolve) => setImmediate(resolve));
     const second = queue.write('deleteUser', [1]);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await new Promise((resolve) => setTimeout(resolve, 600));
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);
     assert.equal(await first, true);
@@ -228,7 +245,7 @@ describe('writes that wait too long for their turn', () => {
 });
 
 describe('a full disk', () => {
-  it('of a whole store: reads go on, and writes once there is room', async (t) => {
+  it('fails writes and readiness, while reads go on, until there is room', async (t) => {
     const folder = join(temporaryFolder(), 'disk');
     mkdirSync(folder);
     try {
@@ -248,7 +265,17 @@ describe('a full disk', () => {
       if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
     assert.ok(acknowledged < 200, 'the disk is full');
     assert.equal(await store.countUsers({}), 1 + acknowledged);
+    await rejects(store.createUser({ name: 'x'.repeat(200) }), 'unavailable');
+    for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
     rmSync(filler);
+    await until(
+      async () =>
+        store.ping().then(
+          () => true,
+          () => false,
+        ),
+      'ready again without a write',
+    );
     await Promise.all(createUsers(store, 20));
     assert.equal(await store.countUsers({}), 21 + acknowledged);
   });
