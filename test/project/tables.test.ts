@@ -7,7 +7,7 @@ import { defaultText, variableOf } from '../../src/commands/command-line.ts';
 import { optionRows } from '../../src/config.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
-import { type RouteAccess, routes } from '../../src/rest/app.ts';
+import { type RequestListenerOptions, type RouteAccess, routes } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
@@ -50,6 +50,35 @@ const optionTable = optionRows.map(([flag, row]) => {
 });
 
 test('the options of the command line are those of the source', () => compareTable('options', optionTable));
+
+// The options of the library that a listener has as well as a service.
+const listenerOptions: readonly string[] = [
+  'apiKeys',
+  'auth',
+  'publicDir',
+  'cors',
+  'allowedHosts',
+  'utilityRoutes',
+  'requirePreconditions',
+] satisfies (keyof RequestListenerOptions)[];
+
+test('the options of the library are those of the source', () => {
+  const words = new Map([
+    ['on', 'true'],
+    ['off', 'false'],
+  ]);
+  compareTable(
+    'library options',
+    optionRows.flatMap(([, row]) => {
+      const { path, meaning } = row;
+      if (path === undefined) return [];
+      const text = words.get(defaultText(row)) ?? defaultText(row);
+      const isBoth = listenerOptions.includes(path) || path.startsWith('limits.');
+      const user = isBoth ? 'both' : '`createService`';
+      return [[`\`${path}\``, text && `\`${text}\``, meaning, user, undefined]];
+    }),
+  );
+});
 
 test('the main options of the README are options of the source', () => {
   const shown = tableOf('main options').rows.map(([flag]) => flag);

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { freePorts } from '../kit/free-ports.ts';
+import { documents } from '../kit/markdown.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const page = documents.get('src/embedding.md') ?? '';
+const blocks = [...page.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
+const [listener = '', ...hosts] = blocks;
+
+/** The packages that an example imports. */
+function packagesOf(code: string): string[] {
+  return [...code.matchAll(/ from '(@[^/']+\/[^/']+|[a-z][^/':]*)'/g)].map(([, name = '']) => name);
+}
+
+// Hono, Nest and Next.js are no dependencies of the project: their examples are only read.
+const runnable = hosts.filter((code) =>
+  packagesOf(code).every((name) => existsSync(join(root, 'node_modules', name))),
+);
+
+/** Starts an example with a store in memory; resolves to its address once it is listening. */
+async function start(t: TestContext, code: string): Promise<string> {
+  const [port = 0] = await freePorts(1);
+  const folder = await mkdtemp(join(tmpdir(), 'example-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  const source = JSON.stringify(new URL('../../src/index.ts', import.meta.url).href);
+  await writeFile(
+    join(folder, 'users.js'),
+    listener.replace("'users-service'", source).replace('sqlite:./data/users.db', 'memory:'),
+  );
+  await writeFile(join(folder, 'host.js'), code.replaceAll('3000', String(port)));
+  const host = spawn(process.execPath, [join(folder, 'host.js')], { stdio: ['ignore', 'ignore', 'inherit'] });
+  const ended = once(host, 'exit');
+  t.after(async () => {
+    host.kill('SIGKILL');
+    await ended;
+  });
+  const url = `http://localhost:${port}`;
+  const deadline = Date.now() + 30_000;
+  while (!(await fetch(url).catch(() => undefined))) {
+    assert.ok(host.exitCode === null && Date.now() < deadline, 'the example listens');
+    await delay(50);
+  }
+  return url;
+}
+
+it('src/embedding.md has an example for each host, and this test runs those it has packages for', () => {
+  const names = (codes: readonly string[]) => codes.map((code) => packagesOf(code)[0] ?? 'node:http');
+  assert.deepEqual(names(hosts), [
+    'node:http',
+    'express',
+    'express',
+    'fastify',
+    'koa',
+    '@hono/node-server',
+    '@nestjs/core',
+    'next',
+  ]);
+  assert.deepEqual(names(runnable), ['node:http', 'express', 'express', 'fastify', 'koa']);
+});
+
+describe('an example in src/embedding.md serves users below its prefix', () => {
+  for (const [index, code] of runnable.entries()) {
+    it(`${packagesOf(code)[0] ?? 'node:http'}, example ${index + 1}`, async (t) => {
+      const url = await start(t, code);
+      const headers = { 'content-type': 'application/json' };
+      const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
+      assert.equal(created.status, 201, await created.text());
+      assert.equal(created.headers.get('location'), '/api/users/1');
+      const other = await fetch(`${url}/other`);
+      assert.ok(!other.headers.has('x-request-id'), 'the host answers for its own paths');
+    });
+  }
+});
