@@ -1,12 +1,14 @@
 // Mistreats the HTTP face and prints what becomes of it:
 //
-//   npm run try:abuse -- [aborts] [timeouts] [stalls] [slow] [idle]
+//   node scripts/abuse.ts [aborts] [timeouts] [stalls] [replies] [slow] [idle]
 //
 // aborts: 10,000 requests broken off, and what stays open or in memory. timeouts: heads and bodies that
-// drip in, against the default limits. stalls: clients that never read. slow: slowhttptest in its four
+// drip in, against the default limits. stalls: clients that never read. replies: what long replies
+// to clients that read slowly or not at all take of a heap of 96 MB, and how late probes are. slow: slowhttptest in its four
 // modes, and what it costs everybody else. idle: ten minutes of connections that idle as a balancer's do.
 import { measureAborts } from './abuse/aborts.ts';
 import { measureIdle } from './abuse/idle.ts';
+import { measureReplies } from './abuse/replies.ts';
 import { measureSlow } from './abuse/slow.ts';
 import { measureStalls } from './abuse/stalls.ts';
 import { measureTimeouts } from './abuse/timeouts.ts';
@@ -15,6 +17,7 @@ const parts = {
   aborts: measureAborts,
   timeouts: measureTimeouts,
   stalls: measureStalls,
+  replies: measureReplies,
   slow: measureSlow,
   idle: measureIdle,
 } as const;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,17 +12,22 @@ export interface Victim {
   readonly isAlive: () => boolean;
   /** Processor time it has taken so far, in seconds; NaN where there is no /proc. */
   readonly cpuSeconds: () => number;
+  /** Memory it has at most had so far, in MB; NaN where there is no /proc. */
+  readonly peakMegabytes: () => number;
   readonly end: () => Promise<void>;
 }
 
 /** Starts a service of its own process with one user and a file of 10 MB. */
-export async function startVictim(args: readonly string[] = []): Promise<Victim> {
+export async function startVictim(
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Victim> {
   const publicDir = await mkdtemp(join(tmpdir(), 'abuse-'));
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(10_000_000, 'x'));
   const ends: (() => unknown)[] = [() => rm(publicDir, { recursive: true })];
   const after = (end: () => unknown) => ends.unshift(end);
   const options = ['--database', 'memory:', '--public', publicDir, ...args];
-  const { child, http } = await startProcess({ after }, options);
+  const { child, http } = await startProcess({ after }, options, env);
   await fetch(`${http}/users`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -34,6 +40,14 @@ export async function startVictim(args: readonly string[] = []): Promise<Victim>
     cpuSeconds() {
       try {
         return cpuSecondsOf(child.pid);
+      } catch {
+        return Number.NaN;
+      }
+    },
+    peakMegabytes() {
+      try {
+        const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+        return Math.round(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024);
       } catch {
         return Number.NaN;
       }
