@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from './http-error.ts';
-import type { BodyMemory } from './in-flight.ts';
 
 /** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
 export const maxJsonDepth = 64;
+/** Elements of arrays and members of objects, all together: each takes far more time than its bytes. */
+export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -16,15 +17,20 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
+/** Counts the memory that a body takes; `giveUp` ends its reading while it is on its way. */
+export type HoldBody = (bytes: number, giveUp?: () => void) => void;
+
+// A body that comes in bytes costs a buffer for each.
+const bytesPerChunk = 256;
+
 /**
  * Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413, one
- * that finds no memory with 503.
+ * that is given up for its memory with 503.
  */
-export function readBody(message: IncomingMessage, maxBytes: number, memory: BodyMemory): Promise<Buffer> {
+export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldBody): Promise<Buffer> {
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
-  const account = memory.open();
   let length = 0;
   const onData = (chunk: Buffer): void => {
     length += chunk.length;
@@ -32,16 +38,20 @@ export function readBody(message: IncomingMessage, maxBytes: number, memory: Bod
       stop();
       message.pause();
       reject(tooLarge(maxBytes));
-    } else if (account.take(chunk.length)) {
-      chunks.push(chunk);
     } else {
-      // The rest flows past: behind it the connection is as good as any.
-      stop();
-      reject(new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' }));
+      chunks.push(chunk);
+      hold(length + chunks.length * bytesPerChunk, onGiveUp);
     }
+  };
+  // The rest flows past: behind it the connection is as good as any.
+  const onGiveUp = (): void => {
+    stop();
+    chunks.length = 0;
+    reject(new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' }));
   };
   const onEnd = (): void => {
     stop();
+    hold(length);
     const [first] = chunks;
     resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, length));
   };
@@ -50,13 +60,9 @@ export function readBody(message: IncomingMessage, maxBytes: number, memory: Bod
     reject(new HttpError(499, 'the client left before its request was whole'));
   };
   const stop = (): void => {
-    account.close();
     message.off('data', onData).off('end', onEnd).off('close', onClose);
   };
-  if (message.readableEnded) {
-    // No event would ever come. Inside another server, a parser of its own may have been first.
-    reject(new Error('the body has been read already'));
-  } else if (message.destroyed) {
+  if (message.destroyed) {
     onClose();
   } else {
     message.on('data', onData).on('end', onEnd).on('close', onClose);
@@ -69,13 +75,31 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
+/**
+ * The JSON of a body that a parser of the host has read, such as `express.json()`; `undefined` when it can
+ * still be read. Such a parser leaves its result in `body`.
+ */
+export function jsonReadByHost(message: IncomingMessage): Json | undefined {
+  if (!message.readableEnded || !hasBody(message)) return undefined;
+  const body: unknown = 'body' in message ? message.body : undefined;
+  if (body === undefined) throw new Error('the body was already read by another parser before this listener');
+  if (body instanceof Uint8Array) return parseJson(body);
+  return parseText(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+export interface Json {
+  readonly text: string;
+  readonly value: unknown;
+}
+
 /** Decodes and parses JSON; each way it can be wrong is a 400 that says which. */
-export function parseJson(bytes: Uint8Array): { readonly text: string; readonly value: unknown } {
-  const text = decode(bytes);
+export function parseJson(bytes: Uint8Array): Json {
+  return parseText(decode(bytes));
+}
+
+function parseText(text: string): Json {
   if (text.trim() === '') throw new HttpError(400, 'the body must be JSON, and is empty');
-  if (depthExceeds(text, maxJsonDepth)) {
-    throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
-  }
+  checkShape(text);
   try {
     const value: unknown = JSON.parse(text);
     return { text, value };
@@ -92,9 +116,10 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Counted on the text, because a parser that recurses would have overflowed by the time it could say.
-function depthExceeds(text: string, max: number): boolean {
+// Counted on the text: a parser that recurses would overflow first, and values take time to make.
+function checkShape(text: string): void {
   let depth = 0;
+  let members = 0;
   let inString = false;
   for (let i = 0; i < text.length; i += 1) {
     const unit = text.charCodeAt(i);
@@ -102,12 +127,18 @@ function depthExceeds(text: string, max: number): boolean {
       if (unit === 0x5c) i += 1;
       else if (unit === 0x22) inString = false;
     } else if (unit === 0x22) inString = true;
+    else if (unit === 0x2c) members += 1;
     else if (unit === 0x7b || unit === 0x5b) {
       depth += 1;
-      if (depth > max) return true;
+      members += 1;
+      if (depth > maxJsonDepth) {
+        throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
+      }
     } else if (unit === 0x7d || unit === 0x5d) depth -= 1;
   }
-  return false;
+  if (members > maxJsonMembers) {
+    throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
+  }
 }
 
 function tooLarge(maxBytes: number): HttpError {

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { WaitingMemory } from './in-flight.ts';
 
 /** What is known of a connection from one request to the next. */
 export interface Connection {
@@ -61,20 +62,32 @@ export function leftSignal(socket: Duplex): AbortSignal {
 
 // Beyond this the connection is not read: the end of a connection that is not read goes unnoticed.
 const maxWaiting = 16;
+// A packet may hold some 1,500 requests, each of which takes about so much once it is parsed.
+const waitingBytes = 4 * 1024;
 
 /**
  * Starts a request once those before it on its connection are answered. Node parses all the requests of
  * a packet at once: answered together, they would need the memory of all their responses.
  */
-export function startInTurn(socket: Socket, response: ServerResponse, start: () => void): void {
+export function startInTurn(
+  socket: Socket,
+  response: ServerResponse,
+  memory: WaitingMemory,
+  start: () => void,
+): void {
   const connection = connectionOf(socket);
   const { waiting } = connection;
+  const hold = (): void => {
+    const bytes = waiting.length < maxWaiting ? 0 : waiting.length * waitingBytes;
+    memory.hold(connection, bytes, () => socket.destroy());
+  };
   const begin = (): void => {
     connection.busy = true;
     response.on('close', () => {
       connection.busy = false;
       if (connection.closing || socket.destroyed) return;
       waiting.shift()?.();
+      if (waiting.length >= maxWaiting - 1) hold();
       if (waiting.length === maxWaiting - 1) socket.resume();
     });
     // Its body may have turned out malformed meanwhile, and it has been answered so.
@@ -82,20 +95,22 @@ export function startInTurn(socket: Socket, response: ServerResponse, start: () 
   };
   if (connection.busy) {
     waiting.push(begin);
-    if (waiting.length === maxWaiting) pauseWhileWaiting(socket, waiting);
+    if (waiting.length >= maxWaiting) hold();
+    if (waiting.length === maxWaiting) pauseWhileWaiting(socket, waiting, hold);
   } else {
     begin();
   }
 }
 
 // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
-function pauseWhileWaiting(socket: Socket, waiting: (() => void)[]): void {
+function pauseWhileWaiting(socket: Socket, waiting: (() => void)[], hold: () => void): void {
   const pause = (): void => {
     if (waiting.length >= maxWaiting) socket.pause();
     else socket.off('resume', pause).off('close', forget);
   };
   const forget = (): void => {
     waiting.length = 0;
+    hold();
   };
   socket.on('resume', pause).on('close', forget).pause();
 }

@@ -3,7 +3,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { connectionOf, startInTurn } from './connections.ts';
 import { checkFraming } from './framing.ts';
 import { HttpError } from './http-error.ts';
-import { BodyMemory, InFlightLimit } from './in-flight.ts';
+import { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
 import type { ListenerLimits } from './limits.ts';
 import { errorReply } from './refusals.ts';
 import { type Headers, type Reply, securityHeaders } from './reply.ts';
@@ -37,20 +37,21 @@ export interface ListenerOptions {
   readonly limits: ListenerLimits;
 }
 
+type Choice = Pick<Route, 'handle' | 'exempt'>;
+
 /** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
 const clientLeft = 499;
-// Of the longest bodies, by default, 64 may be on their way at once, and of short ones any number.
-const minBodyMemoryBytes = 64 * 1024 * 1024;
 
 /** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
   readonly #limit: InFlightLimit;
-  readonly #bodyMemory: BodyMemory;
+  readonly #memory: WaitingMemory;
+  readonly #turns = new Turns();
   #inFlight = 0;
   #draining = false;
 
@@ -60,9 +61,15 @@ export class HttpListener {
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
     this.#options = options;
-    const { maxInFlight, maxBodyBytes } = options.limits;
-    this.#limit = new InFlightLimit(maxInFlight);
-    this.#bodyMemory = new BodyMemory(Math.max(minBodyMemoryBytes, 4 * maxBodyBytes));
+    this.#limit = new InFlightLimit(options.limits.maxInFlight);
+    this.#memory = new WaitingMemory(() => {
+      options.observe({
+        type: 'refused',
+        face: 'http',
+        status: 503,
+        reason: 'too much waits for slow clients',
+      });
+    });
   }
 
   get inFlight(): number {
@@ -78,8 +85,9 @@ export class HttpListener {
     const connection = connectionOf(message.socket);
     if (connection.closing) return;
     if (next !== undefined && !this.#knows(message)) return next();
+    if (connection.newest === undefined) this.#turns.connected();
     connection.newest = response;
-    startInTurn(message.socket, response, () => this.#start(message, response));
+    startInTurn(message.socket, response, this.#memory, () => this.#start(message, response));
   };
 
   // A malformed target counts as known: it is rejected here as well as anywhere.
@@ -94,13 +102,26 @@ export class HttpListener {
 
   #start(message: IncomingMessage, response: ServerResponse): void {
     const { basePath, limits } = this.#options;
-    const request = new HttpRequest(message, response, basePath, limits.maxBodyBytes, this.#bodyMemory);
+    const request = new HttpRequest(
+      message,
+      response,
+      basePath,
+      limits.maxBodyBytes,
+      this.#memory,
+      this.#turns,
+    );
     this.#track(request, response);
-    this.#answer(request, response).catch((caught: unknown) => {
-      // Not even the error could be written: a cut connection is the only honest end left.
-      this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
-      response.destroy();
-    });
+    const route = this.#route(request);
+    const answer = (): void => {
+      if (response.destroyed) return;
+      this.#answer(request, response, route).catch((caught: unknown) => {
+        // Not even the error could be written: a cut connection is the only honest end left.
+        this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
+        response.destroy();
+      });
+    };
+    if (route.exempt || this.#turns.isOpen(request.startedAt)) answer();
+    else this.#turns.enqueue(answer);
   }
 
   #track(request: HttpRequest, response: ServerResponse): void {
@@ -108,7 +129,7 @@ export class HttpListener {
     // It comes once anyway: `once` would take off at each request what goes with the response.
     response.on('close', () => {
       this.#inFlight -= 1;
-      this.#limit.release(request);
+      request.release();
       this.#options.observe({
         type: 'request',
         face: 'http',
@@ -124,9 +145,13 @@ export class HttpListener {
     });
   }
 
-  async #answer(request: HttpRequest, response: ServerResponse): Promise<void> {
+  async #answer(request: HttpRequest, response: ServerResponse, { handle, exempt }: Choice): Promise<void> {
     try {
-      await this.#send(request, response, await this.#reply(request, response));
+      if (!exempt) {
+        this.#limit.acquire(request, response);
+        request.limit = this.#limit;
+      }
+      await this.#send(request, response, await handle(request));
     } catch (caught) {
       const error = this.#options.toHttpError(caught, request);
       // Part of another reply is out: what comes after it would be read as the rest.
@@ -135,25 +160,31 @@ export class HttpListener {
     }
   }
 
-  #reply(request: HttpRequest, response: ServerResponse): Reply | Promise<Reply> {
+  // Whatever is wrong with a request is answered at once, as a route that fails.
+  #route(request: HttpRequest): Choice {
     const { router, limits, checkHost } = this.#options;
-    checkFraming(request.raw, limits.maxHeaders);
-    checkHost?.(request.raw);
-    const { method } = request;
-    const { path } = request.target;
-    if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
-    if (method === 'OPTIONS') {
-      const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-      return { status: 204, headers: { allow } };
+    try {
+      checkFraming(request.raw, limits.maxHeaders);
+      checkHost?.(request.raw);
+      const { method } = request;
+      const { path } = request.target;
+      if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
+      if (method === 'OPTIONS') {
+        const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
+        return { exempt: true, handle: () => ({ status: 204, headers: { allow } }) };
+      }
+      const { value: route, params } = router.match(method, path);
+      request.params = params;
+      request.template = route.template;
+      return route;
+    } catch (caught) {
+      return {
+        exempt: true,
+        handle: () => {
+          throw caught;
+        },
+      };
     }
-    const { value: route, params } = router.match(method, path);
-    request.params = params;
-    request.template = route.template;
-    if (!route.exempt) {
-      this.#limit.acquire(request, response);
-      request.limit = this.#limit;
-    }
-    return route.handle(request);
   }
 
   #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> | undefined {

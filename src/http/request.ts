@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/request-id.ts';
-import { checkBodyHead, checkContentType, parseJson, readBody } from './body.ts';
+import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import { leftSignal } from './connections.ts';
-import type { BodyMemory, InFlightLimit } from './in-flight.ts';
+import type { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './target.ts';
 
+// No legal user or post is longer, even with every character escaped.
+const recordBytes = 128 * 1024;
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
 
 /** A request as handlers see it: split, but decoded and read only as far as they ask. */
@@ -29,7 +31,8 @@ export class HttpRequest {
   admitted = false;
   readonly #response: ServerResponse;
   readonly #maxBodyBytes: number;
-  readonly #bodyMemory: BodyMemory;
+  readonly #memory: WaitingMemory;
+  readonly #turns: Turns;
   readonly #strippedPath: string;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
@@ -39,7 +42,8 @@ export class HttpRequest {
     response: ServerResponse,
     basePath: string,
     maxBodyBytes: number,
-    bodyMemory: BodyMemory,
+    memory: WaitingMemory,
+    turns: Turns,
   ) {
     this.raw = raw;
     this.method = raw.method ?? 'GET';
@@ -50,7 +54,8 @@ export class HttpRequest {
     this.#strippedPath = basePath;
     this.#response = response;
     this.#maxBodyBytes = maxBodyBytes;
-    this.#bodyMemory = bodyMemory;
+    this.#memory = memory;
+    this.#turns = turns;
   }
 
   /** Fails with 400 when malformed, with 404 when not below the base path. */
@@ -83,17 +88,23 @@ export class HttpRequest {
     return value;
   }
 
-  /** The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. */
-  async json(types: readonly string[] = ['application/json']) {
+  /**
+   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. It may have `maxBytes`, and
+   * no more than the service's own limit.
+   */
+  async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
     checkContentType(this.raw.headers['content-type'], types, accept);
-    checkBodyHead(this.raw, this.#maxBodyBytes);
+    const most = Math.min(maxBytes, this.#maxBodyBytes);
+    checkBodyHead(this.raw, most);
+    const read = jsonReadByHost(this.raw);
+    if (read !== undefined) return read;
     this.#sendGoAhead();
-    return parseJson(await this.#bytes());
+    return parseJson(await this.#bytes(most));
   }
 
-  async #bytes(): Promise<Buffer> {
-    const reading = readBody(this.raw, this.#maxBodyBytes, this.#bodyMemory);
+  async #bytes(maxBytes: number): Promise<Buffer> {
+    const reading = readBody(this.raw, maxBytes, (bytes, giveUp) => this.hold(bytes, giveUp));
     // Most bodies come in the packet of their head: a tick later they are there.
     await undefined;
     if (this.limit === undefined || this.raw.complete) return await reading;
@@ -104,8 +115,29 @@ export class HttpRequest {
     return bytes;
   }
 
-  // A client that asked first is told to go on only when somebody wants its body: a refusal must come
-  // instead. To HTTP/1.0, which knows no such answer, none may be sent (RFC 9110, 15.2).
+  /** Resolves when it may go on with long work. */
+  turn(): Promise<void> | undefined {
+    return this.#turns.wait();
+  }
+
+  /** How long the chunks of a reply should be. */
+  get chunkBytes(): number {
+    return this.#memory.chunkBytes;
+  }
+
+  /** Sets how much memory it holds: its body, then what its client has not taken of the reply. */
+  hold(bytes: number, giveUp?: () => void): void {
+    this.#memory.hold(this, bytes, giveUp);
+  }
+
+  /** Counts nothing for this request any more. */
+  release(): void {
+    this.limit?.release(this);
+    this.#memory.hold(this, 0);
+  }
+
+  // A client that sent Expect gets the go-ahead only when a handler wants its body: until then an error can
+  // come instead. HTTP/1.0 has no such response (RFC 9110, 15.2).
   #sendGoAhead(): void {
     const { headers, httpVersion } = this.raw;
     if (headers.expect === undefined || httpVersion === '1.0') return;

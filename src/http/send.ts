@@ -65,7 +65,10 @@ function writeWhole(
   } else {
     response.end(content);
   }
-  if (response.writableLength > 0) response.once('close', limitStall(response, options));
+  if (response.writableLength > 0) {
+    response.once('close', limitStall(response, options));
+    request.hold(response.writableLength, () => response.destroy());
+  }
 }
 
 async function writeStream(
@@ -82,20 +85,17 @@ async function writeStream(
   const linger = writeHead(request, response, reply, options);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
-  // One listener for the whole reply: middleware that compresses moves it to a stream of its own, from
-  // which `once` and `off` would not remove it.
-  let proceed: () => void = () => undefined;
-  response.on('drain', () => proceed());
-  response.on('close', () => proceed());
+  const { heldBytes = 0 } = body;
+  const drained = drains(response);
   // Looked at after each wait: to a reply that is destroyed no more events come.
   while (next.done !== true && !response.destroyed) {
     const { value } = next;
     // The callback may never come from middleware that compresses; then the stream reuses no memory.
     if (!response.write(value, () => body.release?.(value))) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      proceed = resolve;
-      await promise.finally(limitStall(response, options));
+      request.hold(heldBytes + response.writableLength, () => response.destroy());
+      await drained().finally(limitStall(response, options));
       if (response.destroyed) return;
+      request.hold(0);
     }
     next = await chunks.next();
   }
@@ -103,6 +103,21 @@ async function writeStream(
   response.once('close', limitStall(response, options));
   if (linger) endLingering(response);
   else response.end();
+}
+
+/**
+ * Resolves each time the response drains or closes. It has one listener for the whole reply: middleware
+ * that compresses moves it to a stream of its own, from which `once` and `off` would not remove it. A
+ * function of its own, so that no listener keeps the body for as long as the connection keeps its response.
+ */
+function drains(response: ServerResponse): () => Promise<void> {
+  let proceed: () => void = () => undefined;
+  response.on('drain', () => proceed());
+  response.on('close', () => proceed());
+  return () =>
+    new Promise((resolve) => {
+      proceed = resolve;
+    });
 }
 
 // The client has left, or its request turned out malformed halfway and has had that for an answer.
@@ -156,7 +171,7 @@ function limitStall(response: ServerResponse, { writeTimeoutMs }: SendOptions): 
 function sliced(body: Reply['body']): Reply['body'] {
   if (body === undefined || isStream(body) || body.length <= sliceBytes) return body;
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-  return { chunks: slices(bytes), length: bytes.length };
+  return { chunks: slices(bytes), length: bytes.length, heldBytes: bytes.length };
 }
 
 async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -4,6 +4,7 @@ import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
 import { HttpError } from './http-error.ts';
+import { heapLimitBytes } from './in-flight.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
@@ -45,6 +46,12 @@ export interface CloseServerOptions {
 
 // Browsers send cookies of other services on the same host; Node's own default.
 const maxHeaderBytes = 16 * 1024;
+// What a connection with a request under way takes at most: with a small heap `maxConnections` would be
+// more than fit.
+const heapPerConnection = 40 * 1024;
+// As many as the kernel allows: when its queue of new connections is full a client, a probe too, comes
+// through only when it tries again after a second or more.
+const backlog = 65_535;
 // How soon a connection is closed whose reply had begun before it could say so.
 const sweepEveryMs = 50;
 const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
@@ -66,7 +73,7 @@ export class HttpServer {
     // The listener counts them itself: Node drops those beyond its limit silently.
     server.maxHeadersCount = 0;
     this.#connections = new Connections(server, {
-      max: maxConnections,
+      max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
       maxIdleMs: headersTimeout > 0 && keepAliveTimeout > 0 ? keepAliveTimeout + headersTimeout : 0,
       checkingIntervalMs: connectionsCheckingInterval,
       reject(socket, silently) {
@@ -96,7 +103,7 @@ export class HttpServer {
     const server = this.#server;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     server.once('error', reject);
-    server.listen({ host, port }, () => {
+    server.listen({ host, port, backlog }, () => {
       server.off('error', reject);
       const address = server.address();
       resolve(typeof address === 'object' && address !== null ? address.port : port);

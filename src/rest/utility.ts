@@ -39,7 +39,7 @@ export const info: Handler = ({ method, basePath, target, raw }) => {
 
 /** The body comes back as its own text, so that numbers and repeated keys survive as they were sent. */
 export const echo: Handler = async (request) => {
-  const { text } = await request.json();
+  const { text } = await request.json(undefined, Number.POSITIVE_INFINITY);
   return jsonText(200, `{"youSent":${text}}`, noStore);
 };
 

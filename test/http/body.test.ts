@@ -24,6 +24,9 @@ const taken: readonly [behaviour: string, body: Buffer, want: unknown][] = [
   ['the greatest depth', bytes(nested(maxJsonDepth)), JSON.parse(nested(maxJsonDepth))],
   ['brackets in a string', bytes(`"${'['.repeat(200)}"`), '['.repeat(200)],
   ['brackets behind an escaped quote', bytes(`["\\"${'['.repeat(200)}"]`), [`"${'['.repeat(200)}`]],
+  ['brackets behind other escapes', bytes(`["\\n","\\u005b"]`), ['\n', '[']],
+  ['the most elements', bytes(`[${'1,'.repeat(9_999)}1]`), Array(10_000).fill(1)],
+  ['commas in a string', bytes(`"${','.repeat(20_000)}"`), ','.repeat(20_000)],
   ['many brackets side by side', bytes(`[${'[],'.repeat(200)}[]]`), Array.from({ length: 201 }, () => [])],
 ];
 
@@ -45,6 +48,7 @@ const empty = 'the body must be JSON, and is empty';
 const malformed = 'the body must be well-formed JSON';
 const notUtf8 = 'the body must be well-formed UTF-8';
 const tooDeep = `the body must be at most ${maxJsonDepth} levels deep`;
+const tooMany = 'the body must have at most 10000 members and elements';
 const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
   ['nothing', bytes(''), empty],
   ['only space', bytes(' \r\n\t'), empty],
@@ -69,6 +73,13 @@ const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
   ['UTF-16', Buffer.from('\ufeff{}', 'utf16le'), notUtf8],
   ['one level too many', bytes(nested(maxJsonDepth + 1)), tooDeep],
   ['one object too many', bytes(nested(maxJsonDepth + 1, '{"a":', '}')), tooDeep],
+  ['levels behind an escape', bytes(`["\\n",${nested(maxJsonDepth)}]`), tooDeep],
+  ['one element too many', bytes(`[${'1,'.repeat(10_000)}1]`), tooMany],
+  [
+    'members of many objects, too many in all',
+    bytes(`[${Array.from({ length: 101 }, () => `{${'"a":1,'.repeat(99)}"a":1}`)}]`),
+    tooMany,
+  ],
   ['half a million levels', bytes(nested(500_000)), tooDeep],
   ['half a million levels left open', bytes('['.repeat(500_000)), tooDeep],
 ];
@@ -81,7 +92,9 @@ for (const [behaviour, body, message] of refused) {
 
 const limit = 1_000;
 const size: Handler = async (request) => json(200, { size: (await request.json()).text.length });
-const routes = { 'POST /size': size };
+const sizeOfAny: Handler = async (request) =>
+  json(200, { size: (await request.json(undefined, Number.POSITIVE_INFINITY)).text.length });
+const routes = { 'POST /size': size, 'POST /any': sizeOfAny };
 const ok = (length: number) => `"${'a'.repeat(length - 2)}"`;
 const chunked = (...chunks: readonly string[]) =>
   `${chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`;
@@ -112,12 +125,22 @@ for (const [behaviour, request, status] of sizes) {
 test('a declared length beyond the limit is refused before a byte of it is there', async (t) => {
   const { port } = await startKit(t, routes);
   const wire = await Wire.open(t, port);
-  wire.write(head('POST /size', 'Content-Type: application/json', 'Content-Length: 1000000000'));
+  wire.write(head('POST /any', 'Content-Type: application/json', 'Content-Length: 1000000000'));
   const { status, headers, body } = await wire.next();
   assert.equal(status, 413);
   assert.equal(headers['connection'], 'close');
   assert.deepEqual(JSON.parse(body), { error: 'the body must be at most 1048576 bytes' });
   assert.deepEqual(await wire.end(), []);
+});
+
+test('a body has 128 KiB, unless its handler takes more', async (t) => {
+  const { port } = await startKit(t, routes);
+  const wire = await Wire.open(t, port);
+  const most = 128 * 1024;
+  assert.equal((await wire.write(post('/size', ok(most))).next()).body, `{"size":${most}}`);
+  assert.equal((await wire.write(post('/any', ok(most + 1))).next()).body, `{"size":${most + 1}}`);
+  const { status, body } = await wire.write(post('/size', ok(most + 1))).next();
+  assert.deepEqual([status, JSON.parse(body)], [413, { error: `the body must be at most ${most} bytes` }]);
 });
 
 test('a client that goes on sending beyond the limit still reads the refusal', async (t) => {
@@ -173,7 +196,7 @@ test('a body that another reader has had is a failure, not a wait without end', 
   const { port, thrown } = await startKit(t, { 'POST /size': early });
   const wire = (await Wire.open(t, port)).write(post('/size', '[]'));
   assert.equal((await wire.next()).status, 500);
-  assert.match(String(thrown[0]), /the body has been read already/);
+  assert.match(String(thrown[0]), /the body was already read by another parser before this listener/);
 });
 
 test('a refused media type names those that are taken', async (t) => {

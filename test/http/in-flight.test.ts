@@ -3,7 +3,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
-import { BodyMemory, InFlightLimit } from '../../src/http/in-flight.ts';
+import { InFlightLimit, WaitingMemory } from '../../src/http/in-flight.ts';
 
 const mebibyte = 1024 * 1024;
 const response = () => new ServerResponse(new IncomingMessage(new Socket()));
@@ -34,24 +34,68 @@ test('a request whose client has left before takes no place', async () => {
   assert.equal(holder.admitted, true);
 });
 
-test('bodies on their way have so much memory between them, and give it back', () => {
-  const memory = new BodyMemory(mebibyte);
-  const first = memory.open();
-  assert.equal(first.take(mebibyte), true);
-  const second = memory.open();
-  assert.equal(second.take(64 * 1024), false);
-  first.close();
-  assert.equal(memory.open().take(64 * 1024), true);
+/** A memory of one MiB, and the names of those that it gave up, in order. */
+function memory() {
+  const givenUp: string[] = [];
+  let reported = 0;
+  const waiting = new WaitingMemory(() => {
+    reported += 1;
+  }, mebibyte);
+  const owners = new Map<string, object>();
+  const hold = (name: string, bytes: number, canGiveUp = true): void => {
+    const owner = owners.get(name) ?? {};
+    owners.set(name, owner);
+    waiting.hold(owner, bytes, canGiveUp ? () => givenUp.push(name) : undefined);
+  };
+  return { waiting, hold, givenUp, reported: () => reported };
+}
+
+test('beyond the budget the one that has waited longest is given up', () => {
+  const { hold, givenUp, reported } = memory();
+  for (const name of ['a', 'b', 'c']) hold(name, 400 * 1024);
+  assert.deepEqual(givenUp, ['a']);
+  hold('d', 800 * 1024);
+  assert.deepEqual(givenUp, ['a', 'b', 'c']);
+  assert.equal(reported(), 3);
 });
 
-test('short ones are always taken', () => {
-  const memory = new BodyMemory(0);
-  assert.equal(memory.open().take(10_000), true);
-  assert.equal(memory.open().take(20_000), false);
+test('one that makes progress has waited least', () => {
+  const { hold, givenUp } = memory();
+  for (const name of ['a', 'b']) hold(name, 400 * 1024);
+  hold('a', 0);
+  hold('a', 400 * 1024);
+  hold('c', 400 * 1024);
+  assert.deepEqual(givenUp, ['b']);
 });
 
-test('however many short ones wait, a long one is taken', () => {
-  const memory = new BodyMemory(mebibyte);
-  for (let i = 0; i < 5_000; i += 1) assert.equal(memory.open().take(14_000), true);
-  assert.equal(memory.open().take(64 * 1024), true);
+test('one that grows without a pause has waited since it began', () => {
+  const { hold, givenUp } = memory();
+  hold('a', 100 * 1024);
+  hold('b', 100 * 1024);
+  hold('a', 900 * 1024);
+  hold('b', 200 * 1024);
+  assert.deepEqual(givenUp, ['a']);
+});
+
+test('what must not be given up counts all the same', () => {
+  const { hold, givenUp } = memory();
+  hold('kept', mebibyte, false);
+  hold('a', 100 * 1024);
+  assert.deepEqual(givenUp, ['a']);
+});
+
+test('the first 16 KiB of each do not count', () => {
+  const { hold, givenUp } = memory();
+  for (let i = 0; i < 1_000; i += 1) hold(`short ${i}`, 16 * 1024);
+  hold('long', mebibyte);
+  assert.deepEqual(givenUp, []);
+});
+
+test('chunks of replies are short while half of the budget is taken', () => {
+  const { waiting, hold } = memory();
+  assert.equal(waiting.chunkBytes, 64 * 1024);
+  hold('a', 600 * 1024);
+  assert.equal(waiting.chunkBytes, 16 * 1024);
+  hold('a', 0);
+  assert.equal(waiting.chunkBytes, 64 * 1024);
 });
