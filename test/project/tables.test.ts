@@ -72,7 +72,9 @@ test('the options of the library are those of the source', () => {
     optionRows.flatMap(([, row]) => {
       const { path, meaning } = row;
       if (path === undefined) return [];
-      const text = words.get(defaultText(row)) ?? defaultText(row);
+      const written = defaultText(row);
+      // A toggle is a boolean in the library; a choice of on and off is not.
+      const text = row.kind === 'toggle' ? (words.get(written) ?? written) : written;
       const isBoth = listenerOptions.includes(path) || path.startsWith('limits.');
       const user = isBoth ? 'both' : '`createService`';
       return [[`\`${path}\``, text && `\`${text}\``, meaning, user, undefined]];
