@@ -93,7 +93,7 @@ class RunningService implements Service {
   constructor(options: ServiceOptions) {
     this.#options = withDefaults('', options);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
-    this.#observe = fanOut(options.observe, (event) => this.#metrics.observe(event));
+    this.#observe = fanOut(options.observe, this.#metrics.observe);
     this.#gate = { inFlight: 0, maxInFlight: withDefaults('limits.', options.limits).maxInFlight };
   }
 

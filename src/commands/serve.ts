@@ -102,16 +102,14 @@ async function run(run: Run): Promise<number> {
 
 /** Fails when an address cannot be opened, before a database is made for nothing. */
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
-  for (const [option, wanted] of Object.entries({ port, grpcPort })) {
-    if (wanted === false) continue;
-    await openPort(option === 'port' ? 'port' : 'grpcPort', host, wanted, async () => {
-      const server = createServer().listen({ host, port: wanted, exclusive: true });
-      await once(server, 'listening');
-      server.close();
-      await once(server, 'close');
-      return wanted;
-    });
-  }
+  await openPort('port', host, port, openBriefly);
+  if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
+}
+
+async function openBriefly(host: string, port: number): Promise<number> {
+  await using server = createServer().listen({ host, port, exclusive: true });
+  await once(server, 'listening');
+  return port;
 }
 
 async function runWorkers({ context, parsed: { config }, log }: Run): Promise<number> {
@@ -125,10 +123,10 @@ async function runWorkers({ context, parsed: { config }, log }: Run): Promise<nu
     stopTimeoutMs: config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs,
   });
   const restart = () => pool.restart().catch((cause) => observeFailure(log.observe, cause));
-  context.onSignal('SIGHUP', () => signals.isServing() && restart());
+  context.onSignal('SIGHUP', () => signals.isServing && restart());
   try {
     const addresses = await pool.start();
-    signals.serving();
+    signals.isServing = true;
     log.observe({ type: 'listening', ...addresses });
     announce(context, config, addresses);
   } catch (error) {
@@ -143,17 +141,11 @@ async function runWorkers({ context, parsed: { config }, log }: Run): Promise<nu
   return 0;
 }
 
-/** Serves in this process, the only one or a worker. The primary reports the life of its workers. */
+/** Serves in this process, the only one or a worker. */
 async function runService({ context, parsed, log }: Run, files: Files, worker?: WorkerLink): Promise<number> {
   const { config } = parsed;
   const signals = onStopSignals(context);
   worker?.onStop(signals.stop);
-  const observe: Observe = (event) => {
-    // A reader of this event may send a signal at once.
-    if (event.type === 'listening') signals.serving();
-    const isLife = event.type === 'listening' || event.type === 'draining' || event.type === 'closed';
-    if (worker === undefined || !isLife) log.observe(event);
-  };
   const service = createService({
     ...serviceOptions(config),
     ...files,
@@ -162,15 +154,23 @@ async function runService({ context, parsed, log }: Run, files: Files, worker?: 
       grpcPort: worker.grpcPort,
       renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
     }),
-    observe,
+    observe: worker === undefined ? log.observe : withoutLife(log.observe),
   });
-  context.onSignal('SIGHUP', () => signals.isServing() && reloadFiles(service, parsed, observe));
+  context.onSignal('SIGHUP', () => signals.isServing && reloadFiles(service, parsed, log.observe));
   const addresses = await service.listen();
+  signals.isServing = true;
   if (worker === undefined) announce(context, config, addresses);
   else worker.ready(addresses, () => service.counters());
   await signals.stopped;
   await service.close({ timeoutMs: config['drain-timeout-ms'] });
   return 0;
+}
+
+/** For a worker: its primary reports the life of the service. */
+function withoutLife(observe: Observe): Observe {
+  return (event) => {
+    if (event.type !== 'listening' && event.type !== 'draining' && event.type !== 'closed') observe(event);
+  };
 }
 
 function serviceOptions(config: Config): ServiceOptions {
@@ -182,33 +182,22 @@ function serviceOptions(config: Config): ServiceOptions {
   };
 }
 
-interface StopSignals {
-  /** From now on a signal has something to stop in order, or to reload. */
-  serving(): void;
-  isServing(): boolean;
-  readonly stopped: Promise<void>;
-  readonly stop: () => void;
-}
-
 /**
  * A signal stops the service in order. It ends the process at once before anything is served, and when an
  * earlier signal has not ended it.
  */
-function onStopSignals({ onSignal, exit }: CommandContext): StopSignals {
+function onStopSignals({ onSignal, exit }: CommandContext) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  let isServing = false;
+  const signals = { stopped, stop, isServing: false };
   let firstAt: number | undefined;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     onSignal(signal, () => {
       firstAt ??= performance.now();
-      if (!isServing || performance.now() - firstAt > sameSignalMs) exit(exitCodes[signal]);
+      if (!signals.isServing || performance.now() - firstAt > sameSignalMs) exit(exitCodes[signal]);
       stop();
     });
   }
-  const serving = (): void => {
-    isServing = true;
-  };
-  return { serving, isServing: () => isServing, stopped, stop };
+  return signals;
 }
 
 function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Addresses): void {

@@ -80,7 +80,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
   const { auth = 'none', apiKeys = [] } = options;
   const { listener } = createHttpApi(options, {
     access: new Access(auth, apiKeys),
-    observe: fanOut(options.observe, (event) => metrics.observe(event)),
+    observe: fanOut(options.observe, metrics.observe),
     refusal: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: listener.inFlight })),
   });

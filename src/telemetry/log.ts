@@ -28,53 +28,55 @@ const maxWriteBytes = 4_096;
 // A slow reader gets the last lines; a reader that is gone delays the exit by this much at most.
 const endTimeoutMs = 2_000;
 // A reader that stops reading costs lines, not memory.
-const maxUnreadBytes = 4 * 1024 * 1024;
+const maxWaitingCharacters = 4 * 1024 * 1024;
 // A path can be as long as a request head, and a cause can be nested without end.
 const maxFieldLength = 2_048;
 /** Lines a second; more are counted. Malformed connections and lost databases come in floods. */
 const linesPerSecond = { refused: 1, failure: 20 };
 
-type Print = (event: ServiceEvent, count?: number) => void;
-
-interface Entry {
-  readonly event: ServiceEvent;
-  /** How many events this one stands for. */
-  readonly count: number;
-  readonly time: string;
-}
+type Line = ServiceEvent | { readonly type: 'dropped'; readonly count: number };
 
 /** An observer that prints one line for each event. */
 export function createLog(format: LogFormat, sink: LineSink): Log {
   if (format === 'off')
     return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
-  const toLine = format === 'pretty' ? prettyLine : jsonLine;
-  const unread: string[] = [];
-  let waiting: Entry[] = [];
-  let timer: NodeJS.Timeout | undefined;
+  const toText = format === 'pretty' ? prettyText : jsonText;
+  const waiting: string[] = [];
+  let waitingCharacters = 0;
   let dropped = 0;
+  let timer: NodeJS.Timeout | undefined;
 
-  // The next text only when the last one has been taken: a stream joins what it buffers into one write.
-  const pump = (): void => {
-    while (unread.length > 0 && (sink.writableLength ?? 0) === 0) sink.write(unread.shift() ?? '', pump);
+  const add = (event: Line, count = 1): void => {
+    const line = `${toText(event, new Date().toISOString(), count)}\n`;
+    waitingCharacters += line.length;
+    waiting.push(line);
+  };
+  const print = (event: ServiceEvent, count?: number): void => {
+    if (waitingCharacters >= maxWaitingCharacters) {
+      dropped += 1;
+      return;
+    }
+    if (dropped > 0) add({ type: 'dropped', count: dropped });
+    dropped = 0;
+    add(event, count);
+    if (waiting.length >= maxWaiting) write();
+    else timer ??= setTimeout(write, flushAfterMs).unref();
+  };
+  const takeText = (): string => {
+    let bytes = 0;
+    const end = waiting.findIndex((line) => {
+      bytes += Buffer.byteLength(line);
+      return bytes > maxWriteBytes;
+    });
+    const text = waiting.splice(0, end === -1 ? waiting.length : Math.max(end, 1)).join('');
+    waitingCharacters -= text.length;
+    return text;
   };
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    const lines = waiting.map((entry) => `${toLine(entry)}\n`);
-    waiting = [];
-    if (unread.length * maxWriteBytes >= maxUnreadBytes) {
-      dropped += lines.length;
-    } else {
-      if (dropped > 0) unread.push(droppedLine(format, dropped));
-      dropped = 0;
-      unread.push(...joinLines(lines));
-    }
-    pump();
-  };
-  const print: Print = (event, count = 1) => {
-    waiting.push({ event, count, time: new Date().toISOString() });
-    if (waiting.length >= maxWaiting) write();
-    else timer ??= setTimeout(write, flushAfterMs).unref();
+    // The next text only when the last one has been taken: a stream joins what it buffers into one write.
+    while (waiting.length > 0 && (sink.writableLength ?? 0) === 0) sink.write(takeText(), write);
   };
   const limits = {
     refused: limitRate(linesPerSecond.refused, print),
@@ -94,115 +96,87 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     },
     flush() {
       endLimits();
-      for (const text of unread.splice(0)) sink.write(text, () => undefined);
+      while (waiting.length > 0) sink.write(takeText(), () => undefined);
     },
     async end() {
       endLimits();
       const giveUpAt = performance.now() + endTimeoutMs;
-      while (unread.length > 0 && performance.now() < giveUpAt) {
+      while (waiting.length > 0 && performance.now() < giveUpAt) {
         await sleep(flushAfterMs);
-        pump();
+        write();
       }
-      for (const text of unread.splice(0)) dropped += text.split('\n').length - 1;
-      if (dropped > 0) sink.write(droppedLine(format, dropped), () => undefined);
-      dropped = 0;
+      const count = dropped + waiting.splice(0).length;
+      if (count === 0) return;
+      add({ type: 'dropped', count });
+      sink.write(takeText(), () => undefined);
     },
   };
 }
 
 /** Prints the first events of each second; the others become one line with a count when it ends. */
-function limitRate(perSecond: number, print: Print) {
-  let printed = 0;
-  let withheld = 0;
+function limitRate(perSecond: number, print: (event: ServiceEvent, count?: number) => void) {
+  let taken = 0;
   let last: ServiceEvent | undefined;
   let timer: NodeJS.Timeout | undefined;
   const endSecond = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    printed = 0;
+    const withheld = taken - perSecond;
+    taken = 0;
     if (last === undefined) return;
     print(last, withheld);
-    // The line that sums up this second counts for the next one.
-    printed = 1;
-    withheld = 0;
     last = undefined;
+    // The line that sums up this second counts for the next one.
+    taken = 1;
     timer = setTimeout(endSecond, 1_000).unref();
   };
   const take = (event: ServiceEvent): void => {
     timer ??= setTimeout(endSecond, 1_000).unref();
-    if (printed < perSecond) {
-      printed += 1;
-      print(event);
-    } else {
-      withheld += 1;
-      last = event;
-    }
+    taken += 1;
+    if (taken <= perSecond) print(event);
+    else last = event;
   };
   return { take, endSecond };
 }
 
-function jsonLine({ event, count, time }: Entry): string {
+function jsonText(event: Line, time: string, count: number): string {
   if (event.type === 'request') {
-    const { face, id, method, path, status, durationMs, route, traceparent, key } = event;
+    const { face, id, method, path, status, durationMs, route, traceparent = '', key } = event;
     const rounded = Math.round(durationMs * 1_000) / 1_000;
     const call = { face, id, method, path: clip(path), status, durationMs: rounded, route };
-    return JSON.stringify({
-      time,
-      event: 'request',
-      ...call,
-      traceparent: traceparent && clip(traceparent),
-      key,
-    });
+    const trace = clip(traceparent) || undefined;
+    return JSON.stringify({ time, event: 'request', ...call, traceparent: trace, key });
   }
   const { type, ...fields } = event;
   const cause = 'cause' in fields && { cause: causeText(fields.cause) };
   return JSON.stringify({ time, event: type, ...fields, ...cause, ...(count > 1 && { count }) });
 }
 
-function prettyLine({ event, count, time }: Entry): string {
-  const at = time.slice(11, 23);
-  const times = count > 1 ? ` (${count} times)` : '';
+function prettyText(event: Line, time: string, count: number): string {
+  return `${time.slice(11, 23)} ${sentence(event)}${count > 1 ? ` (${count} times)` : ''}`;
+}
+
+function sentence(event: Line): string {
   switch (event.type) {
-    case 'listening': {
-      const grpc = event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`;
-      return `${at} listening on ${event.http}${grpc}`;
-    }
+    case 'listening':
+      return `listening on ${event.http}${event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`}`;
     case 'request': {
-      const call = `${event.face === 'http' ? event.method : 'gRPC'} ${clip(event.path)}`;
-      return `${at} ${event.status} ${call} ${event.durationMs.toFixed(1)} ms ${event.id}`;
+      const { face, id, method, path, status, durationMs } = event;
+      return `${status} ${face === 'http' ? method : 'gRPC'} ${clip(path)} ${durationMs.toFixed(1)} ms ${id}`;
     }
     case 'refused':
-      return `${at} ${event.status} refused: ${event.reason}${times}`;
+      return `${event.status} refused: ${event.reason}`;
     case 'failure': {
       const request = event.requestId === undefined ? '' : ` (${event.requestId})`;
-      return `${at} failure in ${event.where}${request}: ${causeText(event.cause)}${times}`;
+      return `failure in ${event.where}${request}: ${causeText(event.cause)}`;
     }
     case 'warning':
-      return `${at} warning: ${event.message}`;
+      return `warning: ${event.message}`;
+    case 'dropped':
+      return `${event.count} lines dropped: the reader was too slow`;
     default:
-      return `${at} ${event.type}`;
+      return event.type;
   }
-}
-
-function droppedLine(format: LogFormat, count: number): string {
-  const time = new Date().toISOString();
-  if (format === 'pretty') return `${time.slice(11, 23)} ${count} lines dropped: the reader was too slow\n`;
-  return `${JSON.stringify({ time, event: 'dropped', count })}\n`;
-}
-
-/** Joins lines into texts of at most `maxWriteBytes`. */
-function joinLines(lines: readonly string[]): string[] {
-  const texts: string[] = [];
-  let bytes = maxWriteBytes;
-  for (const line of lines) {
-    const length = Buffer.byteLength(line);
-    bytes += length;
-    if (bytes > maxWriteBytes) {
-      texts.push(line);
-      bytes = length;
-    } else texts.push(texts.pop() + line);
-  }
-  return texts;
 }
 
 function causeText(cause: unknown): string {

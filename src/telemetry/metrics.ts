@@ -1,4 +1,4 @@
-import type { RequestEvent, ServiceEvent } from './events.ts';
+import type { Observe, RequestEvent } from './events.ts';
 
 // Upper bounds in seconds, from a cached read to a request that times out.
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -39,7 +39,7 @@ export class Metrics {
   #storeFailures = 0;
   #failures = 0;
 
-  observe(event: ServiceEvent): void {
+  readonly observe: Observe = (event) => {
     if (event.type === 'request') this.#request(event);
     else if (event.type === 'refused') {
       increment(this.#refused, `users_service_refused_total{face="${event.face}",status="${event.status}"}`);
@@ -47,7 +47,7 @@ export class Metrics {
       if (event.where === 'store') this.#storeFailures += 1;
       else this.#failures += 1;
     }
-  }
+  };
 
   #request({ face, route, method, status, durationMs, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
@@ -65,23 +65,18 @@ export class Metrics {
     if (bucket < buckets.length) series.bucketCounts[bucket] = (series.bucketCounts[bucket] ?? 0) + 1;
     series.durationSum += seconds;
     series.count += 1;
-    if (key !== undefined)
-      increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
+    if (key === undefined) return;
+    increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
   }
 
   #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
-    const known = this.#routes[face].get(route);
-    if (known !== undefined) return known;
-    const labels = `face="${face}",route="${escapeLabel(route)}"`;
-    const added = {
-      labels,
-      requests: new Map(),
-      bucketCounts: buckets.map(() => 0),
-      durationSum: 0,
-      count: 0,
-    };
-    this.#routes[face].set(route, added);
-    return added;
+    let series = this.#routes[face].get(route);
+    if (series === undefined) {
+      const labels = `face="${face}",route="${escapeLabel(route)}"`;
+      series = { labels, requests: new Map(), bucketCounts: buckets.map(() => 0), durationSum: 0, count: 0 };
+      this.#routes[face].set(route, series);
+    }
+    return series;
   }
 
   /** `inFlight` is the number of requests being served, by API. */
