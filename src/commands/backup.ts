@@ -13,10 +13,6 @@ Copies a SQLite store into a new file, as it is at one moment, while the service
                   (DATABASE_URL in the environment)
 `;
 
-/**
- * Copies a live SQLite store into a new file, as it is at one moment: `backup FILE [--database URL]`.
- * The service may go on writing meanwhile.
- */
 export function backup(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const given = readArguments(context.args, ['database'], { positionals: 1 });
@@ -26,16 +22,12 @@ export function backup(context: CommandContext): Promise<number> {
     if (source === undefined) {
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }
-    await backupFile(context, source, file);
+    let progress: Progress | undefined;
+    await backupSqlite(source, file, (done, total) => {
+      progress ??= createProgress(context.stderr, 'backup', total);
+      progress.update(done);
+    });
+    progress?.finish();
+    context.stdout.write(`backed up ${source} to ${file}\n`);
   });
-}
-
-async function backupFile({ stdout, stderr }: CommandContext, source: string, file: string): Promise<void> {
-  let progress: Progress | undefined;
-  await backupSqlite(source, file, (done, total) => {
-    progress ??= createProgress(stderr, 'backup', total);
-    progress.update(done);
-  });
-  progress?.finish();
-  stdout.write(`backed up ${source} to ${file}\n`);
 }

@@ -2,8 +2,8 @@ import { byKind, recordKinds, type Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
 import { parseDatabaseUrl, readArguments } from './command-line.ts';
-import { createProgress } from './progress.ts';
-import { checkSubset, countRecords, openSource, RecordDigest, recordBatches } from './records.ts';
+import { createProgress, type Progress } from './progress.ts';
+import { checkSubset, countOf, openSource, RecordDigest, recordBatches } from './records.ts';
 
 const help = `usage: users-service copy --from URL --to URL
 
@@ -14,10 +14,6 @@ interrupted and run again. Stop writing to the source first.
   --to URL    the store to fill; it may hold nothing but an earlier copy
 `;
 
-/**
- * Copies a whole store into another: `copy --from URL --to URL`. Safe to interrupt and to run again,
- * because rows that are there already are left; ends by reading both and comparing.
- */
 export function copy(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const { from, to } = readArguments(context.args, ['from', 'to']).flags;
@@ -34,34 +30,31 @@ export function copy(context: CommandContext): Promise<number> {
 
 async function copyStore({ stdout, stderr }: CommandContext, source: Store, target: Store): Promise<void> {
   const from = await source.summary();
-  const total = recordKinds.reduce((sum, kind) => sum + from[kind].count, 0);
   // Only an earlier, interrupted copy may be there: all is compared before anything is written.
-  if ((await countRecords(target)) > 0) await checkSubset(target, source);
+  if (countOf(await target.summary()) > 0) await checkSubset(target, source);
 
-  const digest = new RecordDigest();
-  const copying = createProgress(stderr, 'copy', total);
-  for await (const batch of recordBatches(source)) {
-    const writing = batch.importInto(target);
-    digest.add(batch.lines());
-    await writing;
-    copying.update(digest.records);
-  }
+  const read = await readAll(source, createProgress(stderr, 'copy', countOf(from)), target);
   await target.continueIds(byKind((kind) => from[kind].lastId));
-  copying.finish();
-
-  const verifying = createProgress(stderr, 'verify', total);
-  const copied = new RecordDigest();
-  for await (const batch of recordBatches(target)) {
-    copied.add(batch.lines());
-    verifying.update(copied.records);
-  }
-  verifying.finish();
-  if (copied.records !== digest.records || copied.digest() !== digest.digest()) {
+  const copied = await readAll(target, createProgress(stderr, 'verify', countOf(from)));
+  if (copied.records !== read.records || copied.digest() !== read.digest()) {
     throw new Error(
-      `the copy differs: ${digest.records} records were read and ${copied.records} are there; ` +
+      `the copy differs: ${read.records} records were read and ${copied.records} are there; ` +
         'stop writing to both stores and run it again',
     );
   }
   const counts = recordKinds.map((kind) => `${from[kind].count} ${kind}`).join(' and ');
-  stdout.write(`copied ${counts}, sha256 ${digest.digest()}\n`);
+  stdout.write(`copied ${counts}, sha256 ${read.digest()}\n`);
+}
+
+/** Reads a whole store, and writes it to the target if there is one. */
+async function readAll(store: Store, progress: Progress, target?: Store): Promise<RecordDigest> {
+  const digest = new RecordDigest();
+  for await (const batch of recordBatches(store)) {
+    const writing = target && batch.importInto(target);
+    digest.add(batch.lines());
+    await writing;
+    progress.update(digest.records);
+  }
+  progress.finish();
+  return digest;
 }

@@ -1,11 +1,11 @@
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { byKind, type Store } from '../domain/repository.ts';
+import { byKind, type Store, type StoreSummary } from '../domain/repository.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { countRecords, endLine, openSource, RecordDigest, recordBatches } from './records.ts';
+import { countOf, endLine, openSource, RecordDigest, recordBatches } from './records.ts';
 
 const help = `usage: users-service export [FILE] [--database URL]
 
@@ -16,28 +16,24 @@ Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last
                   (DATABASE_URL in the environment)
 `;
 
-/**
- * Writes a whole store as NDJSON, to a file or to the output: `export [FILE] [--database URL]`. The
- * last line holds counts and a checksum, so that a reader recognizes a file that was cut.
- */
 export function exportRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const given = readArguments(context.args, ['database'], { positionals: 1 });
     const [file = '-'] = given.positionals;
     await using stores = new AsyncDisposableStack();
     const store = stores.adopt(await openSource(databaseUrl(given, context.env)), (opened) => opened.close());
-    const progress = createProgress(context.stderr, 'export', await countRecords(store));
+    // Read first: an id given while we write must not be given again by the importing store.
+    const summary = await store.summary();
+    const progress = createProgress(context.stderr, 'export', countOf(summary));
     // An existing file may be the only other copy: it is not overwritten.
     const output: Writable = file === '-' ? context.stdout : createWriteStream(file, { flags: 'wx' });
-    await pipeline(lines(store, progress), output, { end: file !== '-' });
+    await pipeline(lines(store, summary, progress), output, { end: file !== '-' });
     progress.finish();
   });
 }
 
-async function* lines(store: Store, progress: Progress): AsyncGenerator<string> {
+async function* lines(store: Store, summary: StoreSummary, progress: Progress): AsyncGenerator<string> {
   const digest = new RecordDigest();
-  // Read first: an id given while we write must not be given again by the importing store.
-  const summary = await store.summary();
   for await (const batch of recordBatches(store)) {
     const lines = batch.lines();
     digest.add(lines);

@@ -8,7 +8,7 @@ import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { type EndRecord, parseLine, RecordBatch, RecordDigest } from './records.ts';
+import { type EndRecord, RecordBatch, RecordDigest } from './records.ts';
 
 const help = `usage: users-service import [FILE] [--database URL] [--partial]
 
@@ -28,10 +28,7 @@ interface Content {
   readonly end: EndRecord | undefined;
 }
 
-/**
- * Imports NDJSON as `export` writes it: `import [FILE] [--database URL] [--partial]`. The file is read
- * twice: nothing of a cut or damaged file may reach the store, or the right file would be refused later.
- */
+/** Reads the file twice: nothing of a damaged file may reach the store, or the right one would be refused later. */
 export function importRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const given = readArguments(context.args, ['database'], { switches: ['partial'], positionals: 1 });
@@ -70,16 +67,16 @@ async function checkFile(file: string, isPartial: boolean, { stderr }: CommandCo
   const content = await readRecords(file, progress, async () => undefined);
   progress.finish();
   const { end, records, sha256 } = content;
-  if (end === undefined) {
-    if (records === 0)
-      throw new Error('the file is empty: even the export of an empty store has an end record');
-    if (!isPartial) {
-      throw new Error(
-        `the file has no end record after ${records} records: it was cut, or is no whole export; ` +
-          '--partial imports it as it is',
-      );
-    }
-  } else if (end.records !== records || end.sha256 !== sha256) {
+  if (end === undefined && records === 0) {
+    throw new Error('the file is empty: even the export of an empty store has an end record');
+  }
+  if (end === undefined && !isPartial) {
+    throw new Error(
+      `the file has no end record after ${records} records: it was cut, or is no whole export; ` +
+        '--partial imports it as it is',
+    );
+  }
+  if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
     throw new Error(
       `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
     );
@@ -108,11 +105,10 @@ async function readRecords(
     lineNumber += 1;
     if (line.trim() === '') continue;
     if (end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
-    const record = parseLine(line, lineNumber);
-    if ('end' in record) end = record.end;
+    const record = batch.read(line, lineNumber);
+    if (typeof record !== 'string') end = record;
     else {
-      record.addTo(batch);
-      digest.add([record.line]);
+      digest.add([record]);
       if (batch.isFull) await flush();
     }
   }

@@ -3,7 +3,14 @@ import { existsSync } from 'node:fs';
 import { invalid } from '../domain/errors.ts';
 import { parsePostDraft } from '../domain/post.ts';
 import { maxVersion, parseInteger, parseRecord, quote } from '../domain/record.ts';
-import { byKind, type RecordKind, type Records, recordKinds, type Store } from '../domain/repository.ts';
+import {
+  byKind,
+  type RecordKind,
+  type Records,
+  recordKinds,
+  type Store,
+  type StoreSummary,
+} from '../domain/repository.ts';
 import { parseUserDraft } from '../domain/user.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
 
@@ -15,7 +22,6 @@ interface RecordFormat<Row> {
   readonly lastId: string;
   /** How many are moved at a time. */
   readonly batchRows: number;
-  /** How many characters are in one, about. */
   readonly charactersOf: (row: Row) => number;
   /** One as a line of NDJSON. Equal records have equal lines. */
   readonly toLine: (row: Row) => string;
@@ -67,35 +73,29 @@ export async function openSource(url: string): Promise<Store> {
 }
 
 /** How many records of all kinds a store holds. */
-export async function countRecords(store: Store): Promise<number> {
-  const summary = await store.summary();
+export function countOf(summary: StoreSummary): number {
   return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
 
 /** Some records of one kind. */
-interface Batch {
+interface Batch<Row> {
+  readonly rows: readonly Row[];
   readonly lines: () => readonly string[];
   /** Resolves to how many of them were new. */
   readonly importInto: (target: Store) => Promise<number>;
 }
 
 /** All records of a store in batches, in the order in which they can be imported. */
-export async function* recordBatches(store: Store): AsyncGenerator<Batch, void> {
+export async function* recordBatches(store: Store): AsyncGenerator<Batch<unknown>, void> {
   for (const kind of recordKinds) yield* batchesOf(store, kind);
 }
 
-async function* batchesOf<Kind extends RecordKind>(store: Store, kind: Kind): AsyncGenerator<Batch, void> {
-  for await (const rows of rowBatches(store, kind)) {
-    yield {
-      lines: () => rows.map(formats[kind].toLine),
-      importInto: (target) => target.importRows(kind, rows),
-    };
-  }
-}
-
 /** All records of a kind by id, in batches. */
-export async function* rowBatches<Kind extends RecordKind>(store: Store, kind: Kind) {
-  const { batchRows, charactersOf } = formats[kind];
+export async function* batchesOf<Kind extends RecordKind>(
+  store: Store,
+  kind: Kind,
+): AsyncGenerator<Batch<Records[Kind]>, void> {
+  const { batchRows, charactersOf, toLine } = formats[kind];
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
     const rows = await next;
@@ -106,39 +106,30 @@ export async function* rowBatches<Kind extends RecordKind>(store: Store, kind: K
     // The next batch is read while this one is used. Its failure is reported when it is asked for.
     next = store.exportRows(kind, last.id, Math.min(batchRows, fitting));
     next.catch(() => undefined);
-    yield rows;
+    yield { rows, lines: () => rows.map(toLine), importInto: (target) => target.importRows(kind, rows) };
   }
 }
 
-/** Fails unless every record of the target is one of the source. */
+/** Fails unless every record of the target is one of the source. Both give their lines in the same order. */
 export async function checkSubset(target: Store, source: Store): Promise<void> {
-  for (const kind of recordKinds) await checkKind(target, source, kind);
-}
-
-async function checkKind<Kind extends RecordKind>(target: Store, source: Store, kind: Kind): Promise<void> {
-  const { type, toLine } = formats[kind];
-  const wanted = rowsOf(source, kind);
-  for await (const there of rowsOf(target, kind)) {
+  const wanted = linesOf(source);
+  for await (const line of linesOf(target)) {
     let next = await wanted.next();
-    while (next.done !== true && next.value.id < there.id) next = await wanted.next();
-    if (next.done === true || toLine(next.value) !== toLine(there)) {
-      throw new Error(`the target holds something else: ${type} ${there.id} is not the source's`);
+    while (next.done !== true && next.value !== line) next = await wanted.next();
+    if (next.done === true) {
+      const { type, id } = JSON.parse(line);
+      throw new Error(`the target holds something else: ${type} ${id} is not the source's`);
     }
   }
-  await wanted.return();
 }
 
-async function* rowsOf<Kind extends RecordKind>(
-  store: Store,
-  kind: Kind,
-): AsyncGenerator<Records[Kind], void> {
-  for await (const rows of rowBatches(store, kind)) yield* rows;
+async function* linesOf(store: Store): AsyncGenerator<string, void> {
+  for await (const batch of recordBatches(store)) yield* batch.lines();
 }
 
 /** A digest of lines in order: two stores with the same digest hold the same. */
 export class RecordDigest {
   readonly #hash = createHash('sha256');
-  /** Lines taken so far. */
   records = 0;
 
   add(lines: readonly string[]): void {
@@ -160,11 +151,12 @@ export interface EndRecord {
   readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** The last line of an export, as text. */
 export function endLine({ records, sha256, lastIds }: EndRecord): string {
   const ids = recordKinds.map((kind) => [formats[kind].lastId, lastIds[kind]]);
   return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
 }
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /** Records that were read, by kind, until they are imported together. */
 export class RecordBatch {
@@ -172,10 +164,33 @@ export class RecordBatch {
   #count = 0;
   #characters = 0;
 
-  add<Kind extends RecordKind>(kind: Kind, row: Records[Kind], characters: number): void {
+  /**
+   * Reads a line of NDJSON. Takes its record, and returns it as an export would write it; or returns the end
+   * record. Fails with a message that names the line.
+   */
+  read(line: string, lineNumber: number): string | EndRecord {
+    try {
+      const value: unknown = JSON.parse(line);
+      // Each kind knows its own fields.
+      const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
+      const kind = recordKinds.find((one) => formats[one].type === type);
+      if (kind !== undefined) return this.#add(kind, fields);
+      if (type === 'end') return parseEnd(fields);
+      throw invalid('type', 'must be user, post or end');
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
+      const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
+      throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
+    }
+  }
+
+  #add<Kind extends RecordKind>(kind: Kind, fields: Fields): string {
+    const { parse, charactersOf, toLine } = formats[kind];
+    const row = parse(fields);
     this.#rows[kind].push(row);
     this.#count += 1;
-    this.#characters += characters;
+    this.#characters += charactersOf(row);
+    return toLine(row);
   }
 
   get isFull(): boolean {
@@ -192,51 +207,7 @@ export class RecordBatch {
   }
 }
 
-/** A line that was read: a record, written again as an export would, or the end record. */
-type ReadLine =
-  | { readonly line: string; readonly addTo: (batch: RecordBatch) => void }
-  | { readonly end: EndRecord };
-
-/** Reads a line of NDJSON. Fails with a message that names the line. */
-export function parseLine(line: string, lineNumber: number): ReadLine {
-  try {
-    const { type, ...fields } = parseRecord('the record', JSON.parse(line), recordFields);
-    const kind = recordKinds.find((one) => formats[one].type === type);
-    if (kind !== undefined) return readRecord(kind, fields, line.length);
-    if (type === 'end') return { end: parseEnd(fields) };
-    throw invalid('type', 'must be user, post or end');
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
-    const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
-    throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
-  }
-}
-
-const recordFields = [
-  'type',
-  'id',
-  'name',
-  'role',
-  'version',
-  'userId',
-  'title',
-  'body',
-  'records',
-  'sha256',
-  'lastUserId',
-  'lastPostId',
-] as const;
-
-function readRecord<Kind extends RecordKind>(
-  kind: Kind,
-  fields: Readonly<Record<string, unknown>>,
-  characters: number,
-): ReadLine {
-  const row = formats[kind].parse(fields);
-  return { line: formats[kind].toLine(row), addTo: (batch) => batch.add(kind, row, characters) };
-}
-
-function parseEnd({ records, sha256, ...ids }: Readonly<Record<string, unknown>>): EndRecord {
+function parseEnd({ records, sha256, ...ids }: Fields): EndRecord {
   if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),

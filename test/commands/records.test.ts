@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { batchCharacters, countRecords, openSource, rowBatches } from '../../src/commands/records.ts';
+import { batchCharacters, batchesOf, countOf, openSource } from '../../src/commands/records.ts';
 import { recordKinds, type Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { storeSchemes } from '../../src/storage/open.ts';
@@ -43,11 +43,11 @@ describe('a source that is not there', () => {
 describe('how many records a store has', () => {
   it('counts every kind', async () => {
     const store = createMemoryStore();
-    assert.equal(await countRecords(store), 0);
+    assert.equal(countOf(await store.summary()), 0);
     await store.createUser({ name: 'Ada' });
-    assert.equal(await countRecords(store), 1);
+    assert.equal(countOf(await store.summary()), 1);
     await store.createPost(1, { title: 'title', body: '' });
-    assert.equal(await countRecords(store), recordKinds.length);
+    assert.equal(countOf(await store.summary()), recordKinds.length);
   });
 });
 
@@ -59,7 +59,7 @@ describe('batches of a store', () => {
     it(`of ${what} posts hold each of them once, in order, and no more than may be moved at a time`, async () => {
       const { store, limits } = await postsOf(count, body);
       const ids: number[] = [];
-      for await (const posts of rowBatches(store, 'posts')) {
+      for await (const { rows: posts } of batchesOf(store, 'posts')) {
         const characters = posts.reduce((sum, post) => sum + post.title.length + post.body.length, 0);
         assert.ok(posts.length <= maxPosts && characters < 1.01 * batchCharacters);
         ids.push(...posts.map(({ id }) => id));
@@ -82,8 +82,8 @@ describe('batches of a store', () => {
       if (calls > 1) throw new Error('away');
       return full.exportRows(...call);
     };
-    const batches = rowBatches({ ...full, exportRows }, 'users');
-    assert.equal((await batches.next()).value?.length, 1);
+    const batches = batchesOf({ ...full, exportRows }, 'users');
+    assert.equal((await batches.next()).value?.rows.length, 1);
     assert.equal(calls, 2);
     await new Promise((resolve) => setImmediate(resolve));
     await assert.rejects(batches.next(), { message: 'away' });
