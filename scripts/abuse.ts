@@ -1,6 +1,6 @@
 // Mistreats the HTTP face and prints what becomes of it:
 //
-//   node scripts/abuse.ts [aborts] [timeouts] [stalls] [replies] [slow] [idle]
+//   npm run try:abuse -- [aborts] [timeouts] [stalls] [replies] [slow] [idle]
 //
 // aborts: 10,000 requests broken off, and what stays open or in memory. timeouts: heads and bodies that
 // drip in, against the default limits. stalls: clients that never read. replies: what long replies

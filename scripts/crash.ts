@@ -1,7 +1,7 @@
 // Kills the service with SIGKILL at random moments under load, starts it again, and checks that what
 // was acknowledged is there, once, and that no id was given twice:
 //
-//   node scripts/crash.ts [--rounds 100] [--connections 32] [--postgres]
+//   npm run try:crash -- [--rounds 100] [--connections 32] [--postgres]
 //
 // With --postgres the database's own server is killed too, every other round.
 import { mkdtemp, rm } from 'node:fs/promises';

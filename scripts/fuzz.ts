@@ -2,7 +2,7 @@
  * Sends repeatable nonsense to both ports of a service and checks every answer: none is a 5xx that is
  * not ours, nothing hangs, nothing ends the process, what is stored reads back as it was told.
  *
- *   node scripts/fuzz.ts [inputs] [seed]
+ *   npm run try:fuzz -- [inputs] [seed]
  */
 import { createService } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';

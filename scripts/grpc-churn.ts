@@ -2,7 +2,7 @@
  * Opens many short gRPC connections, each with one call and then cut off, and prints what the service
  * keeps of them: heap, sockets, calls under way.
  *
- *   node --expose-gc scripts/grpc-churn.ts [connections]
+ *   npm run try:grpc-churn -- [connections]
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';

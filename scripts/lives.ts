@@ -1,5 +1,5 @@
 // Starts and ends a service many times in one process and prints what is left of it.
-//   node --expose-gc scripts/lives.ts [rounds]
+//   npm run try:lives -- [rounds]
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { setImmediate as turn } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 // Moves a big store from SQLite to PostgreSQL and back with `users-service copy`, and tells how long
 // that took, the most memory it had, and whether the last store holds what the first did:
 //
-//   node scripts/move.ts [--users 1000000] [--posts 3000000] [--folder DIR]
+//   npm run try:move -- [--users 1000000] [--posts 3000000] [--folder DIR]
 //
 // The folder needs some 1 GB free for each million posts, for three stores at once.
 import { spawn } from 'node:child_process';

@@ -1,7 +1,7 @@
 // Takes the database away from a service under load on both faces, three ways in turn, and checks that
 // all its clients ever see of it is "unavailable":
 //
-//   node scripts/outage.ts [--clients 8] [--down-ms 5000]
+//   npm run try:outage -- [--clients 8] [--down-ms 5000]
 //
 // Sessions ended one and all; the server crashed and started again; the primary crashed, and its
 // synchronous standby promoted behind the same address. The last line is a summary in JSON.

@@ -1,6 +1,6 @@
 // Offers the gRPC face more calls than it can carry, by h2load, and prints what comes of it:
 //
-//   node scripts/overload-grpc.ts [--connections 40] [--seconds 4] [--factors 1,2,3,5] [--max-in-flight 1000]
+//   npm run try:overload-grpc -- [--connections 40] [--seconds 4] [--factors 1,2,3,5] [--max-in-flight 1000]
 //
 // Capacity is what 8 connections with 16 calls each reach that wait for their answers. A connection has as
 // many calls under way as the service allows; what comes beyond waits at the client, as with any client.

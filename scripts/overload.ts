@@ -1,7 +1,7 @@
 // Offers the service more than it can carry, at a fixed rate that does not wait for answers, and draws
 // what comes of it:
 //
-//   node scripts/overload.ts [--connections 2000] [--seconds 4] [--only read,write,mix] [--svg FILE]
+//   npm run try:overload -- [--connections 2000] [--seconds 4] [--only read,write,mix] [--svg FILE]
 //     [--factors 0.5,1,2,3,5] [--max-in-flight 1000] [--folder DIR]
 //
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.

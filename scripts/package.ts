@@ -1,7 +1,7 @@
 // Installs the packed package into empty projects, on each supported Node, with and without optional
 // dependencies, and runs it there as a command and by import:
 //
-//   node scripts/package.ts
+//   npm run try:package
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

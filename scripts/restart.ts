@@ -1,6 +1,6 @@
 // Restarts the service again and again under the load of clients that are not ours, and counts what
 // fails: rolling restarts of workers by SIGHUP, then hand-overs by SIGTERM behind a balancer.
-//   node scripts/restart.ts [rounds]
+//   npm run try:restart -- [rounds]
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

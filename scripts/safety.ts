@@ -1,6 +1,6 @@
 // Checks the guarantees over several service processes that share one database, behind one address:
 //
-//   node scripts/safety.ts [--processes 2] [--clients 64] [--postgres]
+//   npm run try:safety -- [--processes 2] [--clients 64] [--postgres]
 //
 // Lost updates: every client appends its own letter to one user's name, by read, change and PUT with
 // If-Match. Doubled POSTs: every creation is sent by three clients at once. Skipped rows: walks along

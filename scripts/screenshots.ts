@@ -59,5 +59,5 @@ function startTraffic(http: string): { stop(): void } {
 }
 
 const [folder, seconds = '140'] = process.argv.slice(2);
-if (folder === undefined) throw new Error('usage: node scripts/screenshots.ts FOLDER [SECONDS]');
+if (folder === undefined) throw new Error('usage: npm run screenshots -- FOLDER [SECONDS]');
 await takePictures(folder, Number(seconds));

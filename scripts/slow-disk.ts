@@ -1,7 +1,7 @@
 // Tells what writes to a slow disk do to reads: the p99 of reads alone, and while writes run, each of
 // whose commits waits for the disk:
 //
-//   node scripts/slow-disk.ts [--sync-ms 50] [--rounds 8] [--reads 1000] [--writes 200] [--seconds 2]
+//   npm run try:slow-disk -- [--sync-ms 50] [--rounds 8] [--reads 1000] [--writes 200] [--seconds 2]
 //
 // strace holds up every fsync and fdatasync of the service, and nothing else, for --sync-ms; with 0 the
 // disk is as it is. Reads and writes a second are fixed, and each is measured from the moment it was due.

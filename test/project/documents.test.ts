@@ -75,3 +75,10 @@ test('each file of scripts is run by an npm script or imported by another file',
     [],
   );
 });
+
+test('the CI workflow names each action by its commit, with the version beside it', () => {
+  const workflow = readFileSync(join(root, '.github/workflows/ci.yml'), 'utf8');
+  const uses = [...workflow.matchAll(/uses: (.*)$/gm)].map(([, action = '']) => action);
+  assert.ok(uses.length > 0);
+  for (const action of uses) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+});
