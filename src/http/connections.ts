@@ -66,53 +66,45 @@ const maxWaiting = 16;
 const waitingBytes = 4 * 1024;
 
 /**
- * Starts a request once those before it on its connection are answered. Node parses all the requests of
- * a packet at once: answered together, they would need the memory of all their responses.
+ * Keeps a pipelined request until those before it on its connection are answered. Node parses all the
+ * requests of a packet at once: answered together, they would need the memory of all their responses.
  */
-export function startInTurn(
+export function waitInTurn(
   socket: Socket,
-  response: ServerResponse,
+  connection: Connection,
   memory: WaitingMemory,
   start: () => void,
 ): void {
-  const connection = connectionOf(socket);
   const { waiting } = connection;
-  const hold = (): void => {
-    const bytes = waiting.length < maxWaiting ? 0 : waiting.length * waitingBytes;
-    memory.hold(connection, bytes, () => socket.destroy());
-  };
-  const begin = (): void => {
-    connection.busy = true;
-    response.on('close', () => {
-      connection.busy = false;
-      if (connection.closing || socket.destroyed) return;
-      waiting.shift()?.();
-      if (waiting.length >= maxWaiting - 1) hold();
-      if (waiting.length === maxWaiting - 1) socket.resume();
-    });
-    // Its body may have turned out malformed meanwhile, and it has been answered so.
-    if (!response.headersSent) start();
-  };
-  if (connection.busy) {
-    waiting.push(begin);
-    if (waiting.length >= maxWaiting) hold();
-    if (waiting.length === maxWaiting) pauseWhileWaiting(socket, waiting, hold);
-  } else {
-    begin();
-  }
-}
-
-// What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
-function pauseWhileWaiting(socket: Socket, waiting: (() => void)[], hold: () => void): void {
+  waiting.push(start);
+  if (waiting.length < maxWaiting) return;
+  holdWaiting(socket, connection, memory);
+  if (waiting.length > maxWaiting) return;
+  // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
   const pause = (): void => {
     if (waiting.length >= maxWaiting) socket.pause();
     else socket.off('resume', pause).off('close', forget);
   };
   const forget = (): void => {
     waiting.length = 0;
-    hold();
+    holdWaiting(socket, connection, memory);
   };
   socket.on('resume', pause).on('close', forget).pause();
+}
+
+/** Starts the next request of a connection, when the one before it has been answered. */
+export function startNext(socket: Socket, connection: Connection, memory: WaitingMemory): void {
+  const { waiting } = connection;
+  connection.busy = false;
+  if (waiting.length === 0 || connection.closing || socket.destroyed) return;
+  waiting.shift()?.();
+  if (waiting.length >= maxWaiting - 1) holdWaiting(socket, connection, memory);
+  if (waiting.length === maxWaiting - 1) socket.resume();
+}
+
+function holdWaiting(socket: Socket, connection: Connection, memory: WaitingMemory): void {
+  const { length } = connection.waiting;
+  memory.hold(connection, length < maxWaiting ? 0 : length * waitingBytes, () => socket.destroy());
 }
 
 export interface ConnectionsOptions {

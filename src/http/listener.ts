@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { connectionOf, startInTurn } from './connections.ts';
+import { type Connection, connectionOf, startNext, waitInTurn } from './connections.ts';
 import { checkFraming } from './framing.ts';
 import { HttpError } from './http-error.ts';
 import { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
@@ -87,7 +87,13 @@ export class HttpListener {
     if (next !== undefined && !this.#knows(message)) return next();
     if (connection.newest === undefined) this.#turns.connected();
     connection.newest = response;
-    startInTurn(message.socket, response, this.#memory, () => this.#start(message, response));
+    if (!connection.busy) this.#start(connection, message, response);
+    else {
+      waitInTurn(message.socket, connection, this.#memory, () => {
+        // Its body may have turned out malformed meanwhile, and it has been answered so.
+        if (!response.headersSent) this.#start(connection, message, response);
+      });
+    }
   };
 
   // A malformed target counts as known: it is rejected here as well as anywhere.
@@ -100,7 +106,8 @@ export class HttpListener {
     }
   }
 
-  #start(message: IncomingMessage, response: ServerResponse): void {
+  #start(connection: Connection, message: IncomingMessage, response: ServerResponse): void {
+    connection.busy = true;
     const { basePath, limits } = this.#options;
     const request = new HttpRequest(
       message,
@@ -110,21 +117,13 @@ export class HttpListener {
       this.#memory,
       this.#turns,
     );
-    this.#track(request, response);
+    this.#track(connection, request, response);
     const route = this.#route(request);
-    const answer = (): void => {
-      if (response.destroyed) return;
-      this.#answer(request, response, route).catch((caught: unknown) => {
-        // Not even the error could be written: a cut connection is the only honest end left.
-        this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
-        response.destroy();
-      });
-    };
-    if (route.exempt || this.#turns.isOpen(request.startedAt)) answer();
-    else this.#turns.enqueue(answer);
+    if (route.exempt || this.#turns.isOpen(request.startedAt)) this.#answer(request, response, route);
+    else this.#turns.enqueue(() => this.#answer(request, response, route));
   }
 
-  #track(request: HttpRequest, response: ServerResponse): void {
+  #track(connection: Connection, request: HttpRequest, response: ServerResponse): void {
     this.#inFlight += 1;
     // It comes once anyway: `once` would take off at each request what goes with the response.
     response.on('close', () => {
@@ -142,10 +141,21 @@ export class HttpListener {
         traceparent: request.header('traceparent'),
         key: request.keyName,
       });
+      startNext(request.raw.socket, connection, this.#memory);
     });
   }
 
-  async #answer(request: HttpRequest, response: ServerResponse, { handle, exempt }: Choice): Promise<void> {
+  #answer(request: HttpRequest, response: ServerResponse, route: Choice): void {
+    // Its client may have left while it waited for its turn.
+    if (response.destroyed) return;
+    this.#reply(request, response, route).catch((caught: unknown) => {
+      // Not even the error could be written: a cut connection is the only honest end left.
+      this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
+      response.destroy();
+    });
+  }
+
+  async #reply(request: HttpRequest, response: ServerResponse, { handle, exempt }: Choice): Promise<void> {
     try {
       if (!exempt) {
         this.#limit.acquire(request, response);
