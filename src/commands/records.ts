@@ -50,11 +50,14 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     lastId: 'lastPostId',
     batchRows: 2_500,
     charactersOf: ({ title, body }) => title.length + body.length,
-    toLine: ({ id, userId, title, body }) => JSON.stringify({ type: 'post', id, userId, title, body }),
-    parse: ({ id, userId, ...draft }) => ({
+    // The first version is left out, as it was before posts had versions: the checksums of older exports hold.
+    toLine: ({ id, userId, title, body, version }) =>
+      JSON.stringify({ type: 'post', id, userId, title, body, ...(version > 1 && { version }) }),
+    parse: ({ id, userId, version = 1, ...draft }) => ({
       id: parseInteger('id', id, 1),
       userId: parseInteger('userId', userId, 1),
       ...parsePostDraft(draft),
+      version: parseInteger('version', version, 1, maxVersion),
     }),
   },
 };

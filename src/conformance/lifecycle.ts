@@ -11,6 +11,7 @@ const reads: Readonly<Record<string, Operation>> = {
   countUsers: (repository, options) => repository.countUsers({}, options),
   listPosts: (repository, options) => repository.listPosts(1, postQuery(), options),
   countPosts: (repository, options) => repository.countPosts(1, options),
+  getPost: (repository, options) => repository.getPost(1, 1, options),
   ping: (repository, options) => repository.ping(options),
 };
 
@@ -21,6 +22,8 @@ const writes: Readonly<Record<string, Operation>> = {
   updateUser: (repository) => repository.updateUser(1, { name: 'Eve' }),
   deleteUser: (repository) => repository.deleteUser(1),
   createPost: (repository) => repository.createPost(1, { title: 'title', body: '' }),
+  updatePost: (repository) => repository.updatePost(1, 1, { title: 'other' }),
+  deletePost: (repository) => repository.deletePost(1, 1),
   'createPost with a key': (repository) =>
     repository.createPost(1, { title: 'title', body: '' }, { idempotency: key }),
 };

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { PostPatch, StoredPost } from '../domain/post.ts';
 import { maxId } from '../domain/record.ts';
+import type { Repository } from '../domain/repository.ts';
 import { addUsers, type Fixture, postQuery, rejects, walkPosts } from './fixture.ts';
 
 const bodies: readonly (readonly [what: string, body: string])[] = [
@@ -23,6 +25,40 @@ const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
   ['limit=4&page=2', []],
 ];
 
+const post: StoredPost = { id: 2, userId: 1, title: 'Title', body: 'Body', version: 1 };
+
+const patches: readonly (readonly [what: string, patch: PostPatch, after: StoredPost])[] = [
+  ['nothing: no new version', {}, post],
+  ['a title', { title: 'Other' }, { ...post, title: 'Other', version: 2 }],
+  ['a body', { body: 'a\n\tb' }, { ...post, body: 'a\n\tb', version: 2 }],
+  ['an empty body', { body: '' }, { ...post, body: '', version: 2 }],
+  ['both', { title: 'Other', body: '' }, { ...post, title: 'Other', body: '', version: 2 }],
+  ['both as they are: no new version', { title: 'Title', body: 'Body' }, post],
+  ['a title that differs in case only', { title: 'TITLE' }, { ...post, title: 'TITLE', version: 2 }],
+];
+
+type Change = (
+  repository: Repository,
+  userId: number,
+  id: number,
+  expected?: readonly number[],
+) => Promise<unknown>;
+
+const changes: Readonly<Record<string, Change>> = {
+  updatePost: (repository, userId, id, expected) =>
+    repository.updatePost(userId, id, { title: 'Other' }, expected && { expected }),
+  'updatePost with nothing': (repository, userId, id, expected) =>
+    repository.updatePost(userId, id, {}, expected && { expected }),
+  deletePost: (repository, userId, id, expected) =>
+    repository.deletePost(userId, id, expected && { expected }),
+};
+
+/** A user with post 2, and another one with posts 1 and 3. */
+async function addPosts(repository: Repository): Promise<void> {
+  await addUsers(repository, 'Ada', 'Bob');
+  for (const userId of [2, 1, 2]) await repository.createPost(userId, { title: 'Title', body: 'Body' });
+}
+
 export function testPosts(fixture: Fixture): void {
   describe('posts', () => {
     it('creates with all fields, not replayed', async (t) => {
@@ -30,10 +66,100 @@ export function testPosts(fixture: Fixture): void {
       await addUsers(repository, 'Ada', 'Bob');
       const created = await repository.createPost(2, { title: 'Title', body: 'Body' });
       assert.deepEqual(created, {
-        value: { id: 1, userId: 2, title: 'Title', body: 'Body' },
+        value: { id: 1, userId: 2, title: 'Title', body: 'Body', version: 1 },
         replayed: false,
       });
-      assert.deepEqual(await repository.listPosts(2, postQuery()), { items: [created?.value] });
+      assert.deepEqual(await repository.getPost(2, 1), created?.value);
+      assert.deepEqual(await repository.listPosts(2, postQuery()), {
+        items: [{ id: 1, userId: 2, title: 'Title', body: 'Body' }],
+      });
+    });
+
+    it('finds a post by its own user only', async (t) => {
+      const repository = await fixture.open(t);
+      await addPosts(repository);
+      assert.deepEqual(await repository.getPost(1, 2), post);
+      for (const [userId, id] of [
+        [1, 1],
+        [2, 2],
+        [1, 4],
+        [3, 1],
+        [maxId, maxId],
+      ] as const) {
+        assert.equal(await repository.getPost(userId, id), undefined, `post ${id} of user ${userId}`);
+      }
+    });
+
+    for (const [what, patch, after] of patches) {
+      it(`updates ${what}`, async (t) => {
+        const repository = await fixture.open(t);
+        await addPosts(repository);
+        assert.deepEqual(await repository.updatePost(1, 2, patch), after);
+        assert.deepEqual(await repository.getPost(1, 2), after);
+        assert.deepEqual(await repository.getPost(2, 3), { ...post, id: 3, userId: 2 });
+      });
+    }
+
+    it('deletes a post once, and never gives its id again', async (t) => {
+      const repository = await fixture.open(t);
+      await addPosts(repository);
+      assert.equal(await repository.deletePost(2, 3), true);
+      assert.equal(await repository.deletePost(2, 3), false);
+      assert.equal(await repository.getPost(2, 3), undefined);
+      assert.equal(await repository.countPosts(2), 1);
+      assert.deepEqual(await repository.getPost(1, 2), post);
+      assert.equal((await repository.createPost(2, { title: 'next', body: '' }))?.value.id, 4);
+    });
+
+    for (const [name, change] of Object.entries(changes)) {
+      it(`${name} misses a post that the user does not have, whatever version is expected`, async (t) => {
+        const repository = await fixture.open(t);
+        await addPosts(repository);
+        for (const expected of [undefined, [], [1], [2]]) {
+          for (const [userId, id] of [
+            [2, 2],
+            [1, 4],
+            [3, 2],
+            [maxId, maxId],
+          ] as const) {
+            const missed = await change(repository, userId, id, expected);
+            assert(missed === undefined || missed === false, `${expected}: got ${missed}`);
+          }
+        }
+        assert.deepEqual(await repository.getPost(1, 2), post);
+      });
+
+      it(`${name} changes the expected version, and leaves any other`, async (t) => {
+        const repository = await fixture.open(t);
+        await addPosts(repository);
+        for (const expected of [[2], [], [0], [2, 3, maxId]]) {
+          await rejects(change(repository, 1, 2, expected), 'precondition-failed');
+        }
+        assert.deepEqual(await repository.getPost(1, 2), post);
+        assert.ok(await change(repository, 1, 2, [7, 1, 1000]));
+      });
+    }
+
+    it('keeps both of two patches of different fields of a post made at once', async (t) => {
+      const repository = await fixture.open(t);
+      await addPosts(repository);
+      await Promise.all([
+        repository.updatePost(1, 2, { title: 'Other' }),
+        repository.updatePost(1, 2, { body: '' }),
+      ]);
+      assert.deepEqual(await repository.getPost(1, 2), { ...post, title: 'Other', body: '', version: 3 });
+    });
+
+    it('lets one of ten changes of the same version of a post win', async (t) => {
+      const repository = await fixture.open(t);
+      await addPosts(repository);
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 10 }, (_, i) =>
+          repository.updatePost(1, 2, { body: `${i}` }, { expected: [1] }),
+        ),
+      );
+      assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
+      assert.equal((await repository.getPost(1, 2))?.version, 2);
     });
 
     for (const [what, body] of bodies) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import type { Post } from '../domain/post.ts';
+import type { StoredPost } from '../domain/post.ts';
 import { maxId, maxVersion } from '../domain/record.ts';
 import { byKind, type Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
@@ -12,9 +12,9 @@ const users: readonly StoredUser[] = [
   { id: 9, name: ' é\u0301 ', version: 1_000_000 },
 ];
 
-const posts: readonly Post[] = [
-  { id: 2, userId: 9, title: 'later', body: '' },
-  { id: 4, userId: 3, title: 'title', body: 'line 1\n\tline 2' },
+const posts: readonly StoredPost[] = [
+  { id: 2, userId: 9, title: 'later', body: '', version: 1 },
+  { id: 4, userId: 3, title: 'title', body: 'line 1\n\tline 2', version: 7 },
 ];
 
 const differences: readonly (readonly [what: string, user: StoredUser])[] = [
@@ -77,6 +77,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await addUsers(from, 'Ada:admin', 'Bob', 'gone');
       await from.updateUser(2, { name: 'Rob' });
       for (const userId of [2, 1, 3]) await from.createPost(userId, { title: 'title', body: 'a\nb' });
+      await from.updatePost(1, 2, { body: 'c' });
       await from.deleteUser(3);
       assert.equal(await to.importRows('users', await from.exportRows('users', 0, 10)), 2);
       assert.equal(await to.importRows('posts', await from.exportRows('posts', 0, 10)), 2);
@@ -100,6 +101,12 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         version: 8,
       });
       assert.equal(await store.countPosts(3), 1);
+      assert.deepEqual(await store.getPost(3, 4), posts[1]);
+      assert.deepEqual(await store.updatePost(3, 4, { body: '' }, { expected: [7] }), {
+        ...posts[1],
+        body: '',
+        version: 8,
+      });
       await store.deleteUser(9);
       assert.equal((await store.summary()).posts.count, 1);
     });
@@ -144,12 +151,10 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       const store = await open(t);
       await store.importRows('users', users);
       await store.importRows('posts', posts);
-      const added = { id: 1, userId: 3, title: 'new', body: '' };
-      for (const change of [{ title: 'other' }, { body: 'other' }, { userId: 5 }]) {
-        await rejects(
-          store.importRows('posts', [added, { id: 2, userId: 9, title: 'later', body: '', ...change }]),
-          'conflict',
-        );
+      const added = { id: 1, userId: 3, title: 'new', body: '', version: 1 };
+      const there = { id: 2, userId: 9, title: 'later', body: '', version: 1 };
+      for (const change of [{ title: 'other' }, { body: 'other' }, { userId: 5 }, { version: 2 }]) {
+        await rejects(store.importRows('posts', [added, { ...there, ...change }]), 'conflict');
       }
       assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
     });
@@ -157,7 +162,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     it('refuses a whole batch with a post of no user', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
-      const orphan = { id: 7, userId: 4, title: 'orphan', body: '' };
+      const orphan = { id: 7, userId: 4, title: 'orphan', body: '', version: 1 };
       await rejects(store.importRows('posts', [...posts, orphan]), 'conflict');
       assert.deepEqual(await store.exportRows('posts', 0, 10), []);
     });
@@ -211,6 +216,11 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.getUser(1), last);
       assert.equal((await store.updateUser(2, { name: 'Eve' }))?.version, maxVersion);
       await rejects(store.updateUser(2, { name: 'Bob' }), 'conflict');
+      const post = { id: 1, userId: 1, title: 'title', body: '', version: maxVersion };
+      await store.importRows('posts', [post]);
+      await rejects(store.updatePost(1, 1, { title: 'other' }), 'conflict');
+      assert.deepEqual(await store.updatePost(1, 1, { title: 'title' }, { expected: [maxVersion] }), post);
+      assert.equal(await store.deletePost(1, 1, { expected: [maxVersion] }), true);
       assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
     });
 

@@ -52,10 +52,14 @@ export function userNotFound(id: number): DomainError {
   return new DomainError('not-found', `user ${id} not found`);
 }
 
-export function preconditionFailed(id: number): DomainError {
+export function postNotFound(userId: number, id: number): DomainError {
+  return new DomainError('not-found', `post ${id} of user ${userId} not found`);
+}
+
+export function preconditionFailed(record: string, id: number): DomainError {
   return new DomainError(
     'precondition-failed',
-    `user ${id} has changed: its version is not the expected one`,
+    `${record} ${id} has changed: its version is not the expected one`,
   );
 }
 

@@ -1,5 +1,5 @@
 import { invalid } from './errors.ts';
-import { parseInteger, parseRecord } from './record.ts';
+import { checkPathFields, parseInteger, parseRecord } from './record.ts';
 import { parseText } from './text.ts';
 
 export interface Post {
@@ -10,11 +10,20 @@ export interface Post {
   readonly body: string;
 }
 
+/** A post as the store keeps it. */
+export interface StoredPost extends Post {
+  /** From 1, raised by each change; what an ETag is made of. */
+  readonly version: number;
+}
+
 /** A post but for what the store and the path give it. */
 export interface PostDraft {
   readonly title: string;
   readonly body: string;
 }
+
+/** The changes of a merge patch (RFC 7396): absent leaves as is. Neither field can be removed. */
+export type PostPatch = Partial<PostDraft>;
 
 const titleRule = { maxLength: 200, notBlank: true, multiline: false };
 const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
@@ -29,11 +38,30 @@ function parseTitle(value: unknown): string {
   return parseText('title', value, titleRule);
 }
 
+function parseBody(value: unknown): string {
+  return parseText('body', value, bodyRule);
+}
+
 export function parsePostDraft(value: unknown): PostDraft {
+  return draft(parseRecord('the body', value, ['title', 'body']));
+}
+
+/** The whole resource, in which a body left out is empty; what the path says may be repeated in it. */
+export function parsePostReplacement(value: unknown, path: { id: number; userId: number }): PostPatch {
+  const fields = parseRecord('the body', value, ['id', 'userId', 'title', 'body']);
+  checkPathFields(fields, path);
+  return draft(fields);
+}
+
+export function parsePostPatch(value: unknown): PostPatch {
   const fields = parseRecord('the body', value, ['title', 'body']);
-  if (fields.title === undefined) throw invalid('title', 'is required');
   return {
-    title: parseTitle(fields.title),
-    body: fields.body === undefined ? '' : parseText('body', fields.body, bodyRule),
+    ...(fields.title !== undefined && { title: parseTitle(fields.title) }),
+    ...(fields.body !== undefined && { body: parseBody(fields.body) }),
   };
+}
+
+function draft(fields: { title?: unknown; body?: unknown }): PostDraft {
+  if (fields.title === undefined) throw invalid('title', 'is required');
+  return { title: parseTitle(fields.title), body: fields.body === undefined ? '' : parseBody(fields.body) };
 }

@@ -6,11 +6,11 @@ export const maxVersion = maxId;
 
 const idPattern = /^[1-9][0-9]*$/;
 
-/** An id from a path (text) or a message (number). An id that no record can have is `not-found`. */
-export function parseId(record: 'user' | 'post', value: string | number): number {
+/** An id from a path (text) or a message (number), named `name` there. An id that no record can have is `not-found`. */
+export function parseId(record: 'user' | 'post', value: string | number, name = 'id'): number {
   const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
   if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
-  if (!Number.isInteger(id) || id < 1) throw invalid('id', 'must be a positive integer');
+  if (!Number.isInteger(id) || id < 1) throw invalid(name, 'must be a positive integer');
   return id;
 }
 
@@ -49,6 +49,18 @@ export function parseRecord<Field extends string>(
     if (!known.includes(field)) throw invalid(quote(field), 'is not a known field');
   }
   return value;
+}
+
+/** Refuses a whole resource that repeats a value of its path, such as its `id`, and has another one. */
+export function checkPathFields(
+  fields: Readonly<Record<string, unknown>>,
+  path: Readonly<Record<string, number>>,
+): void {
+  for (const [name, value] of Object.entries(path)) {
+    if (fields[name] !== undefined && fields[name] !== value) {
+      throw invalid(name, `must be ${value}, the one in the path`);
+    }
+  }
 }
 
 /** A client's own words inside an error message: escaped, and never longer than a line. */

@@ -1,5 +1,5 @@
 import type { Page, PostQuery, UserFilter, UserQuery } from './list-query.ts';
-import type { Post, PostDraft } from './post.ts';
+import type { Post, PostDraft, PostPatch, StoredPost } from './post.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
 
 /**
@@ -39,7 +39,25 @@ export interface Repository {
   countPosts(userId: number, options?: CallOptions): Promise<number | undefined>;
 
   /** `undefined` when there is no such user. */
-  createPost(userId: number, draft: PostDraft, options?: CreateOptions): Promise<Created<Post> | undefined>;
+  createPost(
+    userId: number,
+    draft: PostDraft,
+    options?: CreateOptions,
+  ): Promise<Created<StoredPost> | undefined>;
+
+  /** `undefined` when this user has no such post, though another one may. */
+  getPost(userId: number, id: number, options?: CallOptions): Promise<StoredPost | undefined>;
+
+  /** Sets the given fields of a post of this user; the version rises if any of them changes. */
+  updatePost(
+    userId: number,
+    id: number,
+    patch: PostPatch,
+    options?: ChangeOptions,
+  ): Promise<StoredPost | undefined>;
+
+  /** Deletes a post; `false` when this user has no such post. */
+  deletePost(userId: number, id: number, options?: ChangeOptions): Promise<boolean>;
 
   /** Resolves when the store can answer; fails with `unavailable` otherwise. */
   ping(options?: CallOptions): Promise<void>;
@@ -89,7 +107,7 @@ export interface Created<T> {
 /** What a store holds, by kind. */
 export interface Records {
   readonly users: StoredUser;
-  readonly posts: Post;
+  readonly posts: StoredPost;
 }
 
 export type RecordKind = keyof Records;

@@ -1,5 +1,5 @@
 import { invalid } from './errors.ts';
-import { parseInteger, parseRecord } from './record.ts';
+import { checkPathFields, parseInteger, parseRecord } from './record.ts';
 import { parseText } from './text.ts';
 
 export interface User {
@@ -51,7 +51,7 @@ export function parseUserDraft(value: unknown): UserDraft {
 /** The whole resource, in which a role left out is removed; an `id` in it must be the one in the path. */
 export function parseUserReplacement(value: unknown, id: number): UserPatch {
   const fields = parseRecord('the body', value, ['id', 'name', 'role']);
-  if (fields.id !== undefined && fields.id !== id) throw invalid('id', `must be ${id}, the one in the path`);
+  checkPathFields(fields, { id });
   return { role: null, ...draft(fields) };
 }
 

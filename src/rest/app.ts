@@ -206,7 +206,7 @@ export interface RouteDependencies {
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
   const { repository, requirePreconditions, utilityRoutes, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
-  const posts = postHandlers(repository);
+  const posts = postHandlers(repository, requirePreconditions);
   const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
@@ -227,6 +227,10 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
     { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
     { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
+    { pattern: 'GET /users/{id}/posts/{postId}', access: 'read', handle: posts.get },
+    { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
+    { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
+    { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },

@@ -1,26 +1,52 @@
-import { userNotFound } from '../domain/errors.ts';
+import { postNotFound, userNotFound } from '../domain/errors.ts';
 import { type Page, type PostQuery, parsePostQuery } from '../domain/list-query.ts';
 import { type Position, positionOf } from '../domain/position.ts';
-import { type Post, parsePostDraft } from '../domain/post.ts';
+import {
+  type Post,
+  type PostPatch,
+  parsePostDraft,
+  parsePostPatch,
+  parsePostReplacement,
+  type StoredPost,
+} from '../domain/post.ts';
 import { parseId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
-import { json, jsonText } from '../http/reply.ts';
+import { jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
+import { type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
 
 // Rows fetched at a time while all posts stream, fewer when they are long: more rows would take more memory
 // and hardly less time.
 const maxStreamedRows = 100;
 
-export interface PostHandlers {
+export interface PostHandlers extends ResourceHandlers {
   readonly list: Handler;
   readonly create: Handler;
 }
 
-export function postHandlers(repository: Repository): PostHandlers {
+export function postHandlers(repository: Repository, requirePreconditions: boolean): PostHandlers {
+  const single = resourceHandlers<{ userId: number; id: number }, StoredPost, PostPatch>(
+    {
+      record: 'post',
+      parseKey: (request) => ({
+        userId: parseId('user', request.param('id')),
+        id: parseId('post', request.param('postId'), 'postId'),
+      }),
+      notFound: ({ userId, id }) => postNotFound(userId, id),
+      get: ({ userId, id }, options) => repository.getPost(userId, id, options),
+      update: ({ userId, id }, patch, options) => repository.updatePost(userId, id, patch, options),
+      delete: ({ userId, id }, options) => repository.deletePost(userId, id, options),
+      parseReplacement: parsePostReplacement,
+      parsePatch: parsePostPatch,
+      view: postView,
+    },
+    requirePreconditions,
+  );
+
   async function fetchPage(request: HttpRequest, userId: number, query: PostQuery): Promise<Page<Post>> {
     const page = await repository.listPosts(userId, query, request);
     if (page === undefined) throw userNotFound(userId);
@@ -49,6 +75,8 @@ export function postHandlers(repository: Repository): PostHandlers {
   }
 
   return {
+    ...single,
+
     async list(request) {
       const userId = parseId('user', request.param('id'));
       const { all, ...paged } = parsePostQuery(userId, request.parameters, readCursor);
@@ -70,9 +98,9 @@ export function postHandlers(repository: Repository): PostHandlers {
       const idempotency = idempotencyKey(request, draft);
       const created = await repository.createPost(userId, draft, { ...(idempotency && { idempotency }) });
       if (created === undefined) throw userNotFound(userId);
-      // A post has no address of its own: it is reached through its user's posts.
-      const location = `${request.basePath}/users/${userId}/posts`;
-      return json(201, postView(created.value), { location, ...replayedHeader(created.replayed) });
+      const { value, replayed } = created;
+      const location = `${request.basePath}/users/${userId}/posts/${value.id}`;
+      return recordReply(201, postView(value), value.version, { location, ...replayedHeader(replayed) });
     },
   };
 }

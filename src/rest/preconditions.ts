@@ -1,19 +1,22 @@
 import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
-import type { StoredUser } from '../domain/user.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
 
 const versionPattern = /^[1-9][0-9]*$/;
 
-/** The opaque part of a user's strong ETag. */
+/** The opaque part of a record's strong ETag. */
 export function entityTag(version: number): string {
   return String(version);
 }
 
-/** Fails with `precondition-failed` unless If-Match, where there is one, takes this user (RFC 9110, 13.1.1). */
-export function checkIfMatch(request: HttpRequest, { id, version }: StoredUser): void {
+/** Fails with `precondition-failed` unless If-Match, where there is one, takes this record (RFC 9110, 13.1.1). */
+export function checkIfMatch(
+  request: HttpRequest,
+  record: string,
+  { id, version }: { readonly id: number; readonly version: number },
+): void {
   const versions = matchedVersions(request);
-  if (versions !== undefined && !versions.includes(version)) throw preconditionFailed(id);
+  if (versions !== undefined && !versions.includes(version)) throw preconditionFailed(record, id);
 }
 
 /**
@@ -23,7 +26,7 @@ export function checkIfMatch(request: HttpRequest, { id, version }: StoredUser):
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {
   const unless = request.header('if-none-match');
   if (unless !== undefined) {
-    // `*` asks that there be no such user yet, and nothing is ever created at an id: no version will do.
+    // `*` asks that there be no such record yet, and nothing is ever created at an id: no version will do.
     if (unless.trim() === '*') return [];
     throw invalid('If-None-Match', 'must be * in a change; use If-Match');
   }

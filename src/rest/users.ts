@@ -8,28 +8,38 @@ import {
   parseUserReplacement,
   type StoredUser,
   type User,
+  type UserPatch,
 } from '../domain/user.ts';
-import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
-import { type Headers, json, type Reply } from '../http/reply.ts';
+import { json } from '../http/reply.ts';
 import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
-import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
+import { type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
 
-const patchTypes = ['application/merge-patch+json', 'application/json'];
-
-export interface UserHandlers {
+export interface UserHandlers extends ResourceHandlers {
   readonly list: Handler;
-  readonly get: Handler;
   readonly create: Handler;
-  readonly replace: Handler;
-  readonly update: Handler;
-  readonly delete: Handler;
 }
 
 export function userHandlers(repository: Repository, requirePreconditions: boolean): UserHandlers {
+  const single = resourceHandlers<number, StoredUser, UserPatch>(
+    {
+      record: 'user',
+      parseKey: (request) => parseId('user', request.param('id')),
+      notFound: userNotFound,
+      get: (id, options) => repository.getUser(id, options),
+      update: (id, patch, options) => repository.updateUser(id, patch, options),
+      delete: (id, options) => repository.deleteUser(id, options),
+      parseReplacement: parseUserReplacement,
+      parsePatch: parseUserPatch,
+      view: userView,
+    },
+    requirePreconditions,
+  );
   return {
+    ...single,
+
     async list(request) {
       const query = parseUserQuery(request.parameters, readCursor);
       const page = await repository.listUsers(query, request);
@@ -38,56 +48,14 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
       return json(200, page.items.map(userView), headers);
     },
 
-    async get(request) {
-      const id = parseId('user', request.param('id'));
-      const user = await repository.getUser(id, request);
-      if (user === undefined) throw userNotFound(id);
-      checkIfMatch(request, user);
-      const tag = entityTag(user.version);
-      if (isNotModified(request.header('if-none-match'), tag)) {
-        return { status: 304, headers: { etag: `"${tag}"`, 'cache-control': 'no-cache' } };
-      }
-      return userReply(200, user);
-    },
-
     async create(request) {
       const draft = parseUserDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
       const { value, replayed } = await repository.createUser(draft, { ...(idempotency && { idempotency }) });
       const location = `${request.basePath}/users/${value.id}`;
-      return userReply(201, value, { location, ...replayedHeader(replayed) });
-    },
-
-    async replace(request) {
-      const id = parseId('user', request.param('id'));
-      const expected = expectedVersions(request, requirePreconditions);
-      const patch = parseUserReplacement((await request.json()).value, id);
-      return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
-    },
-
-    async update(request) {
-      const id = parseId('user', request.param('id'));
-      const expected = expectedVersions(request, requirePreconditions);
-      const patch = parseUserPatch((await request.json(patchTypes)).value);
-      return updated(id, await repository.updateUser(id, patch, { ...(expected && { expected }) }));
-    },
-
-    async delete(request) {
-      const id = parseId('user', request.param('id'));
-      const expected = expectedVersions(request, requirePreconditions);
-      if (!(await repository.deleteUser(id, { ...(expected && { expected }) }))) throw userNotFound(id);
-      return { status: 204 };
+      return recordReply(201, userView(value), value.version, { location, ...replayedHeader(replayed) });
     },
   };
-}
-
-function updated(id: number, user: StoredUser | undefined): Reply {
-  if (user === undefined) throw userNotFound(id);
-  return userReply(200, user);
-}
-
-function userReply(status: number, user: StoredUser, headers?: Headers): Reply {
-  return json(status, userView(user), { etag: `"${entityTag(user.version)}"`, ...headers });
 }
 
 // Exactly the fields of the contract, in its order: a store may keep more of them.

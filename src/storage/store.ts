@@ -38,6 +38,10 @@ export function createStore(bare: BareStore): Store {
       enter(options);
       return bare.countPosts(userId, options);
     },
+    async getPost(userId, id, options) {
+      enter(options);
+      return bare.getPost(userId, id, options);
+    },
     async ping(options) {
       enter(options);
       return bare.ping(options);
@@ -57,6 +61,14 @@ export function createStore(bare: BareStore): Store {
     async createPost(userId, draft, options) {
       enter();
       return bare.createPost(userId, draft, options);
+    },
+    async updatePost(userId, id, patch, options) {
+      enter();
+      return bare.updatePost(userId, id, patch, options);
+    },
+    async deletePost(userId, id, options) {
+      enter();
+      return bare.deletePost(userId, id, options);
     },
     async summary() {
       enter();

@@ -11,6 +11,8 @@ export interface Column {
    * other, as the contract has it, and keeps NULL out of the comparisons that pages are made of.
    */
   readonly absent?: '';
+  /** The table of the record that this one belongs to, whose id the column holds. */
+  readonly parent?: RecordKind;
   /** Whether an update may change it. */
   readonly editable?: true;
 }
@@ -39,9 +41,10 @@ export const posts: Table = {
   record: 'post',
   columns: [
     { name: 'id', field: 'id', type: 'integer' },
-    { name: 'user_id', field: 'userId', type: 'integer' },
+    { name: 'user_id', field: 'userId', type: 'integer', parent: 'users' },
     { name: 'title', field: 'title', type: 'text', editable: true },
     { name: 'body', field: 'body', type: 'text', editable: true },
+    { name: 'version', field: 'version', type: 'integer' },
   ],
 };
 
@@ -50,6 +53,16 @@ export const tables: Readonly<Record<RecordKind, Table>> = { users, posts };
 /** What a list shows: all but the version. */
 export function listColumns({ columns }: Table): readonly Column[] {
   return columns.filter(({ name }) => name !== 'version');
+}
+
+/** What a creation gives: all but what the store does. */
+export function givenColumns({ columns }: Table): readonly Column[] {
+  return columns.filter(({ name }) => name !== 'id' && name !== 'version');
+}
+
+/** What a record is found by: its id and, where it belongs to another one, that one's. */
+export function keyColumns({ columns }: Table): readonly Column[] {
+  return columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
 }
 
 export function editableColumns({ columns }: Table): readonly Column[] {

@@ -14,7 +14,7 @@ async function postsOf(count: number, body: string) {
   await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
   await store.importRows(
     'posts',
-    Array.from({ length: count }, (_, i) => ({ id: i + 1, userId: 1, title: 't', body })),
+    Array.from({ length: count }, (_, i) => ({ id: i + 1, userId: 1, title: 't', body, version: 1 })),
   );
   const limits: number[] = [];
   const exportRows: Store['exportRows'] = (kind, afterId, limit) => {

@@ -30,6 +30,7 @@ async function fillStore(url: string): Promise<void> {
   }
   await store.updateUser(1, { role: null });
   await store.updateUser(1, { name: 'Ada Lovelace' });
+  await store.updatePost(1, 1, { title: 'Notes' });
   const { value } = await store.createUser({ name: 'gone' });
   await store.deleteUser(value.id);
   await store.close();
@@ -50,6 +51,15 @@ describe('export and import', () => {
     assert.equal(exported.code, 0, exported.stderr);
     const records = lines(exported.stdout);
     assert.deepEqual(records[0], { type: 'user', id: 1, name: 'Ada Lovelace', version: 3 });
+    const changed = {
+      type: 'post',
+      id: 1,
+      userId: 1,
+      title: 'Notes',
+      body: 'two\nlines\tand a tab',
+      version: 2,
+    };
+    assert.deepEqual(records[5], changed);
     assert.equal(records.at(-1)?.['records'], 10);
 
     const imported = await runCommand(['import', '--database', b], { input: exported.stdout });
@@ -62,6 +72,20 @@ describe('export and import', () => {
     t.after(() => store.close());
     const { value } = await store.createUser({ name: 'next' });
     assert.equal(value.id, 7, 'the id of the deleted user is not given again');
+  });
+
+  it('takes an export from before posts had versions, whose checksum holds', async (t) => {
+    const url = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
+    const input = `\
+{"type":"user","id":1,"name":"Ada","role":"admin","version":1}
+{"type":"post","id":1,"userId":1,"title":"Notes","body":"a\\nb"}
+{"type":"end","records":2,"sha256":"202b863ed9d9f0dfd7b73ecf44bcf6b3b41b1a984ac54bd5ed472d5fb8e95e11","lastUserId":1,"lastPostId":1}
+`;
+    const imported = await runCommand(['import', '--database', url], { input });
+    assert.equal(imported.code, 0, imported.stderr);
+    const store = await openStore(url);
+    t.after(() => store.close());
+    assert.equal((await store.getPost(1, 1))?.version, 1);
   });
 
   it('run twice, an import adds nothing', async (t) => {

@@ -24,6 +24,11 @@ function createAudited(inner: Repository, trail: string[]): Repository {
     countPosts: (userId, options) => inner.countPosts(userId, options),
     createPost: (userId, draft, options) =>
       audited(`create post of ${userId}`, inner.createPost(userId, draft, options)),
+    getPost: (userId, id, options) => inner.getPost(userId, id, options),
+    updatePost: (userId, id, patch, options) =>
+      audited(`update post ${id} of ${userId}`, inner.updatePost(userId, id, patch, options)),
+    deletePost: (userId, id, options) =>
+      audited(`delete post ${id} of ${userId}`, inner.deletePost(userId, id, options)),
     ping: (options) => inner.ping(options),
     close: () => inner.close(),
   };

@@ -25,6 +25,14 @@ const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
   'DELETE /users/{id}': { path: '/users/2' },
   'GET /users/{id}/posts': { path: '/users/1/posts' },
   'POST /users/{id}/posts': { path: '/users/1/posts', body: notes },
+  'GET /users/{id}/posts/{postId}': { path: '/users/1/posts/1' },
+  'PUT /users/{id}/posts/{postId}': { path: '/users/1/posts/1', body: { title: 'Notes' } },
+  'PATCH /users/{id}/posts/{postId}': {
+    path: '/users/1/posts/1',
+    body: { body: 'Revised' },
+    headers: [mergePatch],
+  },
+  'DELETE /users/{id}/posts/{postId}': { path: '/users/1/posts/1' },
   'GET /health': { path: '/health' },
   'GET /health/ready': { path: '/health/ready' },
   'GET /metrics': { path: '/metrics' },
@@ -104,6 +112,32 @@ const story: readonly Case[] = [
   { method: 'GET', path: '/users/1/posts?limit=1', status: 200, headers: ['Prefer: count=exact'] },
   { method: 'GET', path: '/users/7/posts', status: 404 },
   { method: 'GET', path: '/users/1/posts?limit=101', status: 400 },
+  { method: 'GET', path: '/users/1/posts/1', status: 200 },
+  { method: 'GET', path: '/users/1/posts/1', status: 304, headers: ['If-None-Match: "1"'] },
+  { method: 'GET', path: '/users/1/posts/1', status: 412, headers: ['If-Match: "9"'] },
+  { method: 'GET', path: '/users/1/posts/0', status: 400 },
+  { method: 'GET', path: '/users/1/posts/7', status: 404 },
+  { method: 'PATCH', path: '/users/1/posts/1', body: {}, status: 412, headers: ['If-Match: "9"'] },
+  {
+    method: 'PATCH',
+    path: '/users/1/posts/1',
+    body: { body: 'Revised' },
+    headers: [mergePatch],
+    status: 200,
+  },
+  { method: 'PATCH', path: '/users/1/posts/7', body: {}, status: 404 },
+  {
+    method: 'PUT',
+    path: '/users/1/posts/1',
+    body: { title: 'Notes' },
+    headers: ['If-Match: "2"'],
+    status: 200,
+  },
+  { method: 'PUT', path: '/users/1/posts/7', body: { title: 'Notes' }, status: 404 },
+  { method: 'PUT', path: '/users/1/posts/1', body: { title: 'x' }, status: 412, headers: ['If-Match: "1"'] },
+  { method: 'DELETE', path: '/users/1/posts/1', status: 412, headers: ['If-Match: "9"'] },
+  { method: 'DELETE', path: '/users/1/posts/1', status: 204 },
+  { method: 'DELETE', path: '/users/1/posts/1', status: 404 },
   { method: 'DELETE', path: '/users/2', status: 412, headers: ['If-Match: "9"'] },
   { method: 'DELETE', path: '/users/2', status: 204 },
   { method: 'DELETE', path: '/users/2', status: 404 },
@@ -263,7 +297,7 @@ describe('every answer the document promises is given, and is as it says', () =>
           const [method = '', path = ''] = operation.split(' ');
           const headers = [`Content-Type: ${type}`];
           const { value: body } = resolve(example);
-          await recorder.record(port, { method, path: path.replace('{id}', '1'), headers, body, status });
+          await recorder.record(port, { method, path: path.replace(/\{\w+\}/g, '1'), headers, body, status });
         }
       }
     }

@@ -8,7 +8,7 @@ import {
   parsePostQuery,
   parseUserQuery,
 } from '../../src/domain/list-query.ts';
-import { parsePostDraft } from '../../src/domain/post.ts';
+import { parsePostDraft, parsePostPatch } from '../../src/domain/post.ts';
 import { maxId } from '../../src/domain/record.ts';
 import { maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
@@ -74,6 +74,7 @@ describe('a schema takes what the service takes', () => {
   const parsers = {
     UserDraft: parseUserDraft,
     PostDraft: parsePostDraft,
+    PostPatch: parsePostPatch,
     Role: parseRole,
   };
   const cases: readonly (readonly [keyof typeof parsers, string, unknown])[] = [
@@ -104,6 +105,11 @@ describe('a schema takes what the service takes', () => {
     ['PostDraft', 'the longest body', { title: 'Notes', body: 'x'.repeat(10_000) }],
     ['PostDraft', 'a longer body', { title: 'Notes', body: 'x'.repeat(10_001) }],
     ['PostDraft', 'a user id', { title: 'Notes', userId: 1 }],
+    ['PostPatch', 'nothing', {}],
+    ['PostPatch', 'a null body', { body: null }],
+    ['PostPatch', 'an empty body', { body: '' }],
+    ['PostPatch', 'an empty title', { title: '' }],
+    ['PostPatch', 'an id', { id: 1 }],
     ['Role', 'one letter', 'a'],
     ['Role', 'the longest', `a${'_'.repeat(49)}`],
     ['Role', 'a longer one', `a${'_'.repeat(50)}`],

@@ -15,8 +15,19 @@ const reads = [
   'HEAD /users/1',
   'GET /users/1/posts',
   'HEAD /users/1/posts',
+  'GET /users/1/posts/1',
+  'HEAD /users/1/posts/1',
 ];
-const writes = ['POST /users', 'POST /users/1/posts', 'PUT /users/1', 'PATCH /users/1', 'DELETE /users/1'];
+const writes = [
+  'POST /users',
+  'POST /users/1/posts',
+  'PUT /users/1/posts/1',
+  'PATCH /users/1/posts/1',
+  'DELETE /users/1/posts/1',
+  'PUT /users/1',
+  'PATCH /users/1',
+  'DELETE /users/1',
+];
 const open = [
   'GET /health',
   'GET /health/ready',
@@ -35,6 +46,8 @@ const bodies: Readonly<Record<string, unknown>> = {
   'PUT /users/1': { name: 'Bob' },
   'PATCH /users/1': { name: 'Bob' },
   'POST /users/1/posts': { title: 'Hi' },
+  'PUT /users/1/posts/1': { title: 'Hi' },
+  'PATCH /users/1/posts/1': { title: 'Hi' },
   'POST /echo': {},
 };
 
@@ -68,7 +81,9 @@ for (const auth of authModes) {
   for (const [what, key, refusal] of credentials) {
     test(`auth ${auth}, ${what}: HTTP`, async (t) => {
       const { http } = await startService(t, { auth, apiKeys: ['right', 'next'] });
-      await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
+      const headers = json({ 'x-api-key': 'right' });
+      await send(http, 'POST /users', { json: { name: 'Ann' }, headers });
+      await send(http, 'POST /users/1/posts', { json: { title: 'Hi' }, headers });
       for (const line of [...reads, ...open, ...privates, ...operators, ...writes]) {
         const options: RequestOptions = {
           ...(line in bodies && { json: bodies[line] }),

@@ -3,11 +3,25 @@ import { type TestContext, test } from 'node:test';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-/** A service with user 1 at version 2. */
+/** What has an address and a version: what it is before and after a change, by PUT as by PATCH. */
+const resources = [
+  { path: '/users/1', record: 'user', now: { id: 1, name: 'Anna' }, change: { name: 'Bea' } },
+  {
+    path: '/users/1/posts/1',
+    record: 'post',
+    now: { id: 1, userId: 1, title: 'Hello', body: '' },
+    change: { title: 'Hey' },
+  },
+] as const;
+
+/** A service with user 1 and its post 1 at version 2. */
 async function startAtVersion2(t: TestContext, options: { requirePreconditions?: boolean } = {}) {
   const { http } = await startService(t, options);
   await send(http, 'POST /users', { json: { name: 'Ann' } });
-  await send(http, 'PATCH /users/1', { json: { name: 'Anna' }, headers: { 'if-match': '"1"' } });
+  await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } });
+  const headers = { 'if-match': '"1"', 'content-type': 'application/json' };
+  await send(http, 'PATCH /users/1', { json: { name: 'Anna' }, headers });
+  await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Hello' }, headers });
   return http;
 }
 
@@ -32,24 +46,28 @@ const reads: readonly [headers: Record<string, string>, status: number][] = [
   [{ 'if-match': '"1"', 'if-none-match': '"2"' }, 412],
 ];
 for (const [headers, status] of reads) {
-  test(`GET with ${JSON.stringify(headers)} is ${status}`, async (t) => {
-    const http = await startAtVersion2(t);
-    for (const method of ['GET', 'HEAD']) {
-      const answer = await send(http, `${method} /users/1`, { headers });
-      assert.equal(answer.status, status, method);
-      if (status < 400) assert.equal(answer.headers.etag, '"2"', method);
-      if (status === 304) {
-        assert.equal(answer.text, '');
-        assert.equal(answer.headers['content-type'], undefined);
-        assert.equal(answer.headers['cache-control'], 'no-cache');
+  for (const { path } of resources) {
+    test(`GET ${path} with ${JSON.stringify(headers)} is ${status}`, async (t) => {
+      const http = await startAtVersion2(t);
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await send(http, `${method} ${path}`, { headers });
+        assert.equal(answer.status, status, method);
+        if (status < 400) assert.equal(answer.headers.etag, '"2"', method);
+        if (status === 304) {
+          assert.equal(answer.text, '');
+          assert.equal(answer.headers['content-type'], undefined);
+          assert.equal(answer.headers['cache-control'], 'no-cache');
+        }
       }
-    }
-    const missing = await send(http, 'GET /users/9', { headers: { 'if-none-match': '*' } });
-    assert.equal(missing.status, 404, 'what is not there cannot be unmodified');
-  });
+      const missing = await send(http, `GET ${path.replace(/1$/, '9')}`, {
+        headers: { 'if-none-match': '*' },
+      });
+      assert.equal(missing.status, 404, 'what is not there cannot be unmodified');
+    });
+  }
 }
 
-const changed = 'user 1 has changed: its version is not the expected one';
+const changed = '1 has changed: its version is not the expected one';
 const malformed = 'If-Match must be * or a list of entity tags such as "1"';
 const changes: readonly [headers: Record<string, string | string[]>, status: number, message?: string][] = [
   [{}, 200],
@@ -75,39 +93,50 @@ const changes: readonly [headers: Record<string, string | string[]>, status: num
   [{ 'if-none-match': '*' }, 412, changed],
   [{ 'if-none-match': '"2"' }, 400, 'If-None-Match must be * in a change; use If-Match'],
 ];
-const changeLines = [
-  ['PUT /users/1', { json: { name: 'Bea' } }],
-  ['PATCH /users/1', { json: { name: 'Bea' } }],
-  ['DELETE /users/1', {}],
-] as const;
+const changeLines = resources.flatMap(({ path, change, ...resource }) => [
+  {
+    line: `PUT ${path}`,
+    path,
+    options: { json: change },
+    after: { ...resource.now, ...change },
+    ...resource,
+  },
+  {
+    line: `PATCH ${path}`,
+    path,
+    options: { json: change },
+    after: { ...resource.now, ...change },
+    ...resource,
+  },
+  { line: `DELETE ${path}`, path, options: {}, after: undefined, ...resource },
+]);
 for (const [headers, status, message] of changes) {
-  for (const [line, options] of changeLines) {
+  for (const { line, path, options, after, now, record } of changeLines) {
     test(`${line} with ${JSON.stringify(headers)} is ${status}`, async (t) => {
       const http = await startAtVersion2(t);
-      const json = 'json' in options ? { json: options.json } : {};
       const answer = await send(http, line, {
-        ...json,
+        ...options,
         headers: { ...('json' in options && { 'content-type': 'application/json' }), ...headers },
       });
-      assert.equal(answer.status, status === 200 && line.startsWith('DELETE') ? 204 : status);
-      const now = await send(http, 'GET /users/1');
+      assert.equal(answer.status, status === 200 && after === undefined ? 204 : status);
+      const then = await send(http, `GET ${path}`);
       if (message !== undefined) {
-        assert.equal(errorOf(answer), message);
-        assert.deepEqual([now.json, now.headers.etag], [{ id: 1, name: 'Anna' }, '"2"'], 'unchanged');
-      } else if (line.startsWith('DELETE')) {
-        assert.equal(now.status, 404);
+        assert.equal(errorOf(answer), message === changed ? `${record} ${changed}` : message);
+        assert.deepEqual([then.json, then.headers.etag], [now, '"2"'], 'unchanged');
+      } else if (after === undefined) {
+        assert.equal(then.status, 404);
       } else {
-        assert.deepEqual([now.json, now.headers.etag], [{ id: 1, name: 'Bea' }, '"3"']);
+        assert.deepEqual([then.json, then.headers.etag], [after, '"3"']);
         assert.equal(answer.headers.etag, '"3"');
       }
     });
   }
 }
 
-test('a condition on a user that is not there is 404, not 412', async (t) => {
+test('a condition on what is not there is 404, not 412', async (t) => {
   const { http } = await startService(t);
   for (const headers of [{ 'if-match': '"1"' }, { 'if-match': '*' }, { 'if-none-match': '*' }]) {
-    for (const [line, options] of changeLines) {
+    for (const { line, options } of changeLines) {
       const answer = await send(http, line, {
         ...options,
         headers: { 'content-type': 'application/json', ...headers },
@@ -124,15 +153,17 @@ test('an invalid body is 400 whatever the condition says', async (t) => {
   assert.deepEqual([answer.status, errorOf(answer)], [400, 'name must not be blank']);
 });
 
-test('requirePreconditions asks for If-Match on each change of a user, and only there', async (t) => {
+test('requirePreconditions asks for If-Match on each change of a user or post, and only there', async (t) => {
   const http = await startAtVersion2(t, { requirePreconditions: true });
-  for (const [line, options] of changeLines) {
+  for (const { line, options } of changeLines) {
     const answer = await send(http, line, options);
     assert.deepEqual([answer.status, errorOf(answer)], [428, 'If-Match is required'], line);
   }
   assert.equal((await send(http, 'POST /users', { json: { name: 'Bob' } })).status, 201);
   assert.equal((await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } })).status, 201);
   assert.equal((await send(http, 'GET /users/1')).status, 200);
+  const post = { headers: { 'if-match': '"2"' } };
+  assert.equal((await send(http, 'DELETE /users/1/posts/1', post)).status, 204);
   for (const match of ['"2"', '*']) {
     const headers = { 'if-match': match, 'content-type': 'application/json' };
     assert.equal((await send(http, 'PUT /users/1', { json: { name: 'Bea' }, headers })).status, 200, match);

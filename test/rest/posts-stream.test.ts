@@ -19,6 +19,7 @@ async function storeWith(posts: number, body = ''): Promise<Store> {
     userId: 1,
     title: `${String(posts - i).padStart(6, '0')}`,
     body,
+    version: 1,
   }));
   await store.importRows('posts', rows);
   return store;

@@ -73,10 +73,16 @@ const table: readonly [
   ['PATCH /users/1', 'role', withRole, roles],
   ['POST /users/1/posts', 'title', post, [nulls('title'), ...titles]],
   ['POST /users/1/posts', 'body', withBody, bodies],
+  ['PUT /users/1/posts/1', 'title', post, [nulls('title'), ...titles]],
+  ['PATCH /users/1/posts/1', 'title', post, [nulls('title'), ...titles]],
+  ['PUT /users/1/posts/1', 'body', withBody, bodies],
+  ['PATCH /users/1/posts/1', 'body', withBody, bodies],
   ['POST /users', 'the body', itself, objects],
   ['PUT /users/1', 'the body', itself, objects],
   ['PATCH /users/1', 'the body', itself, objects],
   ['POST /users/1/posts', 'the body', itself, objects],
+  ['PUT /users/1/posts/1', 'the body', itself, objects],
+  ['PATCH /users/1/posts/1', 'the body', itself, objects],
 ];
 
 for (const [line, field, make, rows] of table) {
@@ -99,6 +105,15 @@ const fields: readonly [line: string, body: unknown, message: string][] = [
   ['PUT /users/1', { name: 'Bob', id: '1' }, 'id must be 1, the one in the path'],
   ['PATCH /users/1', { id: 1 }, '"id" is not a known field'],
   ['PATCH /users/1', { 'na\nme': 1 }, '"na\\nme" is not a known field'],
+  ['PUT /users/1/posts/1', {}, 'title is required'],
+  ['PUT /users/1/posts/1', { body: 'x' }, 'title is required'],
+  ['PUT /users/1/posts/1', { title: 'x', id: 2 }, 'id must be 1, the one in the path'],
+  ['PUT /users/1/posts/1', { title: 'x', id: '1' }, 'id must be 1, the one in the path'],
+  ['PUT /users/1/posts/1', { title: 'x', userId: 2 }, 'userId must be 1, the one in the path'],
+  ['PUT /users/1/posts/1', { title: 'x', userId: null }, 'userId must be 1, the one in the path'],
+  ['PUT /users/1/posts/1', { title: 'x', version: 1 }, '"version" is not a known field'],
+  ['PATCH /users/1/posts/1', { id: 1 }, '"id" is not a known field'],
+  ['PATCH /users/1/posts/1', { userId: 1 }, '"userId" is not a known field'],
   ['POST /users/1/posts', { title: 'x', userId: 1 }, '"userId" is not a known field'],
   ['POST /users/1/posts', { title: 'x', id: 1 }, '"id" is not a known field'],
 ];
@@ -136,7 +151,15 @@ const texts: readonly [what: string, body: string | Uint8Array, message: string]
   ['65 levels deep', `{"name":${deep.slice(1, -1)}}`, 'the body must be at most 64 levels deep'],
   ['100,000 levels deep', '['.repeat(100_000), 'the body must be at most 64 levels deep'],
 ];
-const bodyLines = ['POST /users', 'PUT /users/1', 'PATCH /users/1', 'POST /users/1/posts', 'POST /echo'];
+const bodyLines = [
+  'POST /users',
+  'PUT /users/1',
+  'PATCH /users/1',
+  'POST /users/1/posts',
+  'PUT /users/1/posts/1',
+  'PATCH /users/1/posts/1',
+  'POST /echo',
+];
 
 for (const line of bodyLines) {
   for (const [what, body, message] of texts) {
@@ -216,6 +239,25 @@ for (const line of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts']) 
   }
 }
 
+for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
+  for (const [path, status, message] of [
+    ['/users/0/posts/1', 400, 'id must be a positive integer'],
+    ['/users/1/posts/0', 400, 'postId must be a positive integer'],
+    ['/users/1/posts/x', 400, 'postId must be a positive integer'],
+    ['/users/1/posts/%zz', 400, 'the path has malformed percent-encoding'],
+    ['/users/2147483648/posts/1', 404, 'no user has an id above 2147483647'],
+    ['/users/1/posts/2147483648', 404, 'no post has an id above 2147483647'],
+    ['/users/1/posts/2', 404, 'post 2 of user 1 not found'],
+    ['/users/2/posts/1', 404, 'post 1 of user 2 not found'],
+    ['/users/2147483647/posts/2147483647', 404, 'post 2147483647 of user 2147483647 not found'],
+  ] as const) {
+    test(`${method} ${path} is ${status}`, async (t) => {
+      const options = method.startsWith('P') ? { json: { title: 'x' } } : {};
+      await refuse(t, `${method} ${path}`, options, status, message);
+    });
+  }
+}
+
 async function refuse(
   t: Parameters<typeof startService>[0],
   line: string,
@@ -224,7 +266,10 @@ async function refuse(
   message: string | RegExp,
 ) {
   const repository = createMemoryStore();
-  const before = { users: [{ id: 1, name: 'Ann', role: 'admin', version: 1 }], posts: 1 };
+  const before = {
+    users: [{ id: 1, name: 'Ann', role: 'admin', version: 1 }],
+    posts: [{ id: 1, userId: 1, title: 'Hi', body: '', version: 1 }],
+  };
   await repository.createUser({ name: 'Ann', role: 'admin' });
   await repository.createPost(1, { title: 'Hi', body: '' });
   const { http } = await startService(t, { repository });
@@ -237,7 +282,7 @@ async function refuse(
   assert.equal(answer.headers['cache-control'], 'no-store');
   const after = {
     users: await repository.exportRows('users', 0, 10),
-    posts: (await repository.summary()).posts.count,
+    posts: await repository.exportRows('posts', 0, 10),
   };
   assert.deepEqual(after, before, 'nothing is stored, nothing changed');
   return answer;

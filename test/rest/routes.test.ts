@@ -86,7 +86,7 @@ const cases: readonly Case[] = [
     json: { title: 'Yo', body: 'x' },
     status: 201,
     body: { id: 2, userId: 2, title: 'Yo', body: 'x' },
-    answerHeaders: { location: '/users/2/posts' },
+    answerHeaders: { location: '/users/2/posts/2', etag: '"1"' },
   },
   {
     line: 'POST /users/2/posts',
@@ -94,6 +94,49 @@ const cases: readonly Case[] = [
     status: 201,
     body: { id: 2, userId: 2, title: 'Yo', body: '' },
   },
+  {
+    line: 'GET /users/1/posts/1',
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Hi', body: 'there\n' },
+    answerHeaders: { etag: '"1"', 'cache-control': 'no-cache' },
+  },
+  {
+    line: 'PUT /users/1/posts/1',
+    json: { title: 'Ho', body: 'here' },
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Ho', body: 'here' },
+    answerHeaders: { etag: '"2"' },
+  },
+  {
+    line: 'PUT /users/1/posts/1',
+    json: { id: 1, userId: 1, title: 'Hi' },
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Hi', body: '' },
+    answerHeaders: { etag: '"2"' },
+  },
+  {
+    line: 'PATCH /users/1/posts/1',
+    json: { title: 'Ho' },
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Ho', body: 'there\n' },
+    answerHeaders: { etag: '"2"' },
+  },
+  {
+    line: 'PATCH /users/1/posts/1',
+    json: { body: '' },
+    headers: { 'content-type': 'application/merge-patch+json' },
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Hi', body: '' },
+    answerHeaders: { etag: '"2"' },
+  },
+  {
+    line: 'PATCH /users/1/posts/1',
+    json: {},
+    status: 200,
+    body: { id: 1, userId: 1, title: 'Hi', body: 'there\n' },
+    answerHeaders: { etag: '"1"' },
+  },
+  { line: 'DELETE /users/1/posts/1', status: 204, body: undefined },
   { line: 'GET /health', status: 200, body: { ok: true }, answerHeaders: { 'cache-control': 'no-store' } },
   { line: 'GET /health/ready', status: 200, body: { ok: true } },
   { line: 'POST /echo', json: { a: [1, null, 'x'] }, status: 200, body: { youSent: { a: [1, null, 'x'] } } },
@@ -134,15 +177,33 @@ test('a change reads back, and a deleted user is gone with its posts', async (t)
   await send(http, 'PATCH /users/1', { json: { role: null } });
   assert.deepEqual((await send(http, 'GET /users/1')).json, { id: 1, name: 'Ann' });
   assert.equal((await send(http, 'DELETE /users/1')).status, 204);
-  for (const line of ['GET /users/1', 'GET /users/1/posts', 'DELETE /users/1']) {
+  for (const line of ['GET /users/1', 'GET /users/1/posts', 'GET /users/1/posts/1', 'DELETE /users/1']) {
     assert.equal((await send(http, line)).status, 404, line);
   }
   assert.deepEqual((await send(http, 'POST /users', { json: ann })).json, { id: 2, ...ann }, 'no id twice');
 });
 
+test('the Location of a post is its address, which another user does not have', async (t) => {
+  const { http } = await startService(t);
+  for (const name of ['Ann', 'Bob']) await send(http, 'POST /users', { json: { name } });
+  const { headers } = await send(http, 'POST /users/2/posts', { json: { title: 'Hi' } });
+  assert.equal(headers.location, '/users/2/posts/1');
+  const post = { id: 1, userId: 2, title: 'Hi', body: '' };
+  assert.deepEqual((await send(http, `GET ${headers.location}`)).json, post);
+  for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
+    const json = method === 'PUT' || method === 'PATCH' ? { json: { title: 'Ho' } } : {};
+    const answer = await send(http, `${method} /users/1/posts/1`, json);
+    assert.deepEqual([answer.status, answer.json], [404, { error: 'post 1 of user 1 not found' }], method);
+  }
+  assert.deepEqual((await send(http, `GET ${headers.location}`)).json, post, 'unchanged');
+  assert.equal((await send(http, `DELETE ${headers.location}`)).status, 204);
+  assert.equal((await send(http, `DELETE ${headers.location}`)).status, 404);
+});
+
 test('HEAD answers every GET with the same headers and no body', async (t) => {
   const { http } = await startService(t, { apiKeys: ['k1'], expectFailures: true });
   await send(http, 'POST /users', { json: ann });
+  await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } });
   const paths = [
     '/users',
     '/users?limit=0',
@@ -150,6 +211,8 @@ test('HEAD answers every GET with the same headers and no body', async (t) => {
     '/users/9',
     '/users/x',
     '/users/1/posts',
+    '/users/1/posts/1',
+    '/users/1/posts/9',
     '/health',
     '/health/ready',
     '/info',
@@ -179,6 +242,7 @@ const allowed = {
   '/users/1': 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT',
   '/users/not-an-id': 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT',
   '/users/1/posts': 'GET, HEAD, OPTIONS, POST',
+  '/users/1/posts/1': 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT',
   '/health': 'GET, HEAD, OPTIONS',
   '/health/ready': 'GET, HEAD, OPTIONS',
   '/metrics': 'GET, HEAD, OPTIONS',
@@ -213,7 +277,8 @@ test('verbs in paths, other nouns and other spellings of a path are 404', async 
     '/Users',
     '//users',
     '/users//posts',
-    '/users/1/posts/1',
+    '/users/1/posts/1/comments',
+    '/posts/1',
     '/products',
   ]) {
     const answer = await send(http, `GET ${path}`);

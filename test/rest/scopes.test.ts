@@ -18,6 +18,11 @@ const routes: readonly (readonly [line: string, scope: Scope, body?: unknown])[]
   ['HEAD /users/1/posts', 'read'],
   ['POST /users', 'write', { name: 'Bob' }],
   ['POST /users/1/posts', 'write', { title: 'Hi' }],
+  ['GET /users/1/posts/1', 'read'],
+  ['HEAD /users/1/posts/1', 'read'],
+  ['PUT /users/1/posts/1', 'write', { title: 'Ho' }],
+  ['PATCH /users/1/posts/1', 'write', { title: 'Ha' }],
+  ['DELETE /users/1/posts/1', 'write'],
   ['PUT /users/1', 'write', { name: 'Bob' }],
   ['PATCH /users/1', 'write', { name: 'Eve' }],
   ['DELETE /users/1', 'write'],
@@ -50,6 +55,10 @@ for (const auth of ['writes', 'all'] as const) {
       const headers = { 'content-type': 'application/json', 'x-api-key': key };
       await send(http, 'POST /users', {
         json: { name: 'Ann' },
+        headers: { ...headers, 'x-api-key': 'plain' },
+      });
+      await send(http, 'POST /users/1/posts', {
+        json: { title: 'Hi' },
         headers: { ...headers, 'x-api-key': 'plain' },
       });
       for (const [line, scope, body] of routes) {

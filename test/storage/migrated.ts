@@ -10,8 +10,8 @@ export async function checkMigrated(store: Store): Promise<void> {
     { id: 5, name: 'Ada', role: 'editor', version: 1 },
   ]);
   assert.deepEqual(await store.exportRows('posts', 0, 10), [
-    { id: 1, userId: 1, title: 'title', body: 'line 1\nline 2' },
-    { id: 2, userId: 5, title: 'title', body: '' },
+    { id: 1, userId: 1, title: 'title', body: 'line 1\nline 2', version: 1 },
+    { id: 2, userId: 5, title: 'title', body: '', version: 1 },
   ]);
   for (const [sort, ids] of [
     ['-role', [5, 1, 2]],
@@ -28,6 +28,14 @@ export async function checkMigrated(store: Store): Promise<void> {
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
   const replayed = await store.createUser({ name: 'Bob' }, { idempotency });
   assert.deepEqual(replayed, { value: { id: 2, name: 'Bob', version: 1 }, replayed: true });
+  const post = await store.createPost(
+    5,
+    { title: 'title', body: '' },
+    { idempotency: { ...idempotency, key: 'post' } },
+  );
+  const kept = { id: 2, userId: 5, title: 'title', body: '', version: 1 };
+  assert.deepEqual(post, { value: kept, replayed: true });
+  assert.equal((await store.updatePost(5, 2, { body: 'x' }, { expected: [1] }))?.version, 2);
   assert.equal((await store.updateUser(1, { name: 'Eve' }, { expected: [3] }))?.version, 4);
   assert.equal((await store.createUser({ name: 'next' })).value.id, 10);
   assert.equal((await store.createPost(5, { title: 'next', body: '' }))?.value.id, 8);

@@ -44,6 +44,10 @@ export function patched<R extends Row>(row: R, patch: object): R {
   return Object.fromEntries(entries) as unknown as R;
 }
 
+export function withoutVersion<R extends object>({ version: _, ...row }: R & { readonly version: number }) {
+  return row;
+}
+
 export function rowsById<R extends Row>(rows: ReadonlyMap<number, R>, afterId: number, limit: number): R[] {
   const after = [...rows.values()].filter((row) => row.id > afterId);
   return after.sort((a, b) => a.id - b.id).slice(0, limit);

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { preconditionFailed } from '../../domain/errors.ts';
-import type { Post } from '../../domain/post.ts';
+import type { StoredPost } from '../../domain/post.ts';
 import { idsExhausted, maxId, maxVersion, versionsExhausted } from '../../domain/record.ts';
 import {
   type ChangeOptions,
@@ -9,11 +9,11 @@ import {
   recordKinds,
   type Store,
 } from '../../domain/repository.ts';
-import type { StoredUser, User } from '../../domain/user.ts';
+import type { StoredUser } from '../../domain/user.ts';
 import { createStore } from '../store.ts';
-import { userMissing } from '../tables.ts';
+import { tables, userMissing } from '../tables.ts';
 import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
-import { matching, newRows, pageOf, patched, rowsById } from './rows.ts';
+import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './rows.ts';
 
 export type MemoryStoreOptions = KeptResultsOptions;
 
@@ -23,7 +23,7 @@ export type MemoryStoreOptions = KeptResultsOptions;
  */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const users = new Map<number, StoredUser>();
-  const posts = new Map<number, Post>();
+  const posts = new Map<number, StoredPost>();
   const rows: { readonly [Kind in RecordKind]: Map<number, Records[Kind]> } = { users, posts };
   const lastIds = { users: 0, posts: 0 };
   const results = new KeptResults(options);
@@ -37,45 +37,50 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     table.set(row.id, Object.freeze(row));
     return row;
   };
-  const find = (id: number, { expected }: ChangeOptions = {}): StoredUser | undefined => {
-    const user = users.get(id);
-    if (user && expected && !expected.includes(user.version)) throw preconditionFailed(id);
-    return user;
+  const findPost = (userId: number, id: number): StoredPost | undefined => {
+    const post = posts.get(id);
+    return post?.userId === userId ? post : undefined;
   };
   const postsOf = (userId: number) => matching(posts, { userId });
 
   return createStore({
     getUser: (id) => users.get(id),
-    listUsers: (query) =>
-      pageOf(
-        matching(users, query.filter).map(({ version: _, ...user }): User => user),
-        query,
-      ),
+    listUsers: (query) => pageOf(matching(users, query.filter).map(withoutVersion), query),
     countUsers: (filter) => matching(users, filter).length,
     createUser: ({ name, role }, options) =>
       results.once(options, () =>
         put(users, { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 }),
       ),
     updateUser(id, patch, options) {
-      const user = find(id, options);
-      if (user === undefined) return undefined;
-      const changed = patched(user, patch);
-      if (isDeepStrictEqual(changed, user)) return user;
-      if (user.version >= maxVersion) throw versionsExhausted('user', id);
-      return put(users, { ...changed, version: user.version + 1 });
+      const user = users.get(id);
+      return user && put(users, updated('users', user, patch, options));
     },
     deleteUser(id, options) {
-      if (find(id, options) === undefined) return false;
+      const user = users.get(id);
+      if (user === undefined) return false;
+      checkExpected('users', user, options);
       for (const post of postsOf(id)) posts.delete(post.id);
       return users.delete(id);
     },
-    listPosts: (userId, query) => (users.has(userId) ? pageOf(postsOf(userId), query) : undefined),
+    listPosts: (userId, query) =>
+      users.has(userId) ? pageOf(postsOf(userId).map(withoutVersion), query) : undefined,
     countPosts: (userId) => (users.has(userId) ? postsOf(userId).length : undefined),
     createPost(userId, { title, body }, options) {
       const { value, replayed } = results.once(options, () =>
-        users.has(userId) ? put(posts, { id: giveId('posts'), userId, title, body }) : undefined,
+        users.has(userId) ? put(posts, { id: giveId('posts'), userId, title, body, version: 1 }) : undefined,
       );
       return value && { value, replayed };
+    },
+    getPost: findPost,
+    updatePost(userId, id, patch, options) {
+      const post = findPost(userId, id);
+      return post && put(posts, updated('posts', post, patch, options));
+    },
+    deletePost(userId, id, options) {
+      const post = findPost(userId, id);
+      if (post === undefined) return false;
+      checkExpected('posts', post, options);
+      return posts.delete(id);
     },
     ping: () => undefined,
     close: () => undefined,
@@ -100,4 +105,26 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       for (const kind of recordKinds) lastIds[kind] = Math.max(lastIds[kind], last[kind]);
     },
   });
+}
+
+/** A row with the changes of a merge patch, and the next version if they change anything. */
+function updated<Kind extends RecordKind>(
+  kind: Kind,
+  row: Records[Kind],
+  patch: object,
+  options?: ChangeOptions,
+): Records[Kind] {
+  checkExpected(kind, row, options);
+  const changed = patched(row, patch);
+  if (isDeepStrictEqual(changed, row)) return row;
+  if (row.version >= maxVersion) throw versionsExhausted(tables[kind].record, row.id);
+  return { ...changed, version: row.version + 1 };
+}
+
+function checkExpected(
+  kind: RecordKind,
+  { id, version }: Records[RecordKind],
+  { expected }: ChangeOptions = {},
+) {
+  if (expected?.includes(version) === false) throw preconditionFailed(tables[kind].record, id);
 }

@@ -1,13 +1,22 @@
-import { type ListQuery, maxLimit, type Page, toPage } from '../../domain/list-query.ts';
+import {
+  type ListQuery,
+  maxLimit,
+  type Page,
+  type PostField,
+  toPage,
+  type UserField,
+} from '../../domain/list-query.ts';
 import type { Sort, Sortable } from '../../domain/position.ts';
+import type { Post, StoredPost } from '../../domain/post.ts';
 import { byKind, recordKinds, type Store } from '../../domain/repository.ts';
+import type { StoredUser, User } from '../../domain/user.ts';
 import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
-import { columnNames, tables, toRecord } from '../tables.ts';
+import { columnNames, filterByColumn, listColumns, posts, type Table, tables, users } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import type { CountRow, StoredUserRow } from './rows.ts';
-import { postColumns, storedUserColumns, toPost, toStoredUser, toUser, userColumns } from './rows.ts';
+import { type CountRow, fromRow, isKey, type Row } from './rows.ts';
 
-const getUser = prepared(`SELECT ${storedUserColumns} FROM users WHERE id = $1`);
+const getUser = prepared(getSql(users));
+const getPost = prepared(getSql(posts));
 const countUsers = prepared('SELECT count(*)::integer AS count FROM users');
 const countRole = prepared('SELECT count(*)::integer AS count FROM users WHERE role = $1');
 const countPosts = prepared(
@@ -31,6 +40,7 @@ type Reads =
   | 'getUser'
   | 'listUsers'
   | 'countUsers'
+  | 'getPost'
   | 'listPosts'
   | 'countPosts'
   | 'ping'
@@ -39,26 +49,29 @@ type Reads =
 
 /** The reads, each of one statement, but for the question whether a user without posts exists. */
 export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<Store, Reads> {
-  const page = async <Row extends object, Field extends string, Item extends Sortable<Field>>(
+  const page = async <Item extends Sortable<Field>, Field extends string>(
+    table: Table,
+    filter: object,
     query: ListQuery<Field>,
-    list: List,
-    toItem: (row: Row) => Item,
     signal: AbortSignal | undefined,
   ): Promise<Page<Item>> => {
+    const columns = listColumns(table);
+    const list = { table: table.name, columns: columnNames(columns), filter: filterByColumn(table, filter) };
     const { sql, values } = listStatement(list, query);
     const rows = await pool.read<Row>(sql, values, signal);
-    return toPage(rows.map(toItem), query);
+    return toPage(
+      rows.map((row) => fromRow<Item>(columns, row)),
+      query,
+    );
   };
   return {
     async getUser(id, { signal } = {}) {
-      const [row] = await pool.read<StoredUserRow>(getUser, [id], signal);
-      return row && toStoredUser(row);
+      const [row] = await pool.read<Row>(getUser, [id], signal);
+      return row && fromRow<StoredUser>(users.columns, row);
     },
 
     async listUsers(query, { signal } = {}) {
-      const { role } = query.filter;
-      const list = { table: 'users', columns: userColumns, filter: role === undefined ? {} : { role } };
-      return page(query, list, toUser, signal);
+      return page<User, UserField>(users, query.filter, query, signal);
     },
 
     async countUsers({ role }, { signal } = {}) {
@@ -68,8 +81,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
     },
 
     async listPosts(userId, query, { signal } = {}) {
-      const list = { table: 'posts', columns: postColumns, filter: { user_id: userId } };
-      const found = await page(query, list, toPost, signal);
+      const found = await page<Post, PostField>(posts, { userId }, query, signal);
       if (found.items.length > 0) return found;
       const [user] = await pool.read(getUser, [userId], signal);
       return user && found;
@@ -78,6 +90,11 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
     async countPosts(userId, { signal } = {}) {
       const [row] = await pool.read<CountRow>(countPosts, [userId], signal);
       return row?.count;
+    },
+
+    async getPost(userId, id, { signal } = {}) {
+      const [row] = await pool.read<Row>(getPost, [id, userId], signal);
+      return row && fromRow<StoredPost>(posts.columns, row);
     },
 
     async ping({ signal } = {}) {
@@ -92,15 +109,14 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
     async exportRows(kind, afterId, limit) {
       const { columns } = tables[kind];
       const sql = prepared(`SELECT ${columnNames(columns)} FROM ${kind} WHERE id > $1 ORDER BY id LIMIT $2`);
-      const rows = await pool.read<Record<string, unknown>>(sql, [afterId, limit]);
-      return rows.map((row) =>
-        toRecord(
-          columns,
-          columns.map(({ name }) => row[name]),
-        ),
-      );
+      const rows = await pool.read<Row>(sql, [afterId, limit]);
+      return rows.map((row) => fromRow(columns, row));
     },
   };
+}
+
+function getSql(table: Table): string {
+  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table)}`;
 }
 
 /**

@@ -1,23 +1,4 @@
-import type { Post } from '../../domain/post.ts';
-import type { StoredUser, User } from '../../domain/user.ts';
-
-export interface UserRow {
-  readonly id: number;
-  readonly name: string;
-  /** Empty when there is none. */
-  readonly role: string;
-}
-
-export interface StoredUserRow extends UserRow {
-  readonly version: number;
-}
-
-export interface PostRow {
-  readonly id: number;
-  readonly user_id: number;
-  readonly title: string;
-  readonly body: string;
-}
+import { type Column, keyColumns, type Table } from '../tables.ts';
 
 export interface IdRow {
   readonly id: number;
@@ -27,18 +8,21 @@ export interface CountRow {
   readonly count: number;
 }
 
-export const userColumns = 'id, name, role';
-export const storedUserColumns = 'id, name, role, version';
-export const postColumns = 'id, user_id, title, body';
+/** A row by the names of its columns, as the driver gives it. */
+export type Row = Readonly<Record<string, unknown>>;
 
-export function toUser({ id, name, role }: UserRow): User {
-  return role === '' ? { id, name } : { id, name, role };
+/** The condition that finds one record; the parameters from $1 on are its key. */
+export function isKey(table: Table): string {
+  const conditions = keyColumns(table).map(({ name }, i) => `${name} = $${i + 1}`);
+  return conditions.join(' AND ');
 }
 
-export function toStoredUser({ id, name, role, version }: StoredUserRow): StoredUser {
-  return role === '' ? { id, name, version } : { id, name, role, version };
-}
-
-export function toPost({ id, user_id, title, body }: PostRow): Post {
-  return { id, userId: user_id, title, body };
+/** Makes a record of a row. */
+export function fromRow<T>(columns: readonly Column[], row: Row): T {
+  const record: Record<string, unknown> = {};
+  for (const { name, field, absent } of columns) {
+    if (row[name] !== absent) record[field] = row[name];
+  }
+  // The table's description is where a record's shape and its columns meet.
+  return record as T;
 }

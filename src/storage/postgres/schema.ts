@@ -50,6 +50,11 @@ const migrations: readonly string[] = [
     ON users (role, name DESC, (id::bigint) DESC) INCLUDE (id);
   DELETE FROM meta WHERE name = 'cursor_secret';
   `,
+  // Posts have a version too, and so have the results of requests that may be sent again.
+  `
+  ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0);
+  UPDATE idempotency_keys SET response = '{"version": 1}'::jsonb || response::jsonb;
+  `,
 ];
 
 // Any number, so long as nothing else on the server locks it.

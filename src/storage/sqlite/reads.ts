@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
 import type { Sortable } from '../../domain/position.ts';
-import type { Post } from '../../domain/post.ts';
+import type { Post, StoredPost } from '../../domain/post.ts';
 import { byKind, recordKinds } from '../../domain/repository.ts';
 import type { StoredUser } from '../../domain/user.ts';
 import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
@@ -9,6 +9,7 @@ import type { BareStore } from '../store.ts';
 import {
   columnNames,
   filterByColumn,
+  keyColumns,
   listColumns,
   posts,
   type Table,
@@ -18,7 +19,15 @@ import {
 } from '../tables.ts';
 import { fromSqlite } from './errors.ts';
 
-type Reads = 'getUser' | 'listUsers' | 'countUsers' | 'listPosts' | 'countPosts' | 'summary' | 'exportRows';
+type Reads =
+  | 'getUser'
+  | 'listUsers'
+  | 'countUsers'
+  | 'getPost'
+  | 'listPosts'
+  | 'countPosts'
+  | 'summary'
+  | 'exportRows';
 
 // More than there are combinations of table, filter, sort and start.
 const maxStatements = 256;
@@ -41,15 +50,22 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
       throw fromSqlite(caught);
     }
   };
-  const findUser = prepareRows(db, `SELECT ${columnNames(users.columns)} FROM users WHERE id = ?`);
-  const getUser = (id: number): StoredUser | undefined => {
-    try {
-      const row = findUser.get(id);
-      return row && toRecord<StoredUser>(users.columns, row);
-    } catch (caught) {
-      throw fromSqlite(caught);
-    }
+  const finder = <Row>(table: Table) => {
+    const statement = prepareRows(
+      db,
+      `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table)}`,
+    );
+    return (...key: readonly number[]): Row | undefined => {
+      try {
+        const row = statement.get(...key);
+        return row && toRecord<Row>(table.columns, row);
+      } catch (caught) {
+        throw fromSqlite(caught);
+      }
+    };
   };
+  const getUser = finder<StoredUser>(users);
+  const getPost = finder<StoredPost>(posts);
   const page = <Field extends string, Row extends Sortable<Field>>(
     table: Table,
     filter: object,
@@ -70,9 +86,10 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
     return Number(all(sql, parameters)[0]?.[0]);
   };
   return {
-    getUser,
+    getUser: (id) => getUser(id),
     listUsers: (query) => page(users, query.filter, query),
     countUsers: (filter) => count(users, filter),
+    getPost: (userId, id) => getPost(id, userId),
     listPosts(userId, query) {
       const found = page<'id' | 'title', Post>(posts, { userId }, query);
       return found.items.length > 0 || getUser(userId) !== undefined ? found : undefined;
@@ -104,6 +121,12 @@ export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
   statement.setReturnArrays(true);
   return statement;
+}
+
+/** The condition that finds one record; the parameters from ?1 on are its key. */
+export function isKey(table: Table): string {
+  const conditions = keyColumns(table).map(({ name }, i) => `${name} = ?${i + 1}`);
+  return conditions.join(' AND ');
 }
 
 function binder(parameters: SQLInputValue[]): (value: string | number) => string {

@@ -47,6 +47,11 @@ const migrations: readonly string[] = [
   '',
   // Files of versions 1 and 2, which were never released, have an index and a secret of cursors more.
   'DROP INDEX IF EXISTS users_by_role_desc; DROP TABLE IF EXISTS meta',
+  // Posts have a version too, and so have the results of requests that may be sent again.
+  `
+  ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+  UPDATE idempotency_keys SET response = json_insert(response, '$.version', 1);
+  `,
 ];
 
 // A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.

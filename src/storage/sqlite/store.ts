@@ -80,6 +80,9 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     deleteUser: (id, options) => queue.write('deleteUser', [id, options?.expected]),
     createPost: (userId, draft, options) =>
       once(options, (key) => queue.write('createPost', [userId, draft, key])),
+    updatePost: (userId, id, patch, options) =>
+      queue.write('updatePost', [userId, id, patch, options?.expected]),
+    deletePost: (userId, id, options) => queue.write('deletePost', [userId, id, options?.expected]),
     importRows: (kind, rows) => queue.write('importRows', [kind, rows]),
     continueIds: (last) => queue.write('continueIds', [last]),
     async ping() {

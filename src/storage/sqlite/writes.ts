@@ -1,14 +1,15 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { preconditionFailed } from '../../domain/errors.ts';
-import type { Post, PostDraft } from '../../domain/post.ts';
+import type { PostDraft, PostPatch, StoredPost } from '../../domain/post.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
 import { type Created, type RecordKind, type Records, recordKinds } from '../../domain/repository.ts';
 import type { StoredUser, UserDraft, UserPatch } from '../../domain/user.ts';
 import {
-  type Column,
   columnNames,
   columnValues,
   editableColumns,
+  givenColumns,
+  keyColumns,
   posts,
   recordValues,
   rowDiffers,
@@ -20,27 +21,21 @@ import {
 } from '../tables.ts';
 import { isMissingParent } from './errors.ts';
 import { createOnce, type TimedKey } from './idempotency.ts';
-import { prepareRows } from './reads.ts';
+import { isKey, prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
 type Expected = readonly number[] | undefined;
+
+/** The values of a table's key columns. */
+type Key = readonly [id: number, ...others: number[]];
 
 /**
  * The writes, each called inside a transaction that others share. One that throws leaves no trace:
  * it is a single statement, or it undoes its own.
  */
 export function sqliteWrites(db: DatabaseSync) {
-  const [userColumns, postColumns] = [givenColumns(users), givenColumns(posts)];
-  const insertUser = db.prepare(`INSERT INTO users (${columnNames(userColumns)}) VALUES (?, ?)`);
-  const insertPost = db.prepare(
-    `INSERT INTO posts (${columnNames(postColumns)}) SELECT ?, ?, ? FROM users WHERE id = ?`,
-  );
-  const updateUser = prepareRows(db, updateSql(users));
-  const deleteUser = db.prepare(`DELETE FROM users WHERE id = ?1 AND ${isExpected('?2')}`);
-  const findVersion = prepareRows(db, 'SELECT version FROM users WHERE id = ?');
   const createOnceFor = createOnce(db);
-
   const undoable = <T>(write: () => T): T => {
     db.exec('SAVEPOINT write');
     try {
@@ -55,46 +50,27 @@ export function sqliteWrites(db: DatabaseSync) {
   };
   const once = <T>(key: TimedKey | undefined, create: () => T): Created<T> =>
     key === undefined ? { value: create(), replayed: false } : undoable(() => createOnceFor(key, create));
-  /** Why a change met no row: there is none (`undefined`), or it is of another version. */
-  const refuse = (id: number, expected: Expected): undefined => {
-    const version = findVersion.get(id)?.[0];
-    if (version === undefined) return undefined;
-    throw expected?.includes(Number(version)) === false
-      ? preconditionFailed(id)
-      : versionsExhausted('user', id);
-  };
+  const user = recordWrites<StoredUser>(db, users);
+  const post = recordWrites<StoredPost>(db, posts);
 
   return {
     createUser(draft: UserDraft, key?: TimedKey): Created<StoredUser> {
       return once(key, () => {
-        const values = recordValues(userColumns, draft);
-        const { lastInsertRowid } = insertUser.run(...values);
-        return toRecord<StoredUser>(users.columns, [Number(lastInsertRowid), ...values, 1]);
+        const created = user.insert(draft);
+        if (created === undefined) throw new Error('an INSERT without a condition has a row');
+        return created;
       });
     },
+    updateUser: (id: number, patch: UserPatch, expected?: Expected) => user.update([id], patch, expected),
+    deleteUser: (id: number, expected?: Expected) => user.delete([id], expected),
 
-    updateUser(id: number, patch: UserPatch, expected?: readonly number[]): StoredUser | undefined {
-      const values = columnValues(editableColumns(users), patch).map((value) => value ?? null);
-      const row = updateUser.get(...values, id, jsonOf(expected));
-      return row === undefined ? refuse(id, expected) : toRecord<StoredUser>(users.columns, row);
-    },
-
-    deleteUser(id: number, expected?: readonly number[]): boolean {
-      if (deleteUser.run(id, jsonOf(expected)).changes !== 0) return true;
-      refuse(id, expected);
-      return false;
-    },
-
-    createPost(userId: number, draft: PostDraft, key?: TimedKey): Created<Post> | undefined {
-      const { value, replayed } = once(key, () => {
-        const values = recordValues(postColumns, { ...draft, userId });
-        const { changes, lastInsertRowid } = insertPost.run(...values, userId);
-        return changes === 0
-          ? undefined
-          : toRecord<Post>(posts.columns, [Number(lastInsertRowid), ...values]);
-      });
+    createPost(userId: number, draft: PostDraft, key?: TimedKey): Created<StoredPost> | undefined {
+      const { value, replayed } = once(key, () => post.insert({ ...draft, userId }));
       return value && { value, replayed };
     },
+    updatePost: (userId: number, id: number, patch: PostPatch, expected?: Expected) =>
+      post.update([id, userId], patch, expected),
+    deletePost: (userId: number, id: number, expected?: Expected) => post.delete([id, userId], expected),
 
     importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): number {
       const { columns } = tables[kind];
@@ -133,20 +109,71 @@ export function sqliteWrites(db: DatabaseSync) {
   };
 }
 
-/** What a creation gives: all but what the store does. */
-function givenColumns({ columns }: Table): readonly Column[] {
-  return columns.filter(({ name }) => name !== 'id' && name !== 'version');
+/** The writes of one record of a table. */
+function recordWrites<Row>(db: DatabaseSync, table: Table) {
+  const given = givenColumns(table);
+  const edited = editableColumns(table);
+  const insert = db.prepare(insertSql(table));
+  const update = prepareRows(db, updateSql(table));
+  const afterKey = `?${keyColumns(table).length + 1}`;
+  const remove = db.prepare(`DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(afterKey)}`);
+  const findVersion = prepareRows(db, `SELECT version FROM ${table.name} WHERE ${isKey(table)}`);
+  /** Why a change met no row: there is none (`undefined`), or it is of another version. */
+  const refuse = (key: Key, expected: Expected): undefined => {
+    const version = findVersion.get(...key)?.[0];
+    if (version === undefined) return undefined;
+    throw expected?.includes(Number(version)) === false
+      ? preconditionFailed(table.record, key[0])
+      : versionsExhausted(table.record, key[0]);
+  };
+  return {
+    /** `undefined` when it would belong to a record that is not there. */
+    insert(record: object): Row | undefined {
+      const values = recordValues(given, record);
+      const { changes, lastInsertRowid } = insert.run(...values);
+      return changes === 0
+        ? undefined
+        : toRecord<Row>(table.columns, [Number(lastInsertRowid), ...values, 1]);
+    },
+
+    update(key: Key, patch: object, expected: Expected): Row | undefined {
+      const values = columnValues(edited, patch).map((value) => value ?? null);
+      const row = update.get(...key, jsonOf(expected), ...values);
+      return row === undefined ? refuse(key, expected) : toRecord<Row>(table.columns, row);
+    },
+
+    delete(key: Key, expected: Expected): boolean {
+      if (remove.run(...key, jsonOf(expected)).changes !== 0) return true;
+      refuse(key, expected);
+      return false;
+    },
+  };
 }
 
-/** Sets what is not NULL of the editable columns, ?1 and on; then come the id and the versions that are expected. */
+/** Adds the given columns, unless a record that it would belong to is not there. */
+function insertSql(table: Table): string {
+  const given = givenColumns(table);
+  const parents = given.flatMap(({ parent }, i) =>
+    parent === undefined ? [] : `EXISTS (SELECT 1 FROM ${parent} WHERE id = ?${i + 1})`,
+  );
+  const places = given.map((_, i) => `?${i + 1}`).join(', ');
+  const rows =
+    parents.length === 0 ? `VALUES (${places})` : `SELECT ${places} WHERE ${parents.join(' AND ')}`;
+  return `INSERT INTO ${table.name} (${columnNames(given)}) ${rows}`;
+}
+
+/** Takes the key, then the versions that are expected, then the values of the editable columns, of which NULL is left. */
 function updateSql(table: Table): string {
-  const edits = editableColumns(table).map(({ name }, i) => ({ name, next: `coalesce(?${i + 1}, ${name})` }));
+  const expected = keyColumns(table).length + 1;
+  const edits = editableColumns(table).map(({ name }, i) => ({
+    name,
+    next: `coalesce(?${expected + i + 1}, ${name})`,
+  }));
   const changes = edits.map(({ name, next }) => `${name} IS NOT ${next}`).join(' OR ');
-  const [id, expected] = [`?${edits.length + 1}`, `?${edits.length + 2}`];
   return `
     UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
       version = version + (${changes})
-    WHERE id = ${id} AND ${isExpected(expected)} AND (version < ${maxVersion} OR NOT (${changes}))
+    WHERE ${isKey(table)} AND ${isExpected(`?${expected}`)} AND (version < ${maxVersion} OR NOT (${changes}))
     RETURNING ${columnNames(table.columns)}`;
 }
 

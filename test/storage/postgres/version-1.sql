@@ -38,4 +38,5 @@ SELECT setval('users_id_seq', 9);
 INSERT INTO posts (id, user_id, title, body) VALUES (1, 1, 'title', E'line 1\nline 2'), (2, 5, 'title', '');
 SELECT setval('posts_id_seq', 7);
 INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
-  VALUES ('key', 'fingerprint', '{"id":2,"name":"Bob","role":"","version":1}', '2100-01-01');
+  VALUES ('key', 'fingerprint', '{"id":2,"name":"Bob","role":"","version":1}', '2100-01-01'),
+    ('post', 'fingerprint', '{"id":2,"user_id":5,"title":"title","body":""}', '2100-01-01');

@@ -43,7 +43,7 @@ describe('a backup of a SQLite file', () => {
     await store.importRows('users', filler);
     await store.importRows(
       'posts',
-      filler.map(({ id }) => ({ id, userId: id, title: 'title', body: 'x'.repeat(8_000) })),
+      filler.map(({ id }) => ({ id, userId: id, title: 'title', body: 'x'.repeat(8_000), version: 1 })),
     );
     let backedUp = false;
     let written = 0;

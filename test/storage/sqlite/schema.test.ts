@@ -11,6 +11,7 @@ const version1 = readFileSync(new URL('version-1.sql', import.meta.url), 'utf8')
 const versions: Readonly<Record<number, string>> = {
   1: version1,
   2: `${version1}; DROP INDEX users_by_role_desc; PRAGMA user_version = 2`,
+  3: `${version1}; DROP INDEX users_by_role_desc; DROP TABLE meta; PRAGMA user_version = 3`,
 };
 
 function schemaOf(path: string): string[] {

@@ -41,5 +41,6 @@ INSERT INTO posts (id, user_id, title, body) VALUES
 DELETE FROM users WHERE id = 9;
 DELETE FROM posts WHERE id = 7;
 INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
-  VALUES ('key', 'fingerprint', '{"id":2,"name":"Bob","version":1}', 4102444800000);
+  VALUES ('key', 'fingerprint', '{"id":2,"name":"Bob","version":1}', 4102444800000),
+    ('post', 'fingerprint', '{"id":2,"userId":5,"title":"title","body":""}', 4102444800000);
 PRAGMA user_version = 1;

@@ -96,7 +96,7 @@ describe('group commit of SQLite', () => {
         { id: 7, name: 'new', version: 1 },
         { id: 2, name: 'different', version: 1 },
       ]),
-      store.importRows('posts', [{ id: 7, userId: 99, title: 'orphan', body: '' }]),
+      store.importRows('posts', [{ id: 7, userId: 99, title: 'orphan', body: '', version: 1 }]),
       store.createPost(99, { title: 'orphan', body: '' }),
       // biome-ignore lint/suspicious/noExplicitAny: what a caller without types might pass
       store.createUser({ name: { not: 'a string' } as any }),

@@ -1,0 +1,90 @@
+import type { DomainError } from '../domain/errors.ts';
+import type { CallOptions, ChangeOptions } from '../domain/repository.ts';
+import { isNotModified } from '../http/conditional.ts';
+import type { Handler } from '../http/listener.ts';
+import { type Headers, json, type Reply } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
+
+const patchTypes = ['application/merge-patch+json', 'application/json'];
+
+/** A kind of record that has addresses: how a store finds and changes one, by the key in its path. */
+export interface Resource<Key, Row extends Versioned, Patch> {
+  /** In messages, such as `user`. */
+  readonly record: string;
+  readonly parseKey: (request: HttpRequest) => Key;
+  readonly notFound: (key: Key) => DomainError;
+  readonly get: (key: Key, options: CallOptions) => Promise<Row | undefined>;
+  readonly update: (key: Key, patch: Patch, options: ChangeOptions) => Promise<Row | undefined>;
+  readonly delete: (key: Key, options: ChangeOptions) => Promise<boolean>;
+  /** The body of PUT, as the patch that makes the record so. */
+  readonly parseReplacement: (body: unknown, key: Key) => Patch;
+  readonly parsePatch: (body: unknown) => Patch;
+  /** What clients see of a record. */
+  readonly view: (row: Row) => object;
+}
+
+interface Versioned {
+  readonly id: number;
+  readonly version: number;
+}
+
+export interface ResourceHandlers {
+  readonly get: Handler;
+  readonly replace: Handler;
+  readonly update: Handler;
+  readonly delete: Handler;
+}
+
+/** The handlers of one record at its address: conditional reads and changes. */
+export function resourceHandlers<Key, Row extends Versioned, Patch>(
+  resource: Resource<Key, Row, Patch>,
+  requirePreconditions: boolean,
+): ResourceHandlers {
+  const { parseKey, notFound, view } = resource;
+  const changeOptions = (request: HttpRequest): ChangeOptions => {
+    const expected = expectedVersions(request, requirePreconditions);
+    return expected === undefined ? {} : { expected };
+  };
+  const change = async (key: Key, patch: Patch, options: ChangeOptions): Promise<Reply> => {
+    const row = await resource.update(key, patch, options);
+    if (row === undefined) throw notFound(key);
+    return recordReply(200, view(row), row.version);
+  };
+  return {
+    async get(request) {
+      const key = parseKey(request);
+      const row = await resource.get(key, request);
+      if (row === undefined) throw notFound(key);
+      checkIfMatch(request, resource.record, row);
+      const tag = entityTag(row.version);
+      if (isNotModified(request.header('if-none-match'), tag)) {
+        return { status: 304, headers: { etag: `"${tag}"`, 'cache-control': 'no-cache' } };
+      }
+      return recordReply(200, view(row), row.version);
+    },
+
+    async replace(request) {
+      const key = parseKey(request);
+      const options = changeOptions(request);
+      return change(key, resource.parseReplacement((await request.json()).value, key), options);
+    },
+
+    async update(request) {
+      const key = parseKey(request);
+      const options = changeOptions(request);
+      return change(key, resource.parsePatch((await request.json(patchTypes)).value), options);
+    },
+
+    async delete(request) {
+      const key = parseKey(request);
+      if (!(await resource.delete(key, changeOptions(request)))) throw notFound(key);
+      return { status: 204 };
+    },
+  };
+}
+
+/** A reply with one record and the tag of its version. */
+export function recordReply(status: number, view: object, version: number, headers?: Headers): Reply {
+  return json(status, view, { etag: `"${entityTag(version)}"`, ...headers });
+}
