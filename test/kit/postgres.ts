@@ -108,6 +108,9 @@ async function createSchema(database: string): Promise<string> {
   return url.href;
 }
 
+/** Limits of a store that calls do not reach on a slow machine either. */
+export const patient = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
+
 function databaseName(): string {
   return `test_${randomBytes(6).toString('hex')}`;
 }

@@ -7,7 +7,7 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
-import { startPostgres } from '../../kit/postgres.ts';
+import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { kindOf } from '../../support/outcome.ts';
 
@@ -21,7 +21,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   const urls = new WeakMap<Repository, string>();
 
   async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
-    const store = await openPostgresStore(bouncer.through(url), options);
+    const store = await openPostgresStore(bouncer.through(url), { ...patient, ...options });
     urls.set(store, url);
     return store;
   }

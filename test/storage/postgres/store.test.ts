@@ -9,7 +9,7 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
-import { openTestPostgres } from '../../kit/postgres.ts';
+import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession, until } from '../../kit/postgres-session.ts';
 import { checkMigrated } from '../migrated.ts';
 
@@ -28,7 +28,7 @@ function urlOf(repository: Repository): string {
 }
 
 async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
-  const store = await openPostgresStore(url, options);
+  const store = await openPostgresStore(url, { ...patient, ...options });
   urls.set(store, url);
   return store;
 }
