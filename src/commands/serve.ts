@@ -145,7 +145,6 @@ async function runWorkers({ context, parsed: { config }, log }: Run): Promise<nu
 async function runService({ context, parsed, log }: Run, files: Files, worker?: WorkerLink): Promise<number> {
   const { config } = parsed;
   const signals = onStopSignals(context);
-  worker?.onStop(signals.stop);
   const service = createService({
     ...serviceOptions(config),
     ...files,
@@ -156,11 +155,12 @@ async function runService({ context, parsed, log }: Run, files: Files, worker?: 
     }),
     observe: worker === undefined ? log.observe : withoutLife(log.observe),
   });
+  worker?.serve(signals.stop, () => service.counters());
   context.onSignal('SIGHUP', () => signals.isServing && reloadFiles(service, parsed, log.observe));
   const addresses = await service.listen();
   signals.isServing = true;
   if (worker === undefined) announce(context, config, addresses);
-  else worker.ready(addresses, () => service.counters());
+  else worker.ready(addresses);
   await signals.stopped;
   await service.close({ timeoutMs: config['drain-timeout-ms'] });
   return 0;

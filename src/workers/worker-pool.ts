@@ -1,9 +1,9 @@
-import cluster, { type Worker } from 'node:cluster';
+import type { Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { PoolMetrics } from './pool-metrics.ts';
-import { portsVariable, type ToPrimary, type ToWorker } from './worker-link.ts';
+import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 
 export interface WorkerPoolOptions {
   readonly count: number;
@@ -27,8 +27,6 @@ interface Child {
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const soundAfterMs = 10_000;
-// A worker that hangs must not cost a scrape the numbers of the others.
-const reportTimeoutMs = 500;
 
 /**
  * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`,
@@ -38,9 +36,9 @@ const reportTimeoutMs = 500;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
-  readonly #metrics = new PoolMetrics<Worker>((worker) => send(worker, 'report'), reportTimeoutMs);
+  readonly #metrics = new PoolMetrics();
   /** What workers listen on. For port 0, `node:cluster` gives all of them the same free port. */
-  #ports: readonly [port: number, grpcPort: number | false];
+  #ports: Ports;
   #bound: Addresses | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
@@ -97,7 +95,7 @@ export class WorkerPool {
 
   async #stop(child: Child): Promise<void> {
     child.stopping = true;
-    send(child.worker, 'stop');
+    sendTo(child.worker, 'stop');
     const killer = setTimeout(() => child.worker.process.kill('SIGKILL'), this.#options.stopTimeoutMs);
     await child.exited;
     clearTimeout(killer);
@@ -110,7 +108,7 @@ export class WorkerPool {
       const { http, grpc = '' } = this.#bound;
       this.#ports = [port || portOf(http), grpcPort === 0 ? portOf(grpc) : grpcPort];
     }
-    const child = fork(this.#ports, this.#metrics);
+    const child = launch(this.#ports, this.#metrics);
     this.#children.add(child);
     const readyAt = child.ready.then(() => performance.now());
     child.exited.then(async (how) => {
@@ -125,7 +123,7 @@ export class WorkerPool {
       await this.#stop(child);
       throw new WorkerError('a worker could not have the ports of the others');
     }
-    if (this.#stopping) send(child.worker, 'stop');
+    if (this.#stopping) sendTo(child.worker, 'stop');
     return child;
   }
 
@@ -150,18 +148,15 @@ class WorkerError extends Error {
   override readonly name = 'WorkerError';
 }
 
-function fork(ports: readonly [number, number | false], metrics: PoolMetrics<Worker>): Child {
-  const worker = cluster.fork({ [portsVariable]: JSON.stringify(ports) });
+function launch(ports: Ports, metrics: PoolMetrics): Child {
+  const worker = forkWorker(ports);
   const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
   const { promise: exited, resolve: exit } = Promise.withResolvers<string>();
   worker.on('message', (message: ToPrimary) => {
-    if ('gather' in message) {
-      const { gather } = message;
-      metrics.gather().then((gathered) => send(worker, { gathered, gather }));
-    } else if ('metrics' in message) {
-      metrics.receive(worker, message.metrics);
-    } else {
-      metrics.add(worker);
+    if (message === 'gather') metrics.gather().then((gathered) => sendTo(worker, { gathered }));
+    else if ('metrics' in message) metrics.receive(worker, message.metrics);
+    else {
+      metrics.receive(worker, {});
       resolve(message.ready);
     }
   });
@@ -175,10 +170,6 @@ function fork(ports: readonly [number, number | false], metrics: PoolMetrics<Wor
   });
   ready.catch(() => undefined);
   return { worker, ready, exited, stopping: false };
-}
-
-function send(worker: Worker, message: ToWorker): void {
-  if (worker.isConnected()) worker.send(message, () => undefined);
 }
 
 /** The port at the end of an address. */

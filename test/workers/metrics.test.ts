@@ -29,7 +29,7 @@ async function ask(t: TestContext, running: ServiceProcess, count: number): Prom
 async function scrape(t: TestContext, running: ServiceProcess): Promise<string> {
   const wire = await Wire.open(t, portOf(running));
   const { status, body } = await wire.write(head('GET /metrics', 'Connection: close')).next();
-  assert.equal(status, 200);
+  assert.equal(status, 200, JSON.stringify(running.lines.slice(-6)));
   return body;
 }
 
