@@ -134,15 +134,11 @@ export type Config = {
 };
 
 /** The options whose path begins with `Group`, by the rest of their path, as `ServiceOptions` has them. */
-export type OptionsIn<Group extends string> = {
-  readonly [F in Flag as KeyIn<Rows[F], Group>]: Config[F];
+type OptionsIn<Group extends string> = {
+  readonly [F in Flag as Rows[F] extends { readonly path: `${Group}${infer Key}` }
+    ? Exclude<Key, `${string}.${string}`>
+    : never]: Config[F];
 };
-
-type KeyIn<Row, Group extends string> = Row extends { readonly path: `${Group}${infer Key}` }
-  ? Key extends `${string}.${string}`
-    ? never
-    : Key
-  : never;
 
 /** Every option with its flag. */
 export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];

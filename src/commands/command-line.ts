@@ -198,15 +198,11 @@ export function optionsHelp(): string {
     const placeholder = row.values?.join('|') ?? placeholders[row.kind];
     return [`--${flag} ${placeholder}`, variableOf(flag), `${row.meaning}${text && ` [${text}]`}`] as const;
   });
-  const [flagWidth, variableWidth] = ([0, 1] as const).map((column) =>
-    Math.max(...rows.map((row) => row[column].length)),
-  );
-  return rows
-    .map(
-      ([flag, variable, text]) =>
-        `  ${flag.padEnd(flagWidth ?? 0)}  ${variable.padEnd(variableWidth ?? 0)}  ${text}\n`,
-    )
-    .join('');
+  const flagWidth = Math.max(...rows.map(([flag]) => flag.length));
+  const variableWidth = Math.max(...rows.map(([, variable]) => variable.length));
+  const line = ([flag, variable, text]: (typeof rows)[number]) =>
+    `  ${flag.padEnd(flagWidth)}  ${variable.padEnd(variableWidth)}  ${text}\n`;
+  return rows.map(line).join('');
 }
 
 /** The text of `--print-config`: what is in force and where it came from, without secrets. */

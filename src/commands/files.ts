@@ -30,16 +30,14 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   };
 
   await attempt('public', 'a folder that can be read', (path) => readdir(path));
-  const cert = await attempt('tls-cert', 'a certificate chain in PEM that can be read', async (path) => {
-    const read = await readFile(path);
-    await checkContext({ cert: read });
-    return read;
-  });
-  const key = await attempt('tls-key', 'a private key in PEM that can be read', async (path) => {
-    const read = await readFile(path);
-    await checkContext({ key: read });
-    return read;
-  });
+  const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
+    attempt(flag, `${what} in PEM that can be read`, async (path) => {
+      const pem = await readFile(path);
+      await checkContext({ [part]: pem });
+      return pem;
+    });
+  const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
+  const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
   const fileKeys = await attempt('api-keys-file', 'a file of API keys for its owner alone', readKeys);

@@ -14,17 +14,6 @@ import type { Observe } from '../telemetry/events.ts';
 import { requestId } from '../telemetry/request-id.ts';
 import { errorStatuses, toGrpcError } from './errors.ts';
 
-/** A call as handlers see it. */
-export interface UnaryContext {
-  /** The client's `x-request-id` if it is valid, else a new one. */
-  readonly id: string;
-  readonly apiKey: string | undefined;
-  /** The name of the API key, which the handler's check finds. */
-  keyName: string | undefined;
-  /** Aborts when the client cancels or the deadline passes. */
-  readonly signal: AbortSignal;
-}
-
 export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Promise<Response>;
 
 export interface UnaryOptions {
@@ -36,7 +25,7 @@ export interface UnaryOptions {
 }
 
 const idName = 'x-request-id';
-// What handler and report of a call share is its metadata.
+// The handler and the report of a call share only its metadata.
 const keyNames = new WeakMap<Metadata, string>();
 // A client cancels at its deadline, which is earlier than ours by the time the call took to arrive.
 const deadlineSlackMs = 100;
@@ -51,19 +40,18 @@ export function unary<Request, Response>(
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const startedAt = performance.now();
-    const context = new CallContext(call);
+    const context = new UnaryContext(call);
     const trailer = new Metadata();
     trailer.set(idName, context.id);
     gate.inFlight += 1;
     const settle = (code: status): void => {
       gate.inFlight -= 1;
-      context.settle();
+      context.isSettled = true;
       onEnd?.(call, call.cancelled ? cancellation(call.getDeadline()).code : code, startedAt);
     };
     const serve = async (): Promise<Response> => {
-      if (gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight) {
-        throw new DomainError('overloaded', 'too many requests are under way');
-      }
+      const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;
+      if (isOverloaded) throw new DomainError('overloaded', 'too many requests are under way');
       return await handle(call.request, context);
     };
     serve().then(
@@ -80,17 +68,20 @@ export function unary<Request, Response>(
   };
 }
 
-class CallContext implements UnaryContext {
+/** A call as handlers see it. */
+class UnaryContext {
+  /** The client's `x-request-id` if it is valid, else a new one. */
   readonly id: string;
   readonly #call: ServerUnaryCall<unknown, unknown>;
   #aborter: AbortController | undefined;
-  #settled = false;
+  isSettled = false;
 
   constructor(call: ServerUnaryCall<unknown, unknown>) {
     this.id = requestId(text(call.metadata, idName));
     this.#call = call;
   }
 
+  /** The name of the API key, which the handler's check finds. */
   get keyName(): string | undefined {
     return keyNames.get(this.#call.metadata);
   }
@@ -103,21 +94,17 @@ class CallContext implements UnaryContext {
     return text(this.#call.metadata, 'x-api-key');
   }
 
-  // Created on demand: most calls are answered before anything could listen.
+  /** Aborts when the client cancels or the deadline passes. Most calls are answered before it is needed. */
   get signal(): AbortSignal {
     if (this.#aborter === undefined) {
       const aborter = new AbortController();
       this.#aborter = aborter;
       // grpc-js emits `cancelled` for every end of a call, a successful one included.
-      const abort = () => this.#settled || aborter.abort(cancellation(this.#call.getDeadline()).error);
+      const abort = () => this.isSettled || aborter.abort(cancellation(this.#call.getDeadline()).error);
       if (this.#call.cancelled) abort();
       else this.#call.on('cancelled', abort);
     }
     return this.#aborter.signal;
-  }
-
-  settle(): void {
-    this.#settled = true;
   }
 }
 

@@ -29,13 +29,8 @@ export function toGrpcError(
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {
     const where = internal ? 'grpc' : 'store';
-    observe({
-      type: 'failure',
-      where,
-      requestId,
-      ...(key !== undefined && { key }),
-      cause: error.cause ?? error,
-    });
+    const cause = error.cause ?? error;
+    observe({ type: 'failure', where, requestId, ...(key !== undefined && { key }), cause });
   }
   return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { GrpcApp, GrpcLimits, GrpcOptions, TlsOptions } from './app.ts';
 
@@ -31,19 +32,13 @@ export class GrpcServer {
 
   /** Opens the port; resolves to the one in use. */
   async listen(host: string, port: number, tls?: TlsOptions): Promise<number> {
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.#tls = tls;
-    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      server.on('error', (cause) => this.#reportFailure(cause));
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : port);
-    });
-    const bound = await promise;
+    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket)).listen({ host, port });
+    await once(server, 'listening');
+    server.on('error', (cause) => this.#reportFailure(cause));
     this.#server = server;
-    return bound;
+    const address = server.address();
+    return typeof address === 'object' && address !== null ? address.port : port;
   }
 
   /** Sets the certificate for new connections. */
@@ -64,16 +59,15 @@ export class GrpcServer {
     const server = this.#server;
     if (server === undefined) return;
     this.#closing = true;
-    const { promise, resolve } = Promise.withResolvers<void>();
     const force = (): void => {
       for (const socket of this.#sockets) socket.destroy();
     };
-    server.close(() => resolve());
+    const closed = once(server.close(), 'close');
     if (signal.aborted) force();
     else signal.addEventListener('abort', force, { once: true });
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
-    await promise;
+    await closed;
     signal.removeEventListener('abort', force);
   }
 
