@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
 import { type ChannelOptions, Server, ServerCredentials } from '@grpc/grpc-js';
 import { defaults } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
@@ -28,25 +29,8 @@ export interface GrpcLimits {
   readonly keepaliveTimeoutMs: number;
 }
 
-/** Certificate chain and private key, in PEM. */
-export interface TlsOptions {
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
-  /** Oldest version and suites, as `node:tls` has them. Default: those of Node.js. */
-  readonly minVersion?: 'TLSv1.2';
-  readonly ciphers?: string;
-}
-
 /** Serves gRPC on connections that its caller has accepted. */
-export interface GrpcApp {
-  /** Serves a connection from its first byte on. */
-  accept(socket: Socket): void;
-  setServing(serving: boolean): void;
-  /** Sets the certificate for new connections. */
-  setTls(tls: TlsOptions): void;
-  /** Asks every connection to end when its calls have ended. */
-  drain(): void;
-}
+export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
 
 export interface UsersServiceOptions {
   readonly repository: Repository;
@@ -83,11 +67,7 @@ function addUsers(server: Server, repository: Repository, access: Access, option
 }
 
 /** Users, health and reflection; the latter two are not loaded for a host that adds only `Users`. */
-export async function createGrpcApp(
-  options: GrpcOptions,
-  limits: GrpcLimits,
-  tls?: TlsOptions,
-): Promise<GrpcApp> {
+export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tls?: SecureContextOptions) {
   const { Health } = await import('./health.ts');
   const { addReflection } = await import('./reflection.ts');
   const { repository, access, observe } = options;
@@ -98,11 +78,14 @@ export async function createGrpcApp(
   addReflection(server);
   let connections = server.createConnectionInjector(credentials(tls));
   return {
-    accept: (socket) => connections.injectConnection(socket),
-    setServing: (serving) => health.setServing(serving),
-    setTls(pair) {
+    /** Serves a connection from its first byte on. */
+    accept: (socket: Socket) => connections.injectConnection(socket),
+    setServing: (serving: boolean) => health.setServing(serving),
+    /** Sets the certificate for new connections. */
+    setTls(pair: SecureContextOptions) {
       connections = server.createConnectionInjector(credentials(pair));
     },
+    /** Asks every connection to end when its calls have ended. */
     drain() {
       health.endWatches();
       server.tryShutdown(() => undefined);
@@ -110,13 +93,13 @@ export async function createGrpcApp(
   };
 }
 
-function credentials(tls: TlsOptions | undefined): ServerCredentials {
+function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
   return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
 }
 
 // `createSsl` takes neither versions nor ciphers.
 class TlsCredentials extends ServerCredentials {
-  constructor({ cert, key, ...settings }: TlsOptions) {
+  constructor({ cert, key, ...settings }: SecureContextOptions) {
     super(settings, { cert, key });
   }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { GrpcApp, GrpcLimits, GrpcOptions, TlsOptions } from './app.ts';
+import type { SecureContextOptions } from 'node:tls';
+import type { GrpcApp, GrpcLimits, GrpcOptions } from './app.ts';
 
 // What gRPC clients see when a connection is rejected (UNAVAILABLE), without loading grpc-js for it.
 const unavailable = 14;
@@ -17,7 +18,7 @@ export class GrpcServer {
   readonly #limits: GrpcLimits;
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
-  #tls: TlsOptions | undefined;
+  #tls: SecureContextOptions | undefined;
   #server: Server | undefined;
   #app: Promise<GrpcApp> | undefined;
   #serving = false;
@@ -31,7 +32,7 @@ export class GrpcServer {
   }
 
   /** Opens the port; resolves to the one in use. */
-  async listen(host: string, port: number, tls?: TlsOptions): Promise<number> {
+  async listen(host: string, port: number, tls?: SecureContextOptions): Promise<number> {
     this.#tls = tls;
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket)).listen({ host, port });
     await once(server, 'listening');
@@ -42,7 +43,7 @@ export class GrpcServer {
   }
 
   /** Sets the certificate for new connections. */
-  setTls(tls: TlsOptions): void {
+  setTls(tls: SecureContextOptions): void {
     this.#tls = tls;
     this.#app?.then((app) => app.setTls(tls)).catch((cause) => this.#reportFailure(cause));
   }
