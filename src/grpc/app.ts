@@ -66,7 +66,7 @@ function addUsers(server: Server, repository: Repository, access: Access, option
   server.addService(UsersService, { getUser: unary(users.getUser, options) });
 }
 
-/** Users, health and reflection; the latter two are not loaded for a host that adds only `Users`. */
+/** Users, health and reflection; the latter two are not loaded for a host that adds only `Users`. @internal */
 export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tls?: SecureContextOptions) {
   const { Health } = await import('./health.ts');
   const { addReflection } = await import('./reflection.ts');

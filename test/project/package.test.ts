@@ -79,7 +79,7 @@ describe('the package', () => {
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createRequestListener,createService,errorKinds,openStore',
       'createHttpApi,createRequestListener,routes',
-      'addUsersService',
+      'addUsersService,createGrpcApp',
       'createMemoryStore',
       'openSqliteStore',
       'openPostgresStore',
