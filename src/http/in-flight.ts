@@ -51,6 +51,8 @@ const maxIdleTurns = 64;
  */
 export class Turns {
   readonly #queue: (() => void)[] = [];
+  /** Requests that have started go on before others start. */
+  readonly #started: (() => void)[] = [];
   /** When the present turn began; `undefined` between turns. */
   #startedAt: number | undefined;
   #connected = false;
@@ -60,11 +62,15 @@ export class Turns {
 
   /** Whether a request that arrives now may start at once. */
   isOpen(now: number): boolean {
+    return this.#hasTime(now) && this.#arrivals < 2 && this.#queue.length === 0;
+  }
+
+  #hasTime(now: number): boolean {
     if (this.#startedAt === undefined) {
       this.#startedAt = now;
       setImmediate(this.#next);
     }
-    return this.#arrivals < 2 && this.#queue.length === 0 && now - this.#startedAt < turnMs;
+    return this.#started.length === 0 && now - this.#startedAt < turnMs;
   }
 
   /** Starts a request for which the present turn is not open, behind those that wait already. */
@@ -72,10 +78,10 @@ export class Turns {
     this.#queue.push(start);
   }
 
-  /** Resolves at once, or in a later turn when the present one is over. */
+  /** When a request that has started may go on: at once, or in a later turn when the present one is over. */
   wait(): Promise<void> | undefined {
-    if (this.isOpen(performance.now())) return undefined;
-    return new Promise((resolve) => this.enqueue(resolve));
+    if (this.#hasTime(performance.now())) return undefined;
+    return new Promise((resolve) => this.#started.push(resolve));
   }
 
   /** Reports that a connection has sent its first request: others may be waiting to be accepted. */
@@ -90,13 +96,13 @@ export class Turns {
     this.#idleTurns = yields ? this.#idleTurns + 1 : 0;
     const end = performance.now() + turnMs;
     while (!yields && performance.now() < end) {
-      const start = this.#queue.shift();
+      const start = this.#started.shift() ?? this.#queue.shift();
       if (start === undefined) break;
       start();
       // It goes on before another is started.
       await undefined;
     }
-    if (this.#queue.length > 0) setImmediate(this.#next);
+    if (this.#started.length + this.#queue.length > 0) setImmediate(this.#next);
     else this.#startedAt = undefined;
   };
 }

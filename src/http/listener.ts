@@ -161,7 +161,11 @@ export class HttpListener {
         this.#limit.acquire(request, response);
         request.limit = this.#limit;
       }
-      await this.#send(request, response, await handle(request));
+      const reply = await handle(request);
+      // A group of writes commits at once: their replies in one go would be a long turn.
+      const turn = exempt ? undefined : request.turn();
+      if (turn !== undefined) await turn;
+      await this.#send(request, response, reply);
     } catch (caught) {
       const error = this.#options.toHttpError(caught, request);
       // Part of another reply is out: what comes after it would be read as the rest.

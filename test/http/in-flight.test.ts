@@ -3,7 +3,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
-import { InFlightLimit, WaitingMemory } from '../../src/http/in-flight.ts';
+import { InFlightLimit, Turns, WaitingMemory } from '../../src/http/in-flight.ts';
 
 const mebibyte = 1024 * 1024;
 const response = () => new ServerResponse(new IncomingMessage(new Socket()));
@@ -98,4 +98,56 @@ test('chunks of replies are short while half of the budget is taken', () => {
   assert.equal(waiting.chunkBytes, 16 * 1024);
   hold('a', 0);
   assert.equal(waiting.chunkBytes, 64 * 1024);
+});
+
+test('requests that arrive at once start in turns, in their order, and those that have started go on first', async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const busy = (ms: number): void => {
+    const end = performance.now() + ms;
+    while (performance.now() < end);
+  };
+  assert.equal(turns.isOpen(performance.now()), true);
+  busy(5);
+  const done = Promise.withResolvers<void>();
+  for (const name of ['a', 'b', 'c']) {
+    assert.equal(turns.isOpen(performance.now()), false, 'the turn is over');
+    turns.enqueue(() => {
+      order.push(name);
+      busy(5);
+      if (name === 'c') done.resolve();
+    });
+  }
+  turns.wait()?.then(() => order.push('started'));
+  let loops = 0;
+  const count = (): void => {
+    loops += 1;
+    if (order.length < 4) setImmediate(count);
+  };
+  setImmediate(count);
+  await done.promise;
+  assert.deepEqual(order, ['started', 'a', 'b', 'c']);
+  assert.ok(loops >= 2, `the event loop went on ${loops} times meanwhile`);
+});
+
+test('while connections arrive one after another, requests wait for a while, not for ever', async () => {
+  const turns = new Turns();
+  let started = false;
+  let loops = 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const arrive = (): void => {
+    loops += 1;
+    turns.connected();
+    turns.isOpen(performance.now());
+    if (loops === 5) {
+      turns.enqueue(() => {
+        started = true;
+        resolve();
+      });
+    }
+    if (!started) setImmediate(arrive);
+  };
+  arrive();
+  await promise;
+  assert.ok(loops > 20 && loops < 200, `${loops} loops`);
 });
