@@ -2,23 +2,21 @@ import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
 import { storeUrlMustBe } from './storage/open.ts';
 
-/** An option of the service: its row in the table below. */
+/** A row of the table of options. */
 export interface Option {
   readonly kind: keyof Values;
-  /** What holds without the flag and the variable; nothing where there is no `default`. */
   readonly default?: Values[keyof Values];
-  /** Of a number. */
+  /** For numbers. */
   readonly range?: Range;
-  /** Of a choice. */
+  /** For choices. */
   readonly values?: readonly string[];
-  /** Where it stands in `ServiceOptions`; only the command line has those without. */
+  /** Its path in `ServiceOptions`; absent for options of the command line only. */
   readonly path?: string;
-  /** Its environment variable, where that is not the flag in capitals. */
+  /** Its environment variable, unless that is the flag in capitals. */
   readonly variable?: string;
   readonly meaning: string;
 }
 
-/** What a value of each kind is. */
 interface Values {
   readonly count: number;
   readonly bytes: number;
@@ -44,8 +42,8 @@ const megabyte = 1_048_576;
 const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
 
 /**
- * Every option: by its flag, what it is, what it may be and what it means. The flags, the environment,
- * `--help`, `--print-config`, the documentation, and the library's own defaults and checks come from here.
+ * Every option by its flag. The flags, the environment, `--help`, `--print-config`, the documentation, and the
+ * library's own defaults and checks come from here.
  */
 // biome-ignore format: two lines for each option are easier to compare than seven.
 export const options = {
@@ -93,8 +91,8 @@ export const options = {
     meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
   'request-timeout-ms': { kind: 'milliseconds', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
     meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
-  // Longer than the idle time of the balancers in use (AWS 60 s, nginx 75 s less its margin): the client must be
-  // the side that closes first, or its next request meets a closing connection.
+  // Longer than the idle time of common balancers (AWS 60 s, nginx 75 s less its margin): the client must
+  // close first, or its next request meets a closing connection.
   'keep-alive-timeout-ms': { kind: 'milliseconds', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
     meaning: 'How long a connection may wait for its next request, in ms; 0: no limit.' },
   'write-timeout-ms': { kind: 'milliseconds', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
@@ -140,15 +138,13 @@ type OptionsIn<Group extends string> = {
     : never]: Config[F];
 };
 
-/** Every option with its flag. */
 export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];
 
-/** What holds without flags and environment. */
 export const defaults = Object.freeze(
   Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])),
 ) as Config;
 
-/** A part of `ServiceOptions`, such as `limits.`, from values by flag; the empty group is its top level. */
+/** A group of `ServiceOptions`, such as `limits.`, from values by flag; the empty group is its top level. */
 export function optionsIn<const Group extends string>(group: Group, config: Config): OptionsIn<Group> {
   const found: Record<string, unknown> = {};
   for (const [flag, { path }] of optionRows) {
@@ -158,7 +154,7 @@ export function optionsIn<const Group extends string>(group: Group, config: Conf
   return found as OptionsIn<Group>;
 }
 
-/** The defaults of a part of `ServiceOptions`, with what is given over them; `undefined` gives nothing. */
+/** The defaults of a group of `ServiceOptions`, overridden by what is given unless it is `undefined`. */
 export function withDefaults<const Group extends string, Given extends object>(
   group: Group,
   given: Given | undefined,
@@ -183,7 +179,7 @@ export function checkOptions(given: object): void {
   }
 }
 
-/** What the value of an option must be; `undefined` when it is so. */
+/** What the value of an option must be; `undefined` when it is right. */
 export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unknown): string | undefined {
   switch (kind) {
     case 'count':
@@ -194,7 +190,7 @@ export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unk
     case 'optional port':
       return value === false || isInRange(value, range) ? undefined : `off or ${rangeText(range)}`;
     case 'host':
-      // Node takes an empty host for all interfaces, which must not be opened by accident.
+      // For an empty host, Node would listen on all interfaces.
       return isText(value, /^[^\s/]+$/) ? undefined : 'an address or a host name';
     case 'database':
       return storeUrlMustBe(typeof value === 'string' ? value : '');
@@ -236,7 +232,7 @@ function isList(value: unknown, holds: (item: string) => boolean): boolean {
   return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
-/** An origin as browsers send it. The URL standard would take a wildcard for a part of the name. */
+/** An origin as browsers send it. `URL` alone would accept a wildcard as a part of the name. */
 function isOrigin(item: string): boolean {
   return item === '*' || (/^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item);
 }

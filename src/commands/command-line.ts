@@ -3,7 +3,7 @@ import { type Config, type Flag, mustBe, type Option, optionRows, options } from
 import { schemeOf } from '../storage/open.ts';
 import { type CommandContext, UsageError, withoutPasswords } from './command.ts';
 
-/** What stands for a value in the help. */
+/** How the help writes a value. */
 const placeholders: Readonly<Record<Option['kind'], string>> = {
   count: 'N',
   bytes: 'BYTES',
@@ -73,7 +73,6 @@ function withToggleValue(arg: string, at: number, args: readonly string[]): stri
     : arg;
 }
 
-/** How an option got its value. */
 interface Setting {
   readonly source: 'flag' | 'environment' | 'default';
   readonly text: string;
@@ -106,16 +105,16 @@ export function parseConfig({ flags }: Arguments, env: Environment): ParsedConfi
 
 /** The URL of `--database`, `DATABASE_URL`, or the default store. */
 export function databaseUrl({ flags }: Arguments, env: Environment): string {
-  const { text, label } = findSetting('database', flags, env);
-  return parseDatabaseUrl(label, text);
+  const setting = findSetting('database', flags, env);
+  checkDatabaseUrl(setting);
+  return setting.text;
 }
 
-/** The URL of a store; another text is a `UsageError` that names its option. */
-export function parseDatabaseUrl(label: string, text: string): string {
+/** Throws a `UsageError` that names the option unless its text is the URL of a store. */
+export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
   const problems: string[] = [];
-  readValue(options.database, { text, label }, problems);
+  readValue(options.database, setting, problems);
   if (problems.length > 0) throw new UsageError(...problems);
-  return text;
 }
 
 function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {
@@ -139,7 +138,7 @@ const words = new Map(
   Object.entries({ true: true, yes: true, on: true, 1: true, false: false, no: false, off: false, 0: false }),
 );
 
-/** The value that a text stands for, nothing for an empty path; what cannot be read is left as it is. */
+/** The value that a text stands for; a text that cannot be read is returned unchanged. */
 function fromText(kind: Option['kind'], text: string): unknown {
   switch (kind) {
     case 'toggle':
@@ -171,7 +170,7 @@ export function variableOf(flag: Flag): string {
   return row.variable ?? flag.toUpperCase().replaceAll('-', '_');
 }
 
-/** What is wrong although each value is right. */
+/** Problems between values that are right on their own. */
 function contradictions(config: Config): string[] {
   const problems: string[] = [];
   if ((config['tls-cert'] === undefined) !== (config['tls-key'] === undefined)) {
@@ -191,7 +190,6 @@ function contradictions(config: Config): string[] {
   return problems;
 }
 
-/** A line for each option, for `--help`. */
 export function optionsHelp(): string {
   const rows = optionRows.map(([flag, row]) => {
     const text = defaultText(row);

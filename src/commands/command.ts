@@ -19,10 +19,10 @@ export interface CommandContext {
   readonly exit: (code: number) => void;
 }
 
-/** Runs to its end; resolves to the exit code: 0 done, 1 failed, 2 called wrongly. */
+/** Resolves to the exit code: 0 done, 1 failed, 2 wrong usage. */
 export type Command = (context: CommandContext) => Promise<number>;
 
-/** The command was called wrongly: a line for each problem, and exit code 2. */
+/** Wrong usage of a command: a line for each problem, and exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly problems: readonly string[];
@@ -33,14 +33,14 @@ export class UsageError extends Error {
   }
 }
 
-/** A call that is not as the first line of the help says. */
+/** An error that shows the first line of the help. */
 export function usageOf(help: string): UsageError {
   return new UsageError(...help.split('\n', 1));
 }
 
 /**
- * Runs the work of a command, or prints its help or the version where that is asked for. Reports what goes
- * wrong. Resolves to the exit code, which is 0 unless the work resolves to another.
+ * Runs the work of a command, or prints the help or the version on request. Prints errors. Resolves to the
+ * exit code, which is 0 unless the work resolves to another.
  */
 export async function runCommand(
   { args, stdout, stderr }: CommandContext,
@@ -64,8 +64,8 @@ async function version(): Promise<string> {
   return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
 }
 
-// A password may hold any character, unescaped: everything up to the last @ is taken for it. Hiding too
-// much of a strange URL is better than showing a part of a password.
+// A password may hold any character, unescaped, so everything up to the last @ is hidden. Hiding too much of
+// an unusual URL is better than showing a part of a password.
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
@@ -77,7 +77,7 @@ export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined; cause = cause instanceof Error ? cause.cause : undefined) {
     const message = messageOf(cause);
-    // Many an error repeats the message of its cause.
+    // Many errors repeat the message of their cause.
     if (messages.includes(message)) break;
     if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
   }

@@ -1,7 +1,7 @@
 import { byKind, recordKinds, type Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
-import { parseDatabaseUrl, readArguments } from './command-line.ts';
+import { checkDatabaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { checkSubset, countOf, openSource, RecordDigest, recordBatches } from './records.ts';
 
@@ -18,8 +18,8 @@ export function copy(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const { from, to } = readArguments(context.args, ['from', 'to']).flags;
     if (from === undefined || to === undefined) throw usageOf(help);
-    parseDatabaseUrl('--from', from);
-    parseDatabaseUrl('--to', to);
+    checkDatabaseUrl({ label: '--from', text: from });
+    checkDatabaseUrl({ label: '--to', text: to });
     if (from === to) throw new UsageError('--from and --to must differ');
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(from), (store) => store.close());
@@ -30,7 +30,7 @@ export function copy(context: CommandContext): Promise<number> {
 
 async function copyStore({ stdout, stderr }: CommandContext, source: Store, target: Store): Promise<void> {
   const from = await source.summary();
-  // Only an earlier, interrupted copy may be there: all is compared before anything is written.
+  // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
   if (countOf(await target.summary()) > 0) await checkSubset(target, source);
 
   const read = await readAll(source, createProgress(stderr, 'copy', countOf(from)), target);

@@ -6,12 +6,11 @@ import type { ServiceOptions } from '../service.ts';
 import { UsageError } from './command.ts';
 import type { ParsedConfig } from './command-line.ts';
 
-/** What options name files for. */
 export type Files = Pick<ServiceOptions, 'tls' | 'apiKeys'>;
 
 /**
- * Reads the certificate, its key and the file of API keys, and looks whether the public folder can be
- * read, before anything is opened. A `UsageError` has every problem.
+ * Reads the certificate, its key and the file of API keys, and checks that the public folder can be read.
+ * A `UsageError` has every problem.
  */
 export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
   const problems: string[] = [];

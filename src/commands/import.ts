@@ -21,14 +21,13 @@ in the store already are left, so an interrupted import can be run again.
   --partial       take a file without the end record of an export, such as one written by hand
 `;
 
-/** The last line of an export, and what was counted up to it. */
 interface Content {
   readonly records: number;
   readonly sha256: string;
   readonly end: EndRecord | undefined;
 }
 
-/** Reads the file twice: nothing of a damaged file may reach the store, or the right one would be refused later. */
+/** Reads the file twice: records of a damaged file would conflict with those of the right one later. */
 export function importRecords(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const given = readArguments(context.args, ['database'], { switches: ['partial'], positionals: 1 });
@@ -51,7 +50,7 @@ export function importRecords(context: CommandContext): Promise<number> {
   });
 }
 
-/** Keeps the input in a temporary file, since it has to be read twice. */
+/** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<string> {
   const folder = cleanup.adopt(await mkdtemp(join(tmpdir(), 'users-import-')), (path) =>
     rm(path, { recursive: true }),
@@ -84,7 +83,7 @@ async function checkFile(file: string, isPartial: boolean, { stderr }: CommandCo
   return content;
 }
 
-/** Reads a file line by line and hands on its records in batches. */
+/** Reads a file line by line and passes its records to `take` in batches. */
 async function readRecords(
   file: string,
   progress: Progress,

@@ -6,21 +6,18 @@ export interface ProgressSink {
 }
 
 export interface Progress {
-  /** `done` of the total so far. */
+  /** `done` is the count so far. */
   update(done: number): void;
-  /** Ends it with a line that stays. */
   finish(): void;
 }
 
-// Fast enough to look alive, slow enough not to cost anything.
 const redrawEveryMs = 100;
-// In a log file a line now and then is enough.
 const lineEveryMs = 5_000;
 const barWidth = 30;
 
 /**
- * Shows how far long work is, how fast, and how long it will take: a bar on a terminal, else lines.
- * Without a total, only how far and how fast.
+ * Shows the progress of long work, its rate and the time left: as a bar on a terminal, else in lines.
+ * Without a total, it shows only the count and the rate.
  */
 export function createProgress(sink: ProgressSink, label: string, total?: number): Progress {
   const startedAt = performance.now();

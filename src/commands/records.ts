@@ -18,9 +18,9 @@ import { openStore, schemeOf } from '../storage/open.ts';
 interface RecordFormat<Row> {
   /** What its lines begin with. */
   readonly type: string;
-  /** The field of the end record with the last id given. */
+  /** The field of the end record that holds the last id given. */
   readonly lastId: string;
-  /** How many are moved at a time. */
+  /** Most records in a batch. */
   readonly batchRows: number;
   readonly charactersOf: (row: Row) => number;
   /** One as a line of NDJSON. Equal records have equal lines. */
@@ -62,10 +62,10 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   },
 };
 
-// How many rows have so many characters is guessed from the batch before: where long posts follow short
-// ones, a batch is 25 million characters at the worst.
+// The number of rows with so many characters is estimated from the batch before. When long posts follow short
+// ones, a batch can have 25 million characters.
 export const batchCharacters = 4_000_000;
-// Before it is known how long they are.
+// Before the length of a record is known.
 const firstBatchRows = 100;
 
 /** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
@@ -75,7 +75,6 @@ export async function openSource(url: string): Promise<Store> {
   return await openStore(url);
 }
 
-/** How many records of all kinds a store holds. */
 export function countOf(summary: StoreSummary): number {
   return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
@@ -140,7 +139,6 @@ export class RecordDigest {
     for (const line of lines) this.#hash.update(line).update('\n');
   }
 
-  /** The digest of the lines so far, in hexadecimal. */
   digest(): string {
     return this.#hash.copy().digest('hex');
   }

@@ -33,10 +33,9 @@ Flags win over the environment, the environment over the defaults [in brackets].
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 // A terminal signals all its processes, and npm passes the signal on to its child again: that is one signal.
 const sameSignalMs = 1_000;
-// What a worker needs beyond its own deadlines, before it counts as stuck.
+// Extra time for a worker after its own deadlines, before it counts as stuck.
 const workerSlackMs = 5_000;
 
-/** What every part of a run needs. */
 interface Run {
   readonly context: CommandContext;
   readonly parsed: ParsedConfig;
@@ -70,11 +69,11 @@ export async function serve(context: CommandContext): Promise<number> {
   });
 }
 
-/** An error that names what the user wrote, rather than what the library calls it. */
+/** The error with the flag or variable that the user wrote, instead of the library's option. */
 function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   const [flag] = optionRows.find(([, { path }]) => path === error.option) ?? [];
   if (flag === undefined) return error;
-  // That of a port says all there is to say.
+  // The message about a port needs no cause.
   const text = flag === 'database' ? describeError(error) : error.message;
   return new Error(`${settings[flag].label}: ${text}`);
 }
@@ -90,7 +89,7 @@ async function run(run: Run): Promise<number> {
       try {
         return await runService(run, await readFiles(parsed), worker);
       } finally {
-        // Connected to its primary, a worker that fails to start would stay.
+        // The connection to its primary would keep a worker alive that failed to start.
         worker.close();
       }
     }

@@ -15,11 +15,11 @@ export interface GrpcOptions extends UnaryOptions {
 }
 
 export interface GrpcLimits {
-  /** Calls at once on one connection. */
+  /** Most calls at once on a connection. */
   readonly maxConcurrentStreams: number;
   /** Longest message, in bytes. */
   readonly maxMessageBytes: number;
-  /** Age at which a connection is asked to end, so that load spreads over new copies, in ms. */
+  /** Age at which a connection is asked to close, so that load spreads over new copies, in ms. */
   readonly maxConnectionAgeMs: number;
   /** Grace period for running calls after the maximum connection age, in ms. */
   readonly maxConnectionAgeGraceMs: number;

@@ -165,7 +165,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           listener.onReceiveMetadata(received);
         },
         onReceiveHalfClose() {
-          // The handler would answer a client that has had its answer.
+          // Do not run the handler when the client already has its response.
           if (requestStream || !isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
@@ -177,7 +177,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
-    // The type wants a wrapper, grpc-js accepts the call itself.
+    // The type requires a wrapper, but grpc-js accepts the call itself.
     return call as ServerInterceptingCall;
   };
 }

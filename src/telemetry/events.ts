@@ -76,9 +76,8 @@ const channels = {
 } satisfies Record<ServiceEvent['type'], unknown>;
 
 /**
- * One observer for all: each event goes to `count`, to its diagnostics channel and to `observe`. An
- * `observe` that throws fails neither the request nor the process: its error becomes a failure event
- * for the others.
+ * One observer that passes each event to `count`, to its diagnostics channel and to `observe`. When `observe`
+ * throws, its error becomes a failure event for the other two.
  */
 export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
   const publish = (event: ServiceEvent): void => {

@@ -6,17 +6,17 @@ export type LogFormat = 'json' | 'pretty' | 'off';
 
 /** Where lines go; `process.stdout` is one. */
 export interface LineSink {
-  /** Calls `done` when the text has been taken. */
+  /** Calls `done` when the text has been written. */
   write(text: string, done: () => void): unknown;
-  /** How much has been written but not taken yet. */
-  readonly writableLength?: number;
+  /** How much is buffered. */
+  readonly writableLength: number;
 }
 
 export interface Log {
   readonly observe: Observe;
   /** Writes all waiting lines at once; for a process that is about to crash. */
   flush(): void;
-  /** Writes the waiting lines as fast as the sink takes them, and counts those it does not take in time. */
+  /** Writes the waiting lines, and the number of those that a slow sink had to drop. */
   end(): Promise<void>;
 }
 
@@ -25,9 +25,9 @@ const flushAfterMs = 20;
 const maxWaiting = 64;
 // A pipe takes this much in one piece (PIPE_BUF), so lines of several processes never mix.
 const maxWriteBytes = 4_096;
-// A slow reader gets the last lines; a reader that is gone delays the exit by this much at most.
+// A slow reader gets the last lines. A reader that is gone delays the exit by at most this time.
 const endTimeoutMs = 2_000;
-// A reader that stops reading costs lines, not memory.
+// When the reader stops reading, further lines are dropped.
 const maxWaitingCharacters = 4 * 1024 * 1024;
 // A path can be as long as a request head, and a cause can be nested without end.
 const maxFieldLength = 2_048;
@@ -75,8 +75,8 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    // The next text only when the last one has been taken: a stream joins what it buffers into one write.
-    while (waiting.length > 0 && (sink.writableLength ?? 0) === 0) sink.write(takeText(), write);
+    // One text at a time: a stream joins the texts it buffers into one write.
+    while (waiting.length > 0 && sink.writableLength === 0) sink.write(takeText(), write);
   };
   const limits = {
     refused: limitRate(linesPerSecond.refused, print),

@@ -19,7 +19,6 @@ interface Child {
   readonly ready: Promise<Addresses>;
   /** Resolves to the signal or exit code. */
   readonly exited: Promise<string>;
-  /** Whether it was asked to stop. */
   stopping: boolean;
 }
 
@@ -29,9 +28,8 @@ const longestPauseMs = 10_000;
 const soundAfterMs = 10_000;
 
 /**
- * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`,
- * round robin), so that workers come and go without a rejected connection: one that was passed to a
- * worker which has just stopped listening returns and goes to the next.
+ * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`, round
+ * robin), so no connection is rejected when a worker stops: the primary passes it to the next worker.
  */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
@@ -50,10 +48,10 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all are listening. Rejects when one cannot, which has printed the reason itself. */
+  /** Resolves when all are listening. Rejects when one cannot; that worker has printed the reason. */
   async start(): Promise<Addresses> {
     try {
-      // One first: what fails for one fails for all, and is printed once.
+      // Start one first: an error of all workers is then printed once.
       const addresses = await (await this.#launch()).ready;
       this.#bound = addresses;
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
@@ -73,7 +71,6 @@ export class WorkerPool {
     return this.#restarting;
   }
 
-  /** Drains all workers. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.all([...this.#children].map((child) => this.#stop(child)));
@@ -84,7 +81,7 @@ export class WorkerPool {
       this.#restartAgain = false;
       for (const old of [...this.#children]) {
         if (this.#stopping) return;
-        // It has exited meanwhile, and its replacement is new already.
+        // It has exited, and its replacement is new already.
         if (!this.#children.has(old)) continue;
         await this.#launch();
         await this.#stop(old);
@@ -102,7 +99,7 @@ export class WorkerPool {
   }
 
   async #launch(): Promise<Child> {
-    // With the last worker the primary closes its ports: open the same ones again, not other free ones.
+    // The primary closes its ports with the last worker: open the same ones again, not other free ones.
     if (this.#children.size === 0 && this.#bound !== undefined) {
       const { port, grpcPort } = this.#options;
       const { http, grpc = '' } = this.#bound;
@@ -172,7 +169,6 @@ function launch(ports: Ports, metrics: PoolMetrics): Child {
   return { worker, ready, exited, stopping: false };
 }
 
-/** The port at the end of an address. */
 function portOf(address: string): number {
   return Number(/\d+$/.exec(address)?.[0]);
 }
