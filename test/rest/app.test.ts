@@ -39,7 +39,7 @@ test('under a prefix every address it gives begins with it', async (t) => {
   const created = await send(base, 'POST /api/v1/users', { json: { name: 'Bob' }, basePath });
   assert.equal(created.headers.location, '/api/v1/users/2');
   const post = await send(base, 'POST /api/v1/users/2/posts', { json: { title: 'Hi' }, basePath });
-  assert.equal(post.headers.location, '/api/v1/users/2/posts');
+  assert.equal(post.headers.location, '/api/v1/users/2/posts/1');
   const { headers } = await send(base, 'GET /api/v1/users?limit=1', { basePath });
   const [, next] = /<([^>]*)>; rel="next"/.exec(String(headers['link'])) ?? [];
   assert.match(String(headers['link']), /^<\/api\/v1\/users\?limit=1>; rel="first", /);
