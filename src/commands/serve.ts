@@ -81,22 +81,17 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
 async function run(run: Run): Promise<number> {
   const { context, parsed } = run;
   const { config } = parsed;
-  if (config.workers > 1) {
-    // Loaded only when there are several processes.
-    const { workerLink } = await import('../workers/worker-link.ts');
-    const worker = workerLink(context.env);
-    if (worker !== undefined) {
-      try {
-        return await runService(run, await readFiles(parsed), worker);
-      } finally {
-        // The connection to its primary would keep a worker alive that failed to start.
-        worker.close();
-      }
-    }
+  const isPool = config.workers > 1;
+  const worker = isPool ? (await import('../workers/worker-link.ts')).workerLink(context.env) : undefined;
+  try {
+    const files = await readFiles(parsed);
+    if (worker !== undefined) return await runService(run, files, worker);
+    await checkPorts(config);
+    return await (isPool ? runWorkers(run) : runService(run, files));
+  } finally {
+    // The connection to its primary would keep a worker alive that failed to start.
+    worker?.close();
   }
-  const files = await readFiles(parsed);
-  await checkPorts(config);
-  return await (config.workers > 1 ? runWorkers(run) : runService(run, files));
 }
 
 /** Fails when an address cannot be opened, before a database is made for nothing. */

@@ -5,7 +5,7 @@ import { defaults } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
-import { handleUnknownMethods, reportCall, reportCalls, type UnaryOptions, unary } from './call.ts';
+import { handleUnknownMethods, reportCalls, type UnaryOptions, unary } from './call.ts';
 import { UsersService } from './stubs.ts';
 import { userHandlers } from './users.ts';
 
@@ -50,14 +50,11 @@ export interface UsersServiceOptions {
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
   const { repository, apiKeys = [], auth = 'none', maxInFlight = defaults['max-in-flight'] } = options;
-  const observe = fanOut(options.observe);
-  const { path } = UsersService.getUser;
   addUsers(server, repository, new Access(auth, apiKeys), {
-    observe,
+    observe: fanOut(options.observe),
     gate: { inFlight: 0, maxInFlight },
     // The interceptors of a server are fixed when it is created.
-    onEnd: ({ metadata }, code, startedAt) =>
-      reportCall(observe, { path, route: path, metadata, code, startedAt }),
+    reports: true,
   });
 }
 

@@ -20,8 +20,8 @@ export interface UnaryOptions {
   readonly observe: Observe;
   /** Calls being served; with more than `maxInFlight` a call is rejected. */
   readonly gate: { inFlight: number; readonly maxInFlight: number };
-  /** Receives the status of each call, for a server without `reportCalls`. */
-  readonly onEnd?: (call: ServerUnaryCall<unknown, unknown>, code: status, startedAt: number) => void;
+  /** Whether to report each call, for a server without `reportCalls`. */
+  readonly reports?: boolean;
 }
 
 const idName = 'x-request-id';
@@ -36,7 +36,7 @@ const deadlineSlackMs = 100;
  */
 export function unary<Request, Response>(
   handle: UnaryHandler<Request, Response>,
-  { gate, observe, onEnd }: UnaryOptions,
+  { gate, observe, reports = false }: UnaryOptions,
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
     const startedAt = performance.now();
@@ -47,7 +47,11 @@ export function unary<Request, Response>(
     const settle = (code: status): void => {
       gate.inFlight -= 1;
       context.isSettled = true;
-      onEnd?.(call, call.cancelled ? cancellation(call.getDeadline()).code : code, startedAt);
+      if (!reports) return;
+      const { metadata } = call;
+      const path = call.getPath();
+      const ending = call.cancelled ? cancellation(call.getDeadline()).code : code;
+      reportCall(observe, { path, route: path, metadata, code: ending, startedAt });
     };
     const serve = async (): Promise<Response> => {
       const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;
@@ -118,7 +122,7 @@ function cancellation(deadline: Deadline): { readonly code: status; readonly err
 }
 
 /** Reports the end of one call. `route` is its path if there is such a method. */
-export function reportCall(
+function reportCall(
   observe: Observe,
   call: { path: string; route: string | undefined; metadata: Metadata; code: status; startedAt: number },
 ): void {
