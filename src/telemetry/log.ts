@@ -62,6 +62,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     if (waiting.length >= maxWaiting) write();
     else timer ??= setTimeout(write, flushAfterMs).unref();
   };
+  /** The next lines that fit into one write. */
   const takeText = (): string => {
     let bytes = 0;
     const end = waiting.findIndex((line) => {
@@ -105,9 +106,10 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
         await sleep(flushAfterMs);
         write();
       }
-      const count = dropped + waiting.splice(0).length;
-      if (count === 0) return;
-      add({ type: 'dropped', count });
+      while (waiting.length > 0) dropped += takeText().split('\n').length - 1;
+      if (dropped === 0) return;
+      add({ type: 'dropped', count: dropped });
+      dropped = 0;
       sink.write(takeText(), () => undefined);
     },
   };
