@@ -148,8 +148,10 @@ export const defaults = Object.freeze(
 export function optionsIn<const Group extends string>(group: Group, config: Config): OptionsIn<Group> {
   const found: Record<string, unknown> = {};
   for (const [flag, { path }] of optionRows) {
-    const key = path?.startsWith(group) ? path.slice(group.length) : '.';
-    if (!key.includes('.') && config[flag] !== undefined) found[key] = config[flag];
+    if (path?.startsWith(group) !== true || config[flag] === undefined) continue;
+    const key = path.slice(group.length);
+    // A key with a dot belongs to another group.
+    if (!key.includes('.')) found[key] = config[flag];
   }
   return found as OptionsIn<Group>;
 }

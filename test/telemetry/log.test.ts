@@ -20,7 +20,7 @@ const request: RequestEvent = {
 };
 const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reason: 'malformed' };
 
-/** A log at a moment of its own choosing, and what it has written. */
+/** A log on a mocked clock, and what it has written. */
 function start(t: TestContext, format: LogFormat = 'json') {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2030, 0, 2, 3, 4, 5, 678) });
   const writes: string[] = [];
@@ -94,7 +94,7 @@ describe('a line', () => {
     });
   }
 
-  it('of a failure tells the whole chain of causes', (t) => {
+  it('of a failure has the whole chain of causes', (t) => {
     const log = start(t);
     const cause = new Error('outer', { cause: new Error('inner') });
     log.observe({ type: 'failure', where: 'store', requestId: 'r1', cause });
@@ -132,7 +132,7 @@ describe('a line', () => {
 });
 
 describe('writing', () => {
-  it('waits a moment for company, and is one write', (t) => {
+  it('collects the lines of 20 ms into one write', (t) => {
     const log = start(t);
     log.observe(request);
     log.observe(request);
@@ -142,7 +142,7 @@ describe('writing', () => {
     assert.equal(log.lines().length, 2);
   });
 
-  it('does not wait when somebody is waiting for it', (t) => {
+  it('happens at once for an event other than a request', (t) => {
     const log = start(t);
     log.observe(request);
     log.observe({ type: 'draining' });
@@ -152,7 +152,7 @@ describe('writing', () => {
     );
   });
 
-  it('takes whole lines of no more than a pipe takes at once', (t) => {
+  it('is of whole lines, at most 4 KiB at once', (t) => {
     const log = start(t);
     for (let n = 0; n < 200; n += 1) log.observe({ ...request, id: 'ü'.repeat(20) });
     log.flush();
@@ -164,7 +164,7 @@ describe('writing', () => {
     assert.equal(log.lines().length, 200);
   });
 
-  it('waits until the text before has been taken, and then goes on in order', (t) => {
+  it('waits until the previous text has been written, and continues in order', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     for (let n = 0; n < 100; n += 1) log.observe({ ...request, id: `${n}` });
@@ -180,7 +180,7 @@ describe('writing', () => {
     for (const text of log.writes) assert.ok(Buffer.byteLength(text) <= 4_096);
   });
 
-  it('keeps only so much while nobody reads, and then tells how much is missing', (t) => {
+  it('drops lines beyond 4 MiB while the reader is stopped, and then reports how many', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     for (let n = 0; n < 40_000; n += 1) log.observe(request);
@@ -213,7 +213,7 @@ describe('writing', () => {
     );
   });
 
-  it('at the end waits for no reader that is gone, and says what is missing', async (t) => {
+  it('at the end waits at most 2 s for a reader, and reports how many lines were dropped', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
     log.sink.writableLength = 1;
@@ -225,7 +225,7 @@ describe('writing', () => {
     );
   });
 
-  it('before a crash is of all that is left, read or not', (t) => {
+  it('before a crash covers all waiting lines, however slow the reader is', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     log.observe(request);
@@ -258,7 +258,7 @@ describe('a flood', () => {
     assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
   });
 
-  it('that is over leaves the next line as it is', (t) => {
+  it('that is over does not change the next line', (t) => {
     const log = start(t);
     log.observe(refused);
     t.mock.timers.tick(3_000);
@@ -270,7 +270,7 @@ describe('a flood', () => {
     );
   });
 
-  it('is not what requests are: each has its line', (t) => {
+  it('does not include requests: each has its own line', (t) => {
     const log = start(t);
     for (let n = 0; n < 100; n += 1) log.observe(request);
     log.flush();
@@ -279,7 +279,7 @@ describe('a flood', () => {
 });
 
 describe('the diagnostics channels', () => {
-  it('carry every event of a running service, and nothing once nobody listens', async (t) => {
+  it('carry every event of a running service', async (t) => {
     const received: unknown[] = [];
     const names = ['listening', 'request', 'refused', 'failure', 'draining', 'closed'];
     const take = (event: unknown) => received.push(event);

@@ -18,7 +18,7 @@ async function start(t: TestContext): Promise<ServiceProcess> {
 
 const portOf = ({ http }: ServiceProcess): number => Number(new URL(http).port);
 
-/** Asks over connections of their own, which the workers get in turns. */
+/** Sends each request on its own connection, which the workers receive in turns. */
 async function ask(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) {
     const wire = await Wire.open(t, portOf(running));
@@ -40,7 +40,7 @@ const workersOf = (text: string) =>
     Number(new RegExp(`^users_service_workers\\{numbers="${numbers}"\\} (\\d+)$`, 'm').exec(text)?.[1]),
   );
 
-/** A request is counted a moment after its answer. */
+/** A request is counted a moment after its response. */
 async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
   while (healthOf(await scrape(t, running)) < count);
 }
@@ -63,7 +63,7 @@ async function printed({ lines, child }: ServiceProcess, event: string): Promise
 }
 
 describe('the metrics of several workers', () => {
-  it('are their sum, whichever is asked', async (t) => {
+  it('are their sum, whichever worker answers', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
@@ -78,7 +78,7 @@ describe('the metrics of several workers', () => {
     assert.deepEqual([first, second].map(healthOf), [requests, requests]);
   });
 
-  it('keep what a worker had counted that was killed', async (t) => {
+  it('keep the counts of a killed worker', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
@@ -94,18 +94,18 @@ describe('the metrics of several workers', () => {
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
   });
 
-  it('keep what replaced workers had counted, asked before or not', async (t) => {
+  it('keep the counts of replaced workers', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
-    // The last one tells its own while it goes.
+    // The last worker reports its counters when it stops.
     await counted(t, running, requests);
     assert.equal(healthOf(await scrape(t, running)), requests);
     assert.equal(await running.end(), 0);
   });
 
-  it('do not wait for a worker that is stuck, and do not fall', async (t) => {
+  it('do not wait for a stuck worker, and never decrease', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);

@@ -60,7 +60,7 @@ async function printed({ lines, child }: ServiceProcess, event: string, count = 
   }
 }
 
-/** Asks again and again over kept connections on both faces; resolves to the failures once told to stop. */
+/** Sends requests over keep-alive connections to both APIs; the returned function stops it and resolves to the failures. */
 function load(t: TestContext, { http, grpc }: ServiceProcess) {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const clients = [usersClient(t, grpc), usersClient(t, grpc)];
@@ -94,7 +94,7 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
 }
 
 describe('several workers', () => {
-  it('serve the same ports over the same file, and say so once', async (t) => {
+  it('serve the same ports over the same file, and log the addresses once', async (t) => {
     const running = await start(t);
     assert.equal((await workersOf(running)).length, 2);
     const ids = await Promise.all(Array.from({ length: 40 }, (_, n) => create(running.http, `user ${n}`)));
@@ -110,7 +110,7 @@ describe('several workers', () => {
     assert.equal(running.lines.filter(({ event }) => event === 'request').length, 44);
   });
 
-  it('stop in order on SIGTERM: what is under way is answered, and none is left', async (t) => {
+  it('stop in order on SIGTERM: running requests are answered, and no process remains', async (t) => {
     const running = await start(t, '--drain-idle-ms', '8000');
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
@@ -119,7 +119,7 @@ describe('several workers', () => {
     const ended = running.end();
     await printed(running, 'draining');
     for (const wire of wires) {
-      // A worker may answer as ever until it hears of it too.
+      // A worker may answer normally until it receives the stop message.
       let connection: string | undefined;
       do {
         wire.write(head('GET /health'));
@@ -162,7 +162,7 @@ describe('several workers', () => {
     assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 1);
   });
 
-  it('stay when what should replace them cannot start', async (t) => {
+  it('keep serving when their replacements cannot start', async (t) => {
     const pages = await mkdtemp(join(tmpdir(), 'pages-'));
     t.after(() => rm(pages, { recursive: true, force: true }));
     const running = await start(t, '--public', pages);
@@ -178,7 +178,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('stay when the certificate is away, and go when it is back', async (t) => {
+  it('keep serving while the certificate is missing, and are replaced when it is back', async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'tls-'));
     t.after(() => rm(folder, { recursive: true, force: true }));
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
@@ -226,7 +226,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('that die again and again are tried more and more seldom', async (t) => {
+  it('that die again and again are restarted after longer and longer pauses', async (t) => {
     const pages = await mkdtemp(join(tmpdir(), 'pages-'));
     await mkdir(pages, { recursive: true });
     const running = await start(t, '--public', pages);
@@ -245,7 +245,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('go with their primary when it is killed', async (t) => {
+  it('end when their primary is killed', async (t) => {
     const running = await start(t);
     const workers = await workersOf(running);
     await running.end('SIGKILL');
@@ -258,7 +258,7 @@ describe('several workers', () => {
     server.close();
   });
 
-  it('that are told to end by themselves are replaced', async (t) => {
+  it('that receive SIGTERM themselves are replaced', async (t) => {
     const running = await start(t);
     const [leaver = 0] = await workersOf(running);
     process.kill(leaver, 'SIGTERM');
