@@ -5,13 +5,14 @@ export type {
   Page,
   PageStart,
   PostField,
+  PostFilter,
   PostQuery,
   UserField,
   UserFilter,
   UserQuery,
 } from './domain/list-query.ts';
 export type { Position, Sort, SortKey } from './domain/position.ts';
-export type { Post, PostDraft } from './domain/post.ts';
+export type { Post, PostDraft, PostPatch, StoredPost } from './domain/post.ts';
 export type {
   CallOptions,
   ChangeOptions,

@@ -10,7 +10,7 @@ const reads: Readonly<Record<string, Operation>> = {
   listUsers: (repository, options) => repository.listUsers(userQuery(), options),
   countUsers: (repository, options) => repository.countUsers({}, options),
   listPosts: (repository, options) => repository.listPosts(1, postQuery(), options),
-  countPosts: (repository, options) => repository.countPosts(1, options),
+  countPosts: (repository, options) => repository.countPosts(1, {}, options),
   getPost: (repository, options) => repository.getPost(1, 1, options),
   ping: (repository, options) => repository.ping(options),
 };

@@ -188,7 +188,7 @@ async function walkAmongChanges(repository: Repository, random: Random, run: str
   }
 }
 
-function compareUsers(sort: Sort<'id' | 'name' | 'role'>, a: User, b: User): number {
+export function compareUsers(sort: Sort<'id' | 'name' | 'role'>, a: User, b: User): number {
   for (const { field, descending } of sort) {
     const order = field === 'id' ? a.id - b.id : compareText(a[field] ?? '', b[field] ?? '');
     if (order !== 0) return descending ? -order : order;

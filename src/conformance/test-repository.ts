@@ -6,6 +6,7 @@ import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
 import { testPositions } from './positions.ts';
 import { testPosts } from './posts.ts';
+import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
 
 export type { OpenOptions, OpenRepository, RepositoryTraits } from './fixture.ts';
@@ -22,6 +23,7 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testChanges(fixture);
     testLists(fixture);
     testPositions(fixture);
+    testSearches(fixture);
     testPosts(fixture);
     testIdempotency(fixture);
     testLifecycle(fixture);

@@ -100,7 +100,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         name: 'Eve',
         version: 8,
       });
-      assert.equal(await store.countPosts(3), 1);
+      assert.equal(await store.countPosts(3, {}), 1);
       assert.deepEqual(await store.getPost(3, 4), posts[1]);
       assert.deepEqual(await store.updatePost(3, 4, { body: '' }, { expected: [7] }), {
         ...posts[1],

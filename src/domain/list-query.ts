@@ -8,9 +8,9 @@ import {
   type SortFields,
   type SortKey,
 } from './position.ts';
-import { postFields } from './post.ts';
-import { quote } from './record.ts';
-import { parseRole, userFields } from './user.ts';
+import { parseTitlePrefix, postFields } from './post.ts';
+import { parseIds, quote } from './record.ts';
+import { parseNamePrefix, parseRole, userFields } from './user.ts';
 
 /** Where a page starts: so many rows in, or after the last row of an earlier page. */
 export type PageStart = { readonly offset: number } | { readonly after: Position };
@@ -29,13 +29,25 @@ export type PostField = keyof typeof postFields;
 export interface UserFilter {
   /** Only users with exactly this role. */
   readonly role?: string;
+  /** Only users whose name begins with this text. */
+  readonly name?: string;
+  /** Only users with one of these ids. */
+  readonly id?: readonly number[];
+}
+
+/** Which of a user's posts a list holds. */
+export interface PostFilter {
+  /** Only posts whose title begins with this text. */
+  readonly title?: string;
 }
 
 export interface UserQuery extends ListQuery<UserField> {
   readonly filter: UserFilter;
 }
 
-export type PostQuery = ListQuery<PostField>;
+export interface PostQuery extends ListQuery<PostField> {
+  readonly filter: PostFilter;
+}
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -57,8 +69,12 @@ export type Parameters = Iterable<readonly [name: string, value: string]>;
 export type ReadCursor = (cursor: string, filter: object, sort: Sort<string>) => unknown;
 
 export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): UserQuery {
-  const given = parseParameters(parameters, ['role', 'sort', 'page', 'limit', 'cursor']);
-  const filter: UserFilter = given.role === undefined ? {} : { role: parseRole(given.role) };
+  const given = parseParameters(parameters, ['role', 'name', 'id', 'sort', 'page', 'limit', 'cursor']);
+  const filter: UserFilter = {
+    ...(given.role !== undefined && { role: parseRole(given.role) }),
+    ...(given.name !== undefined && { name: parseNamePrefix(given.name) }),
+    ...(given.id !== undefined && { id: parseIds(given.id) }),
+  };
   const fixed = given.role === undefined ? [] : (['role'] as const);
   return { filter, ...parsePage(given, userFields, { filter, fixed }, readCursor) };
 }
@@ -69,9 +85,11 @@ export function parsePostQuery(
   parameters: Parameters,
   readCursor: ReadCursor,
 ): PostQuery & { readonly all: boolean } {
-  const given = parseParameters(parameters, ['sort', 'page', 'limit', 'cursor']);
+  const given = parseParameters(parameters, ['title', 'sort', 'page', 'limit', 'cursor']);
+  const filter: PostFilter = given.title === undefined ? {} : { title: parseTitlePrefix(given.title) };
   const all = given.page === undefined && given.limit === undefined && given.cursor === undefined;
-  return { ...parsePage(given, postFields, { filter: { userId }, fixed: [] }, readCursor), all };
+  const page = parsePage(given, postFields, { filter: { userId, ...filter }, fixed: [] }, readCursor);
+  return { filter, ...page, all };
 }
 
 function parseParameters<Name extends string>(

@@ -1,6 +1,6 @@
 import { invalid } from './errors.ts';
 import { checkPathFields, parseInteger, parseRecord } from './record.ts';
-import { parseText } from './text.ts';
+import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
   /** int32, from 1; given by the store and never reused. */
@@ -36,6 +36,10 @@ export const postFields = {
 
 function parseTitle(value: unknown): string {
   return parseText('title', value, titleRule);
+}
+
+export function parseTitlePrefix(value: unknown): string {
+  return parsePrefix('title', value, titleRule);
 }
 
 function parseBody(value: unknown): string {

@@ -3,6 +3,8 @@ import { DomainError, invalid } from './errors.ts';
 /** Ids and versions are 32-bit signed integers, in every store and in gRPC. */
 export const maxId = 2 ** 31 - 1;
 export const maxVersion = maxId;
+/** How many records a client may name at once: as many as a page has. */
+export const maxIds = 100;
 
 const idPattern = /^[1-9][0-9]*$/;
 
@@ -12,6 +14,15 @@ export function parseId(record: 'user' | 'post', value: string | number, name = 
   if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
   if (!Number.isInteger(id) || id < 1) throw invalid(name, 'must be a positive integer');
   return id;
+}
+
+/** A comma list of ids, each once and in order; those that no record can have are left out. */
+export function parseIds(value: string): readonly number[] {
+  const ids = value.split(',');
+  if (ids.length > maxIds) throw invalid('id', `must be at most ${maxIds} ids`);
+  if (!ids.every((id) => idPattern.test(id))) throw invalid('id', 'must be positive integers, as in 1,2,3');
+  const known = ids.map(Number).filter((id) => id <= maxId);
+  return [...new Set(known)].sort((a, b) => a - b);
 }
 
 /** A number that a record holds, such as its version. */

@@ -1,4 +1,4 @@
-import type { Page, PostQuery, UserFilter, UserQuery } from './list-query.ts';
+import type { Page, PostFilter, PostQuery, UserFilter, UserQuery } from './list-query.ts';
 import type { Post, PostDraft, PostPatch, StoredPost } from './post.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
 
@@ -35,8 +35,8 @@ export interface Repository {
   /** `undefined` when there is no such user. */
   listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined>;
 
-  /** How many posts a user has; `undefined` when there is no such user. */
-  countPosts(userId: number, options?: CallOptions): Promise<number | undefined>;
+  /** How many posts of a user a list without page and limit would hold; `undefined` when there is no such user. */
+  countPosts(userId: number, filter: PostFilter, options?: CallOptions): Promise<number | undefined>;
 
   /** `undefined` when there is no such user. */
   createPost(

@@ -33,6 +33,12 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
   return value;
 }
 
+/** The beginning of a text that is searched for: by the text's rule, but any space counts. */
+export function parsePrefix(field: string, value: unknown, rule: TextRule): string {
+  if (value === '') throw invalid(field, 'must not be empty');
+  return parseText(field, value, { ...rule, notBlank: false });
+}
+
 function countCodePoints(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
@@ -51,6 +57,16 @@ export function compareText(a: string, b: string): number {
     if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
   }
   return a.length - b.length;
+}
+
+/** The least text behind all that begin with a prefix; `undefined` when none is. */
+export function afterPrefix(prefix: string): string | undefined {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    // U+10FFFF is the last code point; U+E000 follows U+D7FF, since surrogates are in no text.
+    if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
+  }
+  return undefined;
 }
 
 // In well-formed text the first difference between two surrogate pairs decides as their code points

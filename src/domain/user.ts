@@ -1,6 +1,6 @@
 import { invalid } from './errors.ts';
 import { checkPathFields, parseInteger, parseRecord } from './record.ts';
-import { parseText } from './text.ts';
+import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
   /** int32, from 1; given by the store and never reused. */
@@ -41,6 +41,10 @@ export const userFields = {
 
 function parseName(value: unknown): string {
   return parseText('name', value, nameRule);
+}
+
+export function parseNamePrefix(value: unknown): string {
+  return parsePrefix('name', value, nameRule);
 }
 
 export function parseUserDraft(value: unknown): UserDraft {

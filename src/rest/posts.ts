@@ -83,12 +83,14 @@ export function postHandlers(repository: Repository, requirePreconditions: boole
       const query = all ? { ...paged, limit: maxStreamedRows } : paged;
       const page = await fetchPage(request, userId, query);
       const rows = toRows(page, query, all ? request.chunkBytes : Number.POSITIVE_INFINITY);
-      const total = wantsCount(request) ? await repository.countPosts(userId, request) : undefined;
+      const total = wantsCount(request)
+        ? await repository.countPosts(userId, query.filter, request)
+        : undefined;
       const headers = countHeaders(total);
       if (all && rows.end !== undefined) {
         return jsonText(200, { chunks: streamAll(request, userId, query, rows) }, headers);
       }
-      const links = all ? {} : pageHeaders(request, query, { userId }, page.next);
+      const links = all ? {} : pageHeaders(request, query, { userId, ...query.filter }, page.next);
       return jsonText(200, `[${rows.text}]`, { ...links, ...headers });
     },
 

@@ -1,36 +1,61 @@
 import type { PageStart } from '../domain/list-query.ts';
 import type { Sort } from '../domain/position.ts';
+import { compareText } from '../domain/text.ts';
 
-/** Of which table a list shows which columns, in the SQL both databases share. */
+/** Of which table a list shows which columns of which rows, in the SQL both databases share. */
 export interface List {
   readonly table: string;
   readonly columns: string;
-  /** Equality filters, by column. */
-  readonly filter: Readonly<Record<string, string | number>>;
+  readonly filter: readonly Condition[];
 }
 
-/** A comparison of columns with as many values, as rows: `(name, id) > (?, ?)`. */
+/** A comparison of columns with as many values, as rows: `(name, id) > (?, ?)`; `in`: of one with any value. */
 export interface Condition {
   readonly fields: readonly string[];
-  readonly operator: '=' | '<' | '>';
+  readonly operator: '=' | '<' | '>' | '>=' | 'in';
   readonly values: readonly (string | number)[];
 }
 
-/** Takes a parameter and gives its place in the text: `?` for SQLite, `$n` for PostgreSQL. */
-export type Bind = (value: string | number) => string;
+/**
+ * Takes a parameter and gives its place in the text: `?` for SQLite, `$n` for PostgreSQL. For a list
+ * it gives the comparison with any of its values, which each database has in its own words.
+ */
+export type Bind = (value: string | number | readonly (string | number)[]) => string;
 
 /** The rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
-  const fixed = Object.entries(filter).map(
-    ([field, value]): Condition => ({ fields: [field], operator: '=', values: [value] }),
+  const [named] = filter.filter(({ operator }) => operator === 'in');
+  const source = named === undefined ? table : namedRows(table, named, bind);
+  const needed = filter.filter(
+    (one) => one !== named && !conditions.some((condition) => implies(condition, one)),
   );
-  const where = [...fixed, ...conditions].map(({ fields, operator, values }) => {
+  const where = [...needed, ...conditions].map(({ fields, operator, values }) => {
     const places = values.map(bind);
     return fields.length === 1
       ? `${fields[0]} ${operator} ${places[0]}`
       : `(${fields.join(', ')}) ${operator} (${places.join(', ')})`;
   });
-  return `SELECT ${columns} FROM ${table}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
+  return `SELECT ${columns} FROM ${source}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
+}
+
+/**
+ * The rows with one of some ids. The limit keeps it a query of its own: a database might else follow the
+ * index of another condition, or of the order, and read most of the table for these few.
+ */
+function namedRows(table: string, { fields, values }: Condition, bind: Bind): string {
+  return `(SELECT * FROM ${table} WHERE ${fields[0]} ${bind(values)} LIMIT ${bind(values.length)}) AS ${table}`;
+}
+
+/**
+ * Whether a bound of a prefix can be left out beside the condition of a position within it. With both,
+ * a database may take the wider one for the start of its range, and read all rows before the position.
+ */
+function implies({ fields, operator, values }: Condition, bound: Condition): boolean {
+  const [value, limit] = [values[0], bound.values[0]];
+  if (fields[0] !== bound.fields[0] || typeof value !== 'string' || typeof limit !== 'string') return false;
+  const order = compareText(value, limit);
+  if (bound.operator === '>=') return operator !== '<' && order >= 0;
+  return bound.operator === '<' && operator !== '>' && order < 0;
 }
 
 export function orderSql(sort: Sort<string>): string {

@@ -34,9 +34,9 @@ export function createStore(bare: BareStore): Store {
       enter(options);
       return bare.listPosts(userId, query, options);
     },
-    async countPosts(userId, options) {
+    async countPosts(userId, filter, options) {
       enter(options);
-      return bare.countPosts(userId, options);
+      return bare.countPosts(userId, filter, options);
     },
     async getPost(userId, id, options) {
       enter(options);

@@ -1,5 +1,7 @@
 import { DomainError } from '../domain/errors.ts';
 import type { RecordKind } from '../domain/repository.ts';
+import { afterPrefix } from '../domain/text.ts';
+import type { Condition } from './list-sql.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {
@@ -13,6 +15,8 @@ export interface Column {
   readonly absent?: '';
   /** The table of the record that this one belongs to, whose id the column holds. */
   readonly parent?: RecordKind;
+  /** Whether a filter has the beginning of what it looks for. Otherwise it has all of it, or a list of which it is one. */
+  readonly byPrefix?: true;
   /** Whether an update may change it. */
   readonly editable?: true;
 }
@@ -30,7 +34,7 @@ export const users: Table = {
   record: 'user',
   columns: [
     { name: 'id', field: 'id', type: 'integer' },
-    { name: 'name', field: 'name', type: 'text', editable: true },
+    { name: 'name', field: 'name', type: 'text', byPrefix: true, editable: true },
     { name: 'role', field: 'role', type: 'text', absent: '', editable: true },
     { name: 'version', field: 'version', type: 'integer' },
   ],
@@ -42,7 +46,7 @@ export const posts: Table = {
   columns: [
     { name: 'id', field: 'id', type: 'integer' },
     { name: 'user_id', field: 'userId', type: 'integer', parent: 'users' },
-    { name: 'title', field: 'title', type: 'text', editable: true },
+    { name: 'title', field: 'title', type: 'text', byPrefix: true, editable: true },
     { name: 'body', field: 'body', type: 'text', editable: true },
     { name: 'version', field: 'version', type: 'integer' },
   ],
@@ -100,14 +104,30 @@ export function toRecord<Row>(
   return record as Row;
 }
 
-/** A filter by fields as one by columns, without those that are not given. */
-export function filterByColumn({ columns }: Table, filter: object): Record<string, string | number> {
-  const found: Record<string, string | number> = {};
-  for (const [field, value] of Object.entries(filter)) {
-    const column = columns.find((one) => one.field === field);
-    if (column !== undefined && value !== undefined) found[column.name] = value;
-  }
-  return found;
+type FilterValue = string | number | readonly number[];
+
+/** The columns that a filter is about, each with the value that it gives. */
+export function filterColumns(
+  { columns }: Table,
+  filter: object,
+): readonly (readonly [Column, FilterValue])[] {
+  const fields: Readonly<Record<string, FilterValue | undefined>> = { ...filter };
+  return columns.flatMap((column) => {
+    const value = fields[column.field];
+    return value === undefined ? [] : [[column, value] as const];
+  });
+}
+
+/** What rows have to meet to be in a list with this filter. */
+export function filterConditions(table: Table, filter: object): readonly Condition[] {
+  return filterColumns(table, filter).flatMap(([{ name, byPrefix }, value]): Condition[] => {
+    const fields = [name];
+    if (typeof value === 'object') return [{ fields, operator: 'in', values: value }];
+    if (byPrefix === undefined) return [{ fields, operator: '=', values: [value] }];
+    const end = afterPrefix(String(value));
+    const conditions: Condition[] = [{ fields, operator: '>=', values: [value] }];
+    return end === undefined ? conditions : [...conditions, { fields, operator: '<', values: [end] }];
+  });
 }
 
 /** The failure of an import of a record whose id another one has. */

@@ -62,6 +62,26 @@ describe('parseUserQuery', () => {
 
   it('reads a role', () => assert.deepEqual(users('role=admin').filter, { role: 'admin' }));
 
+  for (const [text, filter] of [
+    ['name=Ada', { name: 'Ada' }],
+    ['name=%20', { name: ' ' }],
+    ['name=%25_*%5C', { name: '%_*\\' }],
+    [`name=${'x'.repeat(200)}`, { name: 'x'.repeat(200) }],
+    ['id=1', { id: [1] }],
+    ['id=3,1,2,3', { id: [1, 2, 3] }],
+    ['id=2147483648,7', { id: [7] }],
+    ['id=2147483648', { id: [] }],
+    ['id=7&name=a&role=x', { role: 'x', name: 'a', id: [7] }],
+  ] as const) {
+    it(`reads the filter ${text.slice(0, 30)}`, () => assert.deepEqual(users(text).filter, filter));
+  }
+
+  it('reads 100 ids, and refuses 101', () => {
+    const ids = Array.from({ length: 100 }, (_, i) => i + 1);
+    assert.deepEqual(users(`id=${ids}`).filter, { id: ids });
+    refuses(() => users(`id=${ids},1`), 'id');
+  });
+
   for (const [written, normal] of [
     ['role', 'id'],
     ['-role', '-id'],
@@ -114,6 +134,23 @@ describe('parseUserQuery', () => {
     ['role=Admin', 'role'],
     ['role=a%00', 'role'],
     ['role=a&role=a', 'role'],
+    ['name=', 'name'],
+    ['name=a%00', 'name'],
+    ['name=a%0Ab', 'name'],
+    [`name=${'x'.repeat(201)}`, 'name'],
+    ['name=a&name=b', 'name'],
+    ['id=', 'id'],
+    ['id=0', 'id'],
+    ['id=01', 'id'],
+    ['id=-1', 'id'],
+    ['id=1.0', 'id'],
+    ['id=a', 'id'],
+    ['id=1,', 'id'],
+    ['id=,1', 'id'],
+    ['id=1,,2', 'id'],
+    ['id=1%202', 'id'],
+    ['id=1&id=2', 'id'],
+    ['title=a', '"title"'],
     ['sort=', 'sort'],
     ['sort=-', 'sort'],
     ['sort=--id', 'sort'],
@@ -156,7 +193,7 @@ describe('parseUserQuery', () => {
     ['limit=all', 'limit'],
     ['limit=1&limit=2', 'limit'],
     ['cursor=a&cursor=b', 'cursor'],
-    ['name=Ada', '"name"'],
+    ['Name=Ada', '"Name"'],
     ['Role=admin', '"Role"'],
     ['role[]=admin', '"role[]"'],
     ['=1', '""'],
@@ -175,6 +212,8 @@ describe('parsePostQuery', () => {
     ['limit=5', false],
     ['page=1', false],
     ['cursor={"userId":7} id [5]', false],
+    ['title=a', true],
+    ['title=a&limit=5', false],
     ['sort=-title&limit=5', false],
   ] as const) {
     it(`?${text} asks for ${all ? 'all posts' : 'a page'}`, () => assert.equal(posts(text).all, all));
@@ -194,6 +233,13 @@ describe('parsePostQuery', () => {
   for (const [text, culprit] of [
     ['role=admin', '"role"'],
     ['all=true', '"all"'],
+    ['title=', 'title'],
+    ['title=a%00', 'title'],
+    [`title=${'x'.repeat(201)}`, 'title'],
+    ['title=a&title=b', 'title'],
+    ['name=a', '"name"'],
+    ['id=1', '"id"'],
+    ['cursor={"userId":7} id [5]&title=a', 'cursor'],
     ['sort=name', 'sort'],
     ['sort=body', 'sort'],
     ['sort=title,title', 'sort'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { compareText, parseText } from '../../src/domain/text.ts';
+import { afterPrefix, compareText, parseText } from '../../src/domain/text.ts';
 import { refuses, show } from './refuses.ts';
 
 const line = { maxLength: 5, notBlank: true, multiline: false };
@@ -126,4 +126,24 @@ describe('compareText', () => {
       }
     }
   });
+});
+
+describe('afterPrefix', () => {
+  for (const [prefix, after] of [
+    ['a', 'b'],
+    ['ab', 'ac'],
+    ['a\u00ff', 'a\u0100'],
+    ['\ud7ff', '\ue000'],
+    ['\uffff', '\u{10000}'],
+    ['\u{1f600}', '\u{1f601}'],
+    ['\u{10ffff}', undefined],
+    ['\u{10ffff}\u{10ffff}', undefined],
+    ['a\u{10ffff}', 'b'],
+    ['\ud7ff\u{10ffff}\u{10ffff}', '\ue000'],
+  ] as const) {
+    it(`of ${show(prefix)} is ${after === undefined ? 'none' : show(after)}`, () => {
+      assert.equal(afterPrefix(prefix), after);
+      assert.ok(after?.isWellFormed() !== false);
+    });
+  }
 });

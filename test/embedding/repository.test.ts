@@ -21,7 +21,7 @@ function createAudited(inner: Repository, trail: string[]): Repository {
     updateUser: (id, patch, options) => audited(`update user ${id}`, inner.updateUser(id, patch, options)),
     deleteUser: (id, options) => audited(`delete user ${id}`, inner.deleteUser(id, options)),
     listPosts: (userId, query, options) => inner.listPosts(userId, query, options),
-    countPosts: (userId, options) => inner.countPosts(userId, options),
+    countPosts: (userId, filter, options) => inner.countPosts(userId, filter, options),
     createPost: (userId, draft, options) =>
       audited(`create post of ${userId}`, inner.createPost(userId, draft, options)),
     getPost: (userId, id, options) => inner.getPost(userId, id, options),

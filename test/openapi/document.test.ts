@@ -144,6 +144,32 @@ describe('a schema takes what the service takes', () => {
     ],
     ['Role', (value) => query('role', value), ['admin', 'Admin', '', 'a b']],
     [
+      'NamePrefix',
+      (value) => query('name', value),
+      ['A', ' ', '%', '', 'a\n', 'x'.repeat(200), 'x'.repeat(201)],
+    ],
+    [
+      'TitlePrefix',
+      (value) => parsePostQuery(1, [['title', value]], readCursor),
+      ['N', '', 'a\t', '😀'.repeat(200), '😀'.repeat(201)],
+    ],
+    [
+      'UserIds',
+      (value) => query('id', value),
+      [
+        '1',
+        '1,2',
+        '2147483648',
+        '0',
+        '',
+        '1,',
+        '01',
+        '1, 2',
+        Array(100).fill(7).join(),
+        Array(101).fill(7).join(),
+      ],
+    ],
+    [
       'IfMatch',
       (value) => assert.ok(parseEntityTags(value)),
       [

@@ -203,6 +203,9 @@ test('a cursor is a position of its own list, filter and sort, and nothing else 
     next.replace('&sort=name', ''),
     next.replace('role=dev', 'role=admin'),
     next.replace('&role=dev', ''),
+    `${next}&name=B`,
+    `${next}&id=4,5`,
+    `${posts}&title=x`,
     next.replace('/users?', '/users/1/posts?').replace('&role=dev', '').replace('sort=name', 'sort=title'),
     posts.replace('/users/1/', '/users/2/'),
     next.replace(cursor, bytes.toString('base64')),
@@ -255,3 +258,46 @@ for (const [prefer, counts] of [
     }
   });
 }
+
+const searches: readonly (readonly [target: string, message: string])[] = [
+  ['/users?name=', 'name must not be empty'],
+  ['/users?name=a%00', 'name must not contain control characters (it has U+0000)'],
+  ['/users?id=', 'id must be positive integers, as in 1,2,3'],
+  ['/users?id=1,b', 'id must be positive integers, as in 1,2,3'],
+  [`/users?id=${Array(101).fill(1)}`, 'id must be at most 100 ids'],
+  ['/users/1/posts?title=', 'title must not be empty'],
+  ['/users/1/posts?name=a', '"name" is not a known parameter'],
+];
+for (const [target, message] of searches) {
+  test(`GET ${target.slice(0, 40)} is 400`, async (t) => {
+    const { http } = await startWithUsers(t);
+    const answer = await send(http, `GET ${target}`);
+    assert.deepEqual([answer.status, errorOf(answer)], [400, message]);
+  });
+}
+
+test('a search keeps its filter in the links of its pages, and is counted', async (t) => {
+  const { http } = await startService(t);
+  for (const name of ['100% & more', '100%', '100 km', '100%!'])
+    await send(http, 'POST /users', { json: { name } });
+  const names: unknown[] = [];
+  let target: string | undefined = '/users?name=100%25&sort=-name&limit=1';
+  while (target !== undefined) {
+    const answer = await send(http, `GET ${target}`, { headers: { prefer: 'count=exact' } });
+    assert.equal(answer.headers['x-total-count'], '3');
+    assert.ok(Array.isArray(answer.json));
+    names.push(...answer.json.map((user) => user.name));
+    target = linksOf(answer)['next'];
+  }
+  assert.deepEqual(names, ['100%!', '100% & more', '100%']);
+});
+
+test('users are found by id, in the order of the list and in pages', async (t) => {
+  const { http } = await startWithUsers(t);
+  const first = await send(http, 'GET /users?id=5,1,99,3,1&sort=-id&limit=2', {
+    headers: { prefer: 'count=exact' },
+  });
+  assert.deepEqual(idsOf(first), [5, 3]);
+  assert.equal(first.headers['x-total-count'], '3');
+  assert.deepEqual(idsOf(await send(http, `GET ${linksOf(first)['next']}`)), [1]);
+});

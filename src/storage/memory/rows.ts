@@ -3,7 +3,7 @@ import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
 import { type Position, positionOf, type Sort, type Sortable } from '../../domain/position.ts';
 import type { RecordKind } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { rowDiffers } from '../tables.ts';
+import { filterColumns, rowDiffers, tables } from '../tables.ts';
 
 /** The page of a query: rows after a position are found whether or not the row it was made of is still there. */
 export function pageOf<Field extends string, Row extends Sortable<Field>>(
@@ -32,10 +32,16 @@ interface Row {
   readonly id: number;
 }
 
-/** The rows whose fields have the values of a filter, as far as it gives any. */
-export function matching<R extends Row>(rows: ReadonlyMap<number, R>, filter: object): R[] {
-  const fields = Object.entries(filter) as [keyof R, unknown][];
-  return [...rows.values()].filter((row) => fields.every(([field, value]) => row[field] === value));
+/** The rows of a list with this filter. */
+export function matching<R extends Row>(kind: RecordKind, rows: ReadonlyMap<number, R>, filter: object): R[] {
+  const wanted = filterColumns(tables[kind], filter);
+  return [...rows.values()].filter((row) =>
+    wanted.every(([{ field, byPrefix }, value]) => {
+      const has: unknown = row[field as keyof R];
+      if (typeof value === 'object') return value.some((one) => one === has);
+      return byPrefix === undefined ? has === value : String(has).startsWith(String(value));
+    }),
+  );
 }
 
 /** A row with the changes of a merge patch; `null` removes. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { preconditionFailed } from '../../domain/errors.ts';
+import type { PostFilter } from '../../domain/list-query.ts';
 import type { StoredPost } from '../../domain/post.ts';
 import { idsExhausted, maxId, maxVersion, versionsExhausted } from '../../domain/record.ts';
 import {
@@ -41,12 +42,13 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     const post = posts.get(id);
     return post?.userId === userId ? post : undefined;
   };
-  const postsOf = (userId: number) => matching(posts, { userId });
+  const postsOf = (userId: number, filter: PostFilter = {}) =>
+    matching('posts', posts, { userId, ...filter });
 
   return createStore({
     getUser: (id) => users.get(id),
-    listUsers: (query) => pageOf(matching(users, query.filter).map(withoutVersion), query),
-    countUsers: (filter) => matching(users, filter).length,
+    listUsers: (query) => pageOf(matching('users', users, query.filter).map(withoutVersion), query),
+    countUsers: (filter) => matching('users', users, filter).length,
     createUser: ({ name, role }, options) =>
       results.once(options, () =>
         put(users, { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 }),
@@ -63,8 +65,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       return users.delete(id);
     },
     listPosts: (userId, query) =>
-      users.has(userId) ? pageOf(postsOf(userId).map(withoutVersion), query) : undefined,
-    countPosts: (userId) => (users.has(userId) ? postsOf(userId).length : undefined),
+      users.has(userId) ? pageOf(postsOf(userId, query.filter).map(withoutVersion), query) : undefined,
+    countPosts: (userId, filter) => (users.has(userId) ? postsOf(userId, filter).length : undefined),
     createPost(userId, { title, body }, options) {
       const { value, replayed } = results.once(options, () =>
         users.has(userId) ? put(posts, { id: giveId('posts'), userId, title, body, version: 1 }) : undefined,

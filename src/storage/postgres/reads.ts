@@ -10,18 +10,13 @@ import type { Sort, Sortable } from '../../domain/position.ts';
 import type { Post, StoredPost } from '../../domain/post.ts';
 import { byKind, recordKinds, type Store } from '../../domain/repository.ts';
 import type { StoredUser, User } from '../../domain/user.ts';
-import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
-import { columnNames, filterByColumn, listColumns, posts, type Table, tables, users } from '../tables.ts';
+import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { columnNames, filterConditions, listColumns, posts, type Table, tables, users } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
 import { type CountRow, fromRow, isKey, type Row } from './rows.ts';
 
 const getUser = prepared(getSql(users));
 const getPost = prepared(getSql(posts));
-const countUsers = prepared('SELECT count(*)::integer AS count FROM users');
-const countRole = prepared('SELECT count(*)::integer AS count FROM users WHERE role = $1');
-const countPosts = prepared(
-  'SELECT (SELECT count(*) FROM posts WHERE user_id = $1)::integer AS count FROM users WHERE id = $1',
-);
 
 // Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
@@ -56,7 +51,11 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
     signal: AbortSignal | undefined,
   ): Promise<Page<Item>> => {
     const columns = listColumns(table);
-    const list = { table: table.name, columns: columnNames(columns), filter: filterByColumn(table, filter) };
+    const list = {
+      table: table.name,
+      columns: columnNames(columns),
+      filter: filterConditions(table, filter),
+    };
     const { sql, values } = listStatement(list, query);
     const rows = await pool.read<Row>(sql, values, signal);
     return toPage(
@@ -74,21 +73,25 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
       return page<User, UserField>(users, query.filter, query, signal);
     },
 
-    async countUsers({ role }, { signal } = {}) {
-      const [sql, values] = role === undefined ? [countUsers, []] : [countRole, [role]];
+    async countUsers(filter, { signal } = {}) {
+      const values: Value[] = [];
+      const sql = prepared(countSql(users, filter, values));
       const [row] = await pool.read<CountRow>(sql, values, signal);
       return Number(row?.count);
     },
 
     async listPosts(userId, query, { signal } = {}) {
-      const found = await page<Post, PostField>(posts, { userId }, query, signal);
+      const found = await page<Post, PostField>(posts, { userId, ...query.filter }, query, signal);
       if (found.items.length > 0) return found;
       const [user] = await pool.read(getUser, [userId], signal);
       return user && found;
     },
 
-    async countPosts(userId, { signal } = {}) {
-      const [row] = await pool.read<CountRow>(countPosts, [userId], signal);
+    async countPosts(userId, filter, { signal } = {}) {
+      const values: Value[] = [];
+      const count = countSql(posts, { userId, ...filter }, values);
+      const sql = prepared(`SELECT (${count}) AS count FROM users WHERE id = ${binder(values)(userId)}`);
+      const [row] = await pool.read<CountRow>(sql, values, signal);
       return row?.count;
     },
 
@@ -119,14 +122,32 @@ function getSql(table: Table): string {
   return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table)}`;
 }
 
+type Value = string | number | readonly (string | number)[];
+
+function binder(values: Value[]): Bind {
+  return (value) => {
+    const place = `$${values.push(value)}`;
+    return typeof value === 'object' ? `= ANY (${place}::integer[])` : place;
+  };
+}
+
+function countSql(table: Table, filter: object, values: Value[]): string {
+  const list = {
+    table: table.name,
+    columns: 'count(*)::integer AS count',
+    filter: filterConditions(table, filter),
+  };
+  return selectSql(list, [], binder(values));
+}
+
 /**
  * The rows of a page and one more, in one statement since each is a round trip. The limit is a
  * parameter, so that there are few texts, and all stay prepared. For a parameter alone the planner would
  * expect a tenth of the table, and plan anew each time: hence the constant limit inside.
  */
 function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
-  const values: (string | number)[] = [];
-  const bind = (value: string | number): string => `$${values.push(value)}`;
+  const values: Value[] = [];
+  const bind = binder(values);
   const most = Math.max(limit, maxLimit) + 1;
   const rows = `LIMIT ${bind(limit + 1)}`;
   const order = indexed(sort, list.filter);
@@ -144,6 +165,6 @@ function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
 
 /** The sort by the expressions of the indexes, in which only a list of everything by id uses the id itself. */
 function indexed(sort: Sort<string>, filter: List['filter']): Sort<string> {
-  if (sort[0]?.field === 'id' && Object.keys(filter).length === 0) return sort;
+  if (sort[0]?.field === 'id' && filter.length === 0) return sort;
   return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));
 }

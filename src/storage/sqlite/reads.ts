@@ -4,11 +4,11 @@ import type { Sortable } from '../../domain/position.ts';
 import type { Post, StoredPost } from '../../domain/post.ts';
 import { byKind, recordKinds } from '../../domain/repository.ts';
 import type { StoredUser } from '../../domain/user.ts';
-import { type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 import type { BareStore } from '../store.ts';
 import {
   columnNames,
-  filterByColumn,
+  filterConditions,
   keyColumns,
   listColumns,
   posts,
@@ -71,17 +71,18 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
     filter: object,
     query: ListQuery<Field>,
   ): Page<Row> => {
-    const known = filterByColumn(table, filter);
+    const conditions = filterConditions(table, filter);
     // What the filter fixes is known, and not read again.
-    const columns = listColumns(table).filter(({ name }) => known[name] === undefined);
-    const list = { table: table.name, columns: columnNames(columns), filter: known };
+    const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
+    const columns = listColumns(table).filter(({ name }) => !fixed.includes(name));
+    const list = { table: table.name, columns: columnNames(columns), filter: conditions };
     const { sql, parameters } = pageStatement(list, query);
     const rows = all(sql, parameters).map((row) => toRecord<Row>(columns, row, filter));
     return toPage(rows, query);
   };
   const count = (table: Table, filter: object): number => {
     const parameters: SQLInputValue[] = [];
-    const list = { table: table.name, columns: 'count(*)', filter: filterByColumn(table, filter) };
+    const list = { table: table.name, columns: 'count(*)', filter: filterConditions(table, filter) };
     const sql = selectSql(list, [], binder(parameters));
     return Number(all(sql, parameters)[0]?.[0]);
   };
@@ -91,11 +92,11 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
     countUsers: (filter) => count(users, filter),
     getPost: (userId, id) => getPost(id, userId),
     listPosts(userId, query) {
-      const found = page<'id' | 'title', Post>(posts, { userId }, query);
+      const found = page<'id' | 'title', Post>(posts, { userId, ...query.filter }, query);
       return found.items.length > 0 || getUser(userId) !== undefined ? found : undefined;
     },
-    countPosts(userId) {
-      const found = count(posts, { userId });
+    countPosts(userId, filter) {
+      const found = count(posts, { userId, ...filter });
       return found > 0 || getUser(userId) !== undefined ? found : undefined;
     },
     summary() {
@@ -129,10 +130,11 @@ export function isKey(table: Table): string {
   return conditions.join(' AND ');
 }
 
-function binder(parameters: SQLInputValue[]): (value: string | number) => string {
+function binder(parameters: SQLInputValue[]): Bind {
   return (value) => {
-    parameters.push(value);
-    return '?';
+    const isList = typeof value === 'object';
+    parameters.push(isList ? JSON.stringify(value) : value);
+    return isList ? 'IN (SELECT value FROM json_each(?))' : '?';
   };
 }
 

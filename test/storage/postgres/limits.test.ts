@@ -26,7 +26,7 @@ describe('a pool that is used up', () => {
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
     await session.lock('posts');
-    const running = [store.countPosts(1), store.countPosts(1)];
+    const running = [store.countPosts(1, {}), store.countPosts(1, {})];
     await session.untilBlocked(2);
     const waiting = Array.from({ length: 3 }, () => timed(kindOf(store.getUser(1))));
     const refused = await timed(kindOf(store.getUser(1)));

@@ -53,7 +53,9 @@ const reads = postgresReads({
     statements += 1;
     const name = `statement_${statements}`;
     const literals = values.map((value) =>
-      typeof value === 'number' ? value : pg.escapeLiteral(String(value)),
+      typeof value === 'number'
+        ? value
+        : pg.escapeLiteral(typeof value === 'object' ? `{${value}}` : String(value)),
     );
     const execute = `EXECUTE ${name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`;
     await client.query(`PREPARE ${name} AS ${sql.text}`);
@@ -103,6 +105,14 @@ const lists: readonly [parameters: string, position: Position][] = [
   ['role=guest&sort=name', ['same', 179_990]],
   ['role=guest&sort=-name', ['same', 179_990]],
   ['role=guest&sort=-name', ['user', 179_990]],
+  ['name=sa&sort=name', ['same', 179_990]],
+  ['name=user&sort=name', ['user f', 179_990]],
+  ['name=user&sort=-name', ['user 1', 179_990]],
+  ['name=user&role=guest&sort=name', ['user f', 179_990]],
+  ['name=user&role=guest&sort=-name', ['user 1', 179_990]],
+  ['name=user%20abc', [1]],
+  ['id=1,5,199999', [2]],
+  ['id=1,5,199999&role=guest&sort=name', ['a', 1]],
   ['role=nobody', [1]],
   ['role=nobody&sort=name', ['same', 1]],
 ];
@@ -112,6 +122,8 @@ const postLists: readonly [parameters: string, position: Position][] = [
   ['sort=-id', [100]],
   ['sort=title', ['title 998', 89_990]],
   ['sort=-title', ['title 998', 89_990]],
+  ['title=title&sort=title', ['title 998', 89_990]],
+  ['title=title&sort=-title', ['title 998', 89_990]],
 ];
 
 describe('a page of 200,000 users is served by an index', () => {

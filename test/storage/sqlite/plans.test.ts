@@ -38,11 +38,19 @@ const userPlans: readonly (readonly [query: string, indexes: readonly string[]])
   ['role=admin&sort=role,-name', byRoleAndName],
   ['role=admin&sort=-role,-name', byRoleAndName],
 ];
+const userSearches: typeof userPlans = [
+  ['name=A&sort=name', ['users_by_name']],
+  ['name=A&sort=-name', ['users_by_name']],
+  ['name=A&role=admin&sort=name', byRoleAndName],
+  ['name=A&role=admin&sort=-name', byRoleAndName],
+];
 const postPlans: typeof userPlans = [
   ['', ['posts_by_user']],
   ['sort=-id', ['posts_by_user']],
   ['sort=title', ['posts_by_user_title']],
   ['sort=-title', ['posts_by_user_title']],
+  ['title=t&sort=title', ['posts_by_user_title']],
+  ['title=t&sort=-title', ['posts_by_user_title']],
 ];
 
 describe('query plans of SQLite', () => {
@@ -82,6 +90,12 @@ describe('query plans of SQLite', () => {
       assert.deepEqual(more, [], 'a page is one statement');
       const steps = planOf(sql).filter((step) => !['MERGE (UNION ALL)', 'LEFT', 'RIGHT'].includes(step));
       const shown = `${sql}\n${steps.join('\n')}`;
+      // Of two bounds on one side, SQLite could start at the one that is farther off.
+      for (const select of sql.split('UNION ALL')) {
+        for (const side of [/\b(name|title) >/g, /\b(name|title) </g]) {
+          assert.ok((select.match(side) ?? []).length <= 1, shown);
+        }
+      }
       for (const step of steps) {
         assert.match(step, /^(SCAN|SEARCH) (users|posts)/, shown);
         const index = / USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)/.exec(step)?.[1];
@@ -97,7 +111,7 @@ describe('query plans of SQLite', () => {
     }
   }
 
-  for (const [text, indexes] of userPlans) {
+  for (const [text, indexes] of [...userPlans, ...userSearches]) {
     it(`users, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
       const query = userQuery(text);
       check((reads, paged) => reads.listUsers({ ...query, ...paged }), query, user, indexes);
@@ -106,7 +120,37 @@ describe('query plans of SQLite', () => {
 
   for (const [text, indexes] of postPlans) {
     it(`posts of a user, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
-      check((reads, paged) => reads.listPosts(1, paged), postQuery(text), post, indexes);
+      const query = postQuery(text);
+      check((reads, paged) => reads.listPosts(1, { ...query, ...paged }), query, post, indexes);
+    });
+  }
+
+  for (const sort of ['id', '-id', 'role', 'role,name']) {
+    it(`a search by ${sort} reads the names that match along their index, and sorts them`, () => {
+      statements = [];
+      sqliteReads(db).listUsers(userQuery(`name=A&sort=${sort}`));
+      assert.deepEqual(planOf(statements.at(-1) ?? ''), [
+        'SEARCH users USING COVERING INDEX users_by_name (name>? AND name<?)',
+        'USE TEMP B-TREE FOR ORDER BY',
+      ]);
+    });
+  }
+
+  for (const text of [
+    'id=1,2',
+    'id=1,2&sort=name',
+    'id=1,2&role=admin&sort=name',
+    'id=1,2&name=A&sort=-role,name',
+  ]) {
+    it(`users, ${text}: only those with these ids are read`, () => {
+      const query = userQuery(text);
+      for (const start of [query.start, { after: positionOf(user, query.sort) }]) {
+        statements = [];
+        sqliteReads(db).listUsers({ ...query, start });
+        const steps = planOf(statements.at(-1) ?? '').filter((step) => / users USING /.test(step));
+        assert.ok(steps.length > 0);
+        for (const step of steps) assert.equal(step, 'SEARCH users USING INTEGER PRIMARY KEY (rowid=?)');
+      }
     });
   }
 

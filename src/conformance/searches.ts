@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Repository } from '../domain/repository.ts';
+import { addUsers, type Fixture, postQuery, userQuery, walkPosts, walkUsers } from './fixture.ts';
+import { compareUsers } from './positions.ts';
+import { Random } from './random.ts';
+
+/** Texts that begin with each other, with signs of patterns, or at the borders of code points. */
+const names = [
+  'a',
+  'ab',
+  'abc',
+  'b',
+  'A',
+  'a%',
+  'a_',
+  'a*',
+  'a?',
+  'a\\',
+  'a%b',
+  "a'",
+  ' a',
+  '  a',
+  'e\u0301',
+  'é',
+  '\ud7ff',
+  '\ud7ffz',
+  '\ue000',
+  '\uffff',
+  '\uffffa',
+  '\u{10000}',
+  '\u{1f600}',
+  '\u{1f600}a',
+  '\u{1f601}',
+  '\u{10ffff}',
+  '\u{10ffff}\u{10ffff}',
+  'a\u{10ffff}',
+  'a\u{10ffff}\u{10ffff}b',
+] as const;
+
+const beginnings = [
+  ...new Set(
+    names.flatMap((name) =>
+      Array.from(name, (_, i) =>
+        Array.from(name)
+          .slice(0, i + 1)
+          .join(''),
+      ),
+    ),
+  ),
+].filter((text) => text !== '');
+
+const roles = [undefined, 'x', 'y'] as const;
+const sorts = [
+  'id',
+  '-id',
+  'name',
+  '-name',
+  'role',
+  '-role',
+  'name,-id',
+  '-name,id',
+  'role,name',
+  'role,-name',
+  '-role,name',
+  'name,role',
+] as const;
+
+export function testSearches(fixture: Fixture): void {
+  describe('searches', () => {
+    it('finds the users whose names begin with a text, for each text, and counts them', async (t) => {
+      const repository = await fixture.open(t);
+      await addAll(repository);
+      for (const name of [...beginnings, 'x', '%', '_', '\u{10fffe}']) {
+        const expected = names.filter((one) => one.startsWith(name)).sort();
+        const query = { ...userQuery('limit=100&sort=name'), filter: { name } };
+        const { items } = await repository.listUsers(query);
+        assert.deepEqual(items.map((user) => user.name).sort(), expected, JSON.stringify(name));
+        assert.equal(await repository.countUsers({ name }), expected.length, JSON.stringify(name));
+      }
+    });
+
+    it('finds the users with given ids that exist, in the order of the list', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'c:x', 'b', 'a:x', 'd:x');
+      await repository.deleteUser(2);
+      for (const [query, ids] of [
+        ['id=1', [1]],
+        ['id=4,1,2,9', [1, 4]],
+        ['id=3,3,1&sort=-id', [3, 1]],
+        ['id=1,3,4&sort=name', [3, 1, 4]],
+        ['id=1,3,4&sort=-name&limit=2&page=2', [3]],
+        ['id=1,2,3&role=x&name=a', [3]],
+        ['id=2', []],
+        ['id=2147483648', []],
+      ] as const) {
+        const found = await repository.listUsers(userQuery(query));
+        assert.deepEqual(
+          found.items.map((user) => user.id),
+          ids,
+          query,
+        );
+      }
+      assert.equal(await repository.countUsers({ id: [1, 2, 3] }), 2);
+    });
+
+    const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
+    it(`gives what a plain filter would, with each sort, filter and page (seed ${seed})`, async (t) => {
+      t.diagnostic(`seed ${seed}`);
+      const random = new Random(seed);
+      const repository = await fixture.open(t);
+      await addAll(repository);
+      const { items: all } = await repository.listUsers({ ...userQuery(), limit: 1_000 });
+      for (let search = 0; search < 150; search += 1) {
+        const parameters = new URLSearchParams({ sort: random.pick(sorts), limit: `${1 + random.below(7)}` });
+        const [name, role] = [beginnings[random.below(beginnings.length)] ?? 'a', random.pick(roles)];
+        const ids = Array.from({ length: 1 + random.below(20) }, () => 1 + random.below(all.length));
+        if (random.below(4) > 0) parameters.set('name', name);
+        if (role !== undefined) parameters.set('role', role);
+        if (random.below(3) === 0) parameters.set('id', ids.join(','));
+        const query = userQuery(`${parameters}`);
+        const expected = all
+          .filter((user) => !parameters.has('name') || user.name.startsWith(name))
+          .filter((user) => role === undefined || user.role === role)
+          .filter((user) => !parameters.has('id') || ids.includes(user.id))
+          .sort((a, b) => compareUsers(query.sort, a, b));
+        const run = `seed ${seed}, search ${search}, ${decodeURIComponent(`${parameters}`)}`;
+        assert.deepEqual(await walkUsers(repository, `${parameters}`), expected, run);
+        assert.equal(await repository.countUsers(query.filter), expected.length, run);
+      }
+    });
+
+    for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
+      it(`finds a user's posts whose titles begin with a text, by ${sort}, whatever the page size`, async (t) => {
+        const repository = await fixture.open(t);
+        await addUsers(repository, 'Ada', 'Bob');
+        for (const title of ['Note', 'Notes', 'note', 'No%', 'Noon', 'Notes', 'N', 'Np']) {
+          for (const userId of [1, 2]) await repository.createPost(userId, { title, body: '' });
+        }
+        for (const [title, titles] of [
+          ['No', ['No%', 'Noon', 'Note', 'Notes', 'Notes']],
+          ['Notes', ['Notes', 'Notes']],
+          ['No%', ['No%']],
+          ['x', []],
+        ] as const) {
+          const query = `title=${encodeURIComponent(title)}&sort=${sort}`;
+          const whole = await repository.listPosts(1, postQuery(`${query}&limit=100`));
+          assert.deepEqual(whole?.items.map((post) => post.title).sort(), titles);
+          assert(whole?.items.every((post) => post.userId === 1));
+          assert.equal(await repository.countPosts(1, { title }), titles.length);
+          for (const limit of [1, 2]) {
+            const walked = await walkPosts(repository, 1, `${query}&limit=${limit}`);
+            assert.deepEqual(walked, whole?.items, `${query}, limit ${limit}`);
+          }
+        }
+        assert.equal(await repository.listPosts(3, postQuery('title=No')), undefined);
+        assert.equal(await repository.countPosts(3, { title: 'No' }), undefined);
+      });
+    }
+  });
+}
+
+/** A user of each name, in an order that is sorted neither way, with the roles in turn. */
+async function addAll(repository: Repository): Promise<void> {
+  for (let i = 0; i < names.length; i += 1) {
+    const name = names[(i * 5) % names.length] ?? '';
+    const role = roles[i % roles.length];
+    await repository.createUser(role === undefined ? { name } : { name, role });
+  }
+}
