@@ -2,6 +2,9 @@
 import { ApiKey } from './api/api-key.js';
 import { createClient } from './api/client.js';
 import { Connection } from './api/connection.js';
+import { createConflictDialog } from './edit/conflict-dialog.js';
+import { createDeleteDialog } from './edit/delete-dialog.js';
+import { createEditForm } from './edit/edit-form.js';
 import { createLivePanel } from './live/live-panel.js';
 import { isAnswering } from './live/probes.js';
 import { createPostsApi } from './posts/posts-api.js';
@@ -17,11 +20,9 @@ import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
 import { nameText, say } from './ui/toasts.js';
 import { formatView } from './ui/view.js';
-import { createConflictDialog } from './users/conflict-dialog.js';
-import { createDeleteDialog } from './users/delete-dialog.js';
-import { createEditForm } from './users/edit-form.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
+import { userKind } from './users/user-fields.js';
 import { createUserPanel } from './users/user-panel.js';
 import { createUserTable } from './users/user-table.js';
 import { createUsersApi } from './users/users-api.js';
@@ -54,29 +55,25 @@ const createUser = async () => {
 };
 const list = createUsersPanel({ users, navigation, table, createUser });
 const controls = createListControls(navigation, users);
-const deletion = createDeleteDialog(users);
-const editForm = createEditForm({
-  users,
-  choose: createConflictDialog(),
+const kind = userKind(users);
+const choose = createConflictDialog();
+const confirmDelete = createDeleteDialog(byId('delete-dialog', HTMLDialogElement), users, kind.nameOf);
+const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
+  choose,
   changed(tagged) {
-    table.update(tagged.user);
+    table.update(tagged.record);
     panel.refresh(tagged);
   },
-  drafted: table.markUnsaved,
+  drafted: ({ id }) => table.markUnsaved(id),
 });
 const panel = createUserPanel({
   users,
   editForm,
-  posts: createPostsPanel(createPostsApi(send)),
+  posts: createPostsPanel(createPostsApi(send), choose, () => apiKey.ready()),
   close: () => navigation.go({ userId: undefined }),
   async remove(tagged) {
-    if (!(await apiKey.ready())) return;
-    const deleted = await deletion.ask(tagged);
-    if (deleted === undefined) return;
-    const name = nameText(deleted.user.name);
-    if (deleted.wasGone) say(name, ' was already deleted');
-    else say('Deleted ', name);
-    writeDraft(`user.${deleted.user.id}`, undefined);
+    if (!(await apiKey.ready()) || !(await confirmDelete(tagged))) return;
+    writeDraft(kind.draftName(tagged.record), undefined);
     controls.forgetTotal();
     navigation.go({ userId: undefined });
     void list.reload();

@@ -73,7 +73,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       await check(page, 'delete');
       await send(http, 'PATCH /users/1', { json: { name: 'Theirs' }, headers: key });
       await page.getByRole('button', { name: 'Delete user' }).click();
-      await page.getByText('This user was changed after you opened it').waitFor();
+      await page.getByText('It was changed after you opened it').waitFor();
       await page.keyboard.press('Escape');
       await page.getByRole('form', { name: 'Edit user' }).getByLabel('Name').fill('Mine');
       await page.getByRole('button', { name: 'Save' }).click();

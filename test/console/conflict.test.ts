@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { addUsers, changeUser, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
 
-const { mergeFields } = await loadModule<MergeModule>('console/users/user-fields.js');
+const { mergeFields } = await loadModule<MergeModule>('console/edit/fields.js');
 
 suite('console: merging two changes of a user', () => {
   const base = { name: 'Ada', role: 'admin' };

@@ -36,7 +36,7 @@ export function createPostForm(posts, created) {
     showProblem(form, problem, undefined);
     try {
       const draft = { title, body };
-      const post = await posts.create(userId, draft, creationKey(name, draft));
+      const post = await posts.create(`users/${userId}/posts`, draft, creationKey(name, draft));
       writeDraft(name, undefined);
       created(post);
       if (openId === userId) {

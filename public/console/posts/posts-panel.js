@@ -1,16 +1,21 @@
 // @ts-check
-import { byId, clone, part } from '../ui/dom.js';
+import { byId } from '../ui/dom.js';
 import { clearState, showFailure } from '../ui/states.js';
 import { say } from '../ui/toasts.js';
+import { createPostEditor } from './post-editor.js';
 import { createPostForm } from './post-form.js';
+import { createPostList } from './post-list.js';
 
-/** @import { Post, PostsApi } from './posts-api.js' */
+/** @import { Choose } from '../edit/save.js' */
+/** @import { PostsApi } from './posts-api.js' */
 
 /**
  * The posts of the open user, the newest first, some at a time.
  * @param {PostsApi} posts
+ * @param {Choose} choose
+ * @param {() => Promise<boolean>} ready asks for an API key where one is needed
  */
-export function createPostsPanel(posts) {
+export function createPostsPanel(posts, choose, ready) {
   const list = byId('post-list', HTMLOListElement);
   const state = byId('posts-state', HTMLElement);
   const empty = byId('posts-empty', HTMLElement);
@@ -21,10 +26,21 @@ export function createPostsPanel(posts) {
   let next;
   let loading = new AbortController();
 
+  const items = createPostList(list, (post, item) => void editor.open(post, item));
+  const editor = createPostEditor({
+    posts,
+    list: items,
+    choose,
+    ready,
+    removed() {
+      empty.hidden = list.childElementCount > 0 || next !== undefined;
+      byId('posts-heading', HTMLElement).focus();
+    },
+  });
   const form = createPostForm(posts, (post) => {
     say('Added the post');
     if (post.userId !== openId) return;
-    list.prepend(postItem(post));
+    items.prepend(post);
     empty.hidden = true;
   });
 
@@ -44,9 +60,9 @@ export function createPostsPanel(posts) {
     const { signal } = loading;
     list.ariaBusy = 'true';
     try {
-      const { items, links } = await posts.list(url, signal);
+      const { items: rows, links } = await posts.list(url, signal);
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
-      list.append(...items.map(postItem));
+      items.append(rows);
       clearState(state);
       empty.hidden = list.childElementCount > 0;
       more.hidden = next === undefined;
@@ -69,6 +85,7 @@ export function createPostsPanel(posts) {
       openId = userId;
       next = userId === undefined ? undefined : posts.firstPage(userId);
       loading.abort();
+      editor.close();
       list.replaceChildren();
       clearState(state);
       more.hidden = true;
@@ -77,16 +94,6 @@ export function createPostsPanel(posts) {
       void load();
     },
   };
-}
-
-/** @param {Post} post */
-function postItem({ title, body }) {
-  const item = clone('post-item');
-  part(item, 'title', HTMLElement).textContent = title;
-  const text = part(item, 'body', HTMLElement);
-  text.textContent = body;
-  text.hidden = body === '';
-  return item;
 }
 
 /** @param {HTMLElement} element */

@@ -33,7 +33,8 @@ export function createNewUserDialog(users, created) {
     setBusy(form, true);
     showProblem(form, problem, undefined);
     try {
-      const { user } = await users.create(draft, creationKey(draftName, draft), sending.signal);
+      const key = creationKey(draftName, draft);
+      const user = await users.create('users', draft, key, sending.signal);
       writeDraft(draftName, undefined);
       form.reset();
       dialog.close();

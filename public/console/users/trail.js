@@ -1,6 +1,6 @@
 // @ts-check
 
-/** @import { Page } from './users-api.js' */
+/** @import { Page } from '../api/record-calls.js' */
 
 /**
  * The way through a list's pages, by the references the server gave. A page reached by a cursor has

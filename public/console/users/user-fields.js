@@ -1,34 +1,21 @@
 // @ts-check
+import { changedFields } from '../edit/fields.js';
 
-/** @import { User, UserDraft, UserPatch } from './users-api.js' */
+/** @import { Fields } from '../edit/fields.js' */
+/** @import { Kind } from '../edit/save.js' */
+/** @import { User, UserDraft, UsersApi } from './users-api.js' */
 
 /**
  * A user as a form has it: an empty role is none.
- * @typedef {{ name: string, role: string }} UserFields
- */
-
-/** @type {readonly (keyof UserFields)[]} */
-const names = ['name', 'role'];
-
-/**
- * @param {Readonly<Record<string, string>>} fields
- * @returns {UserFields}
+ * @param {Fields} fields
  */
 export function userFields({ name = '', role = '' }) {
   return { name, role: role.trim() };
 }
 
 /**
- * @param {User} user
- * @returns {UserFields}
- */
-export function fieldsOf({ name, role = '' }) {
-  return { name, role };
-}
-
-/**
  * The whole user, for POST.
- * @param {UserFields} fields
+ * @param {ReturnType<typeof userFields>} fields
  * @returns {UserDraft}
  */
 export function toDraft({ name, role }) {
@@ -36,50 +23,20 @@ export function toDraft({ name, role }) {
 }
 
 /**
- * The merge patch that turns one into the other.
- * @param {UserFields} base
- * @param {UserFields} wanted
- * @returns {UserPatch}
+ * Users, for the parts that edit.
+ * @param {UsersApi} calls
+ * @returns {Kind<User>}
  */
-export function toPatch(base, wanted) {
+export function userKind(calls) {
   return {
-    ...(wanted.name !== base.name && { name: wanted.name }),
-    ...(wanted.role !== base.role && { role: wanted.role === '' ? null : wanted.role }),
+    calls,
+    draftName: ({ id }) => `user.${id}`,
+    nameOf: ({ name }) => name,
+    fieldsOf: ({ name, role = '' }) => ({ name, role }),
+    parse: userFields,
+    toPatch(base, wanted) {
+      const changes = changedFields(base, wanted);
+      return changes['role'] === '' ? { ...changes, role: null } : changes;
+    },
   };
-}
-
-/**
- * @param {UserFields} a
- * @param {UserFields} b
- */
-export function sameFields(a, b) {
-  return a.name === b.name && a.role === b.role;
-}
-
-/**
- * Two changes that began from the same version.
- * @typedef {object} Merge
- * @property {UserFields} fields both changes together; where they conflict, mine
- * @property {(keyof UserFields)[]} conflicts fields that both changed, to different values
- * @property {(keyof UserFields)[]} theirs fields that only they changed
- */
-
-/**
- * @param {UserFields} base
- * @param {UserFields} mine
- * @param {UserFields} theirs
- * @returns {Merge}
- */
-export function mergeFields(base, mine, theirs) {
-  const fields = { ...mine };
-  /** @type {Merge} */
-  const merge = { fields, conflicts: [], theirs: [] };
-  for (const name of names) {
-    if (theirs[name] === base[name] || theirs[name] === mine[name]) continue;
-    if (mine[name] === base[name]) {
-      fields[name] = theirs[name];
-      merge.theirs.push(name);
-    } else merge.conflicts.push(name);
-  }
-  return merge;
 }

@@ -3,15 +3,15 @@ import { hasStatus } from '../api/api-error.js';
 import { byId } from '../ui/dom.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
 
-/** @import { createEditForm } from './edit-form.js' */
+/** @import { createEditForm } from '../edit/edit-form.js' */
 /** @import { createPostsPanel } from '../posts/posts-panel.js' */
-/** @import { TaggedUser, UsersApi } from './users-api.js' */
+/** @import { TaggedUser, User, UsersApi } from './users-api.js' */
 
 /**
  * The user that is open beside the list.
  * @param {object} parts
  * @param {UsersApi} parts.users
- * @param {ReturnType<typeof createEditForm>} parts.editForm
+ * @param {ReturnType<typeof createEditForm<User>>} parts.editForm
  * @param {ReturnType<typeof createPostsPanel>} parts.posts
  * @param {() => void} parts.close
  * @param {(tagged: TaggedUser) => void} parts.remove
@@ -46,7 +46,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     if (id === undefined) return;
     panel.ariaBusy = 'true';
     try {
-      show(await users.get(id, signal));
+      show(await users.get({ id }, signal));
     } catch (error) {
       if (signal.aborted) return;
       content.hidden = true;
@@ -63,10 +63,10 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     loaded = tagged;
     clearState(state);
     content.hidden = false;
-    heading.textContent = tagged.user.name;
+    heading.textContent = tagged.record.name;
     heading.dir = 'auto';
     byId('detail-facts', HTMLElement).textContent =
-      `User ${tagged.user.id} · version ${tagged.etag.replaceAll('"', '')}`;
+      `User ${tagged.record.id} · version ${tagged.etag.replaceAll('"', '')}`;
     editForm.show(tagged);
   }
 
@@ -78,7 +78,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
 
     /** @param {TaggedUser} tagged */
     refresh(tagged) {
-      if (tagged.user.id === openId) show(tagged);
+      if (tagged.record.id === openId) show(tagged);
     },
 
     /**

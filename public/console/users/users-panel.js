@@ -9,7 +9,8 @@ import { createPager } from './pager.js';
 import { Trail } from './trail.js';
 
 /** @import { Navigation } from '../ui/navigation.js' */
-/** @import { Page, User, UsersApi } from './users-api.js' */
+/** @import { Page } from '../api/record-calls.js' */
+/** @import { User, UsersApi } from './users-api.js' */
 /** @import { createUserTable } from './user-table.js' */
 
 /**

@@ -2,12 +2,10 @@
 import { showDialog } from '../ui/dialog.js';
 import { byId, clone, part } from '../ui/dom.js';
 import { readFields } from '../ui/form-fields.js';
+import { labelOf } from './fields.js';
 
-/** @import { Choose } from './save-user.js' */
-/** @import { Merge, UserFields } from './user-fields.js' */
-
-/** @type {Readonly<Record<keyof UserFields, string>>} */
-const labels = { name: 'Name', role: 'Role' };
+/** @import { Fields, Merge } from './fields.js' */
+/** @import { Choose } from './save.js' */
 
 /**
  * The choice between two changes of the same field, both shown. No choice is made in advance.
@@ -30,25 +28,24 @@ export function createConflictDialog() {
     place.replaceChildren(...mine.conflicts.map((name) => choice(name, base, mine, theirs)));
     await showDialog(dialog);
     if (!isChosen) return undefined;
-    const chosen = { ...mine.fields };
     const answers = readFields(form);
-    for (const name of mine.conflicts) if (answers[name] === 'theirs') chosen[name] = theirs[name];
-    return chosen;
+    const taken = Object.entries(theirs).filter(([name]) => answers[name] === 'theirs');
+    return { ...mine.fields, ...Object.fromEntries(taken) };
   };
 }
 
 /**
- * @param {keyof UserFields} name
- * @param {UserFields} base
+ * @param {string} name
+ * @param {Fields} base
  * @param {Merge} mine
- * @param {UserFields} theirs
+ * @param {Fields} theirs
  */
 function choice(name, base, mine, theirs) {
   const made = clone('conflict-field');
-  part(made, 'label', HTMLElement).textContent = labels[name];
+  part(made, 'label', HTMLElement).textContent = labelOf(name);
   for (const radio of made.querySelectorAll('input')) radio.name = name;
   const texts = { base: base[name], mine: mine.fields[name], theirs: theirs[name] };
-  for (const [place, text] of Object.entries(texts)) {
+  for (const [place, text = ''] of Object.entries(texts)) {
     const shown = part(made, place, HTMLElement);
     shown.textContent = text === '' ? 'none' : text;
     shown.toggleAttribute('data-empty', text === '');

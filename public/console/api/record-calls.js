@@ -1,0 +1,76 @@
+// @ts-check
+import { apiUrl } from './base.js';
+import { parseLinks } from './link-header.js';
+
+/** @import { Answer, Send } from './client.js' */
+
+/**
+ * A record and the version it was seen in.
+ * @template T
+ * @typedef {{ record: T, etag: string }} Tagged
+ */
+
+/**
+ * A page of a collection, and where the others are.
+ * @template T
+ * @typedef {{ items: T[], links: Partial<Record<string, string>> }} Page
+ */
+
+/**
+ * The calls on a kind of record. A key holds what the address of one is made of.
+ * @template Key
+ * @template T
+ * @typedef {object} RecordCalls
+ * @property {(url: URL, signal: AbortSignal) => Promise<Page<T>>} list
+ * @property {(path: string, draft: object, key: string, signal?: AbortSignal) => Promise<T>} create
+ * @property {(key: Key, signal?: AbortSignal) => Promise<Tagged<T>>} get
+ * @property {(key: Key, etag: string, patch: object) => Promise<Tagged<T>>} update
+ * @property {(key: Key, etag: string) => Promise<void>} remove
+ */
+
+/**
+ * @template Key
+ * @template T
+ * @param {Send} send
+ * @param {(key: Key) => string} pathOf
+ * @returns {RecordCalls<Key, T>}
+ */
+export function createRecordCalls(send, pathOf) {
+  return {
+    async list(url, signal) {
+      const { data, headers } = await send({ method: 'GET', url, signal });
+      return { items: /** @type {T[]} */ (data), links: parseLinks(headers.get('link')) };
+    },
+
+    async create(path, draft, key, signal) {
+      const headers = { 'content-type': 'application/json', 'idempotency-key': key };
+      const body = JSON.stringify(draft);
+      const url = apiUrl(path);
+      const { data } = await send({ method: 'POST', url, headers, body, ...(signal && { signal }) });
+      return /** @type {T} */ (data);
+    },
+
+    async get(key, signal) {
+      return tagged(await send({ method: 'GET', url: apiUrl(pathOf(key)), ...(signal && { signal }) }));
+    },
+
+    async update(key, etag, patch) {
+      const headers = { 'content-type': 'application/merge-patch+json', 'if-match': etag };
+      const body = JSON.stringify(patch);
+      return tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body }));
+    },
+
+    async remove(key, etag) {
+      await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag } });
+    },
+  };
+}
+
+/**
+ * @template T
+ * @param {Answer} answer
+ * @returns {Tagged<T>}
+ */
+function tagged({ data, headers }) {
+  return { record: /** @type {T} */ (data), etag: headers.get('etag') ?? '*' };
+}

@@ -1,0 +1,70 @@
+// @ts-check
+import { hasStatus } from '../api/api-error.js';
+import { showDialog } from '../ui/dialog.js';
+import { part } from '../ui/dom.js';
+import { isBusy, setBusy } from '../ui/form-fields.js';
+import { showProblem } from '../ui/form-problem.js';
+import { nameText, say } from '../ui/toasts.js';
+
+/** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
+
+/**
+ * The question before a record is deleted, in the version that is shown and no other.
+ * @template T
+ * @param {HTMLDialogElement} dialog
+ * @param {Pick<RecordCalls<T, T>, 'get' | 'remove'>} calls
+ * @param {(record: T) => string} nameOf
+ * @returns {(tagged: Tagged<T>) => Promise<boolean>} whether the record is gone
+ */
+export function createDeleteDialog(dialog, calls, nameOf) {
+  const form = part(dialog, 'form', HTMLFormElement);
+  const problem = part(dialog, 'problem', HTMLElement);
+  const name = part(dialog, 'name', HTMLElement);
+  /** @type {Tagged<T> | undefined} */
+  let target;
+  let isGone = false;
+
+  /** @param {Tagged<T>} tagged */
+  async function remove({ record, etag }) {
+    try {
+      await calls.remove(record, etag);
+      isGone = true;
+      say('Deleted ', nameText(nameOf(record)));
+    } catch (error) {
+      if (hasStatus(error, 412)) return await showChanged(record);
+      if (!hasStatus(error, 404)) throw error;
+      isGone = true;
+      say(nameText(nameOf(record)), ' was already deleted');
+    }
+  }
+
+  /** @param {T} record */
+  async function showChanged(record) {
+    target = await calls.get(record);
+    name.textContent = nameOf(target.record);
+    throw new Error('It was changed after you opened it. Delete it as it is now?');
+  }
+
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    if (isBusy(form) || target === undefined) return;
+    setBusy(form, true);
+    showProblem(form, problem, undefined);
+    try {
+      await remove(target);
+    } catch (error) {
+      showProblem(form, problem, error);
+    }
+    setBusy(form, false);
+    if (isGone) dialog.close();
+  });
+
+  return async (tagged) => {
+    target = tagged;
+    isGone = false;
+    name.textContent = nameOf(tagged.record);
+    showProblem(form, problem, undefined);
+    await showDialog(dialog);
+    return isGone;
+  };
+}

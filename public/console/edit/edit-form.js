@@ -1,0 +1,145 @@
+// @ts-check
+import { part, setEnabled } from '../ui/dom.js';
+import { readDraft, writeDraft } from '../ui/drafts.js';
+import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
+import { showProblem } from '../ui/form-problem.js';
+import { nameText, say } from '../ui/toasts.js';
+import { labelOf, mergeFields, sameFields } from './fields.js';
+import { save } from './save.js';
+
+/** @import { Tagged } from '../api/record-calls.js' */
+/** @import { Fields } from './fields.js' */
+/** @import { Choose, Kind, Saved } from './save.js' */
+
+/**
+ * One record being edited: the version the edit began from, and the latest one seen.
+ * @template T
+ * @typedef {{ base: Fields, etag: string, latest: Tagged<T> }} Edit
+ */
+
+/**
+ * A form that changes a record. It overwrites the version it shows and no other.
+ * @template T
+ * @param {HTMLFormElement} form
+ * @param {Kind<T>} kind
+ * @param {object} parts
+ * @param {Choose} parts.choose
+ * @param {(tagged: Tagged<T>) => void} parts.changed
+ * @param {(record: T) => void} parts.drafted after a draft of this record came or went
+ */
+export function createEditForm(form, kind, { choose, changed, drafted }) {
+  const note = part(form, 'note', HTMLElement);
+  const problem = part(form, 'problem', HTMLElement);
+  const unsaved = part(form, 'unsaved', HTMLElement);
+  const discard = part(form, 'discard', HTMLButtonElement);
+  /** @type {Edit<T> | undefined} */
+  let shown;
+
+  form.addEventListener('input', () => {
+    if (shown !== undefined) keepDraft(shown);
+  });
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
+    const edit = shown;
+    const from = { record: edit.latest.record, etag: edit.etag, base: edit.base };
+    setBusy(form, true);
+    showProblem(form, problem, undefined);
+    try {
+      const saved = await save(kind, choose, from, kind.parse(readFields(form)));
+      if (saved !== undefined) settle(edit, saved);
+    } catch (error) {
+      if (shown === edit) showProblem(form, problem, error);
+    }
+    if (isShown(from.record)) setBusy(form, false);
+    if (shown !== undefined) keepDraft(shown);
+  });
+  discard.addEventListener('click', () => {
+    if (shown === undefined) return;
+    const { latest } = shown;
+    writeDraft(kind.draftName(latest.record), undefined);
+    show(latest);
+    form.querySelector('input')?.focus();
+  });
+
+  /** @param {T} record */
+  function isShown(record) {
+    return shown !== undefined && kind.draftName(shown.latest.record) === kind.draftName(record);
+  }
+
+  /**
+   * @param {Edit<T>} edit
+   * @returns {boolean} whether there is anything to save
+   */
+  function keepDraft({ base, etag, latest }) {
+    const fields = kind.parse(readFields(form));
+    const dirty = !sameFields(fields, base);
+    writeDraft(kind.draftName(latest.record), dirty ? { fields, etag, base } : undefined);
+    drafted(latest.record);
+    unsaved.hidden = !dirty;
+    discard.hidden = !dirty;
+    setEnabled(part(form, 'save', HTMLButtonElement), dirty && !isBusy(form));
+    return dirty;
+  }
+
+  /**
+   * @param {Edit<T>} edit
+   * @param {Saved<T>} saved
+   */
+  function settle(edit, saved) {
+    writeDraft(kind.draftName(edit.latest.record), undefined);
+    drafted(edit.latest.record);
+    // Another record may have been opened while this one was being saved.
+    if (shown === edit) show(saved.tagged);
+    changed(saved.tagged);
+    report(kind.nameOf(saved.tagged.record), saved);
+  }
+
+  /** @param {Tagged<T>} latest */
+  function show(latest) {
+    const draft = readDraft(kind.draftName(latest.record));
+    const now = kind.fieldsOf(latest.record);
+    const base = draft?.base === undefined ? now : kind.parse(draft.base);
+    const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now);
+    const isConflict = merge.conflicts.length > 0;
+    // Without a conflict the edit goes on from the latest version, with the other changes in it.
+    shown = isConflict ? { base, etag: draft?.etag ?? '', latest } : { base: now, etag: latest.etag, latest };
+    writeFields(form, merge.fields);
+    note.hidden = !isConflict;
+    note.textContent = isConflict
+      ? `Another person has changed the ${listed(merge.conflicts)} since you began. When you save, you choose which change to keep.`
+      : '';
+    showProblem(form, problem, undefined);
+    keepDraft(shown);
+  }
+
+  return {
+    /** @param {Tagged<T>} latest */
+    show(latest) {
+      // A save of another record goes on without the form.
+      if (!isShown(latest.record)) setBusy(form, false);
+      if (!isBusy(form)) show(latest);
+    },
+
+    /** Forgets the record; its draft stays, and a save under way goes on. */
+    close() {
+      shown = undefined;
+      setBusy(form, false);
+    },
+  };
+}
+
+/**
+ * @param {string} name
+ * @param {Omit<Saved<unknown>, 'tagged'>} saved
+ */
+function report(name, { theirs, discarded }) {
+  if (discarded) return say('Kept the other change to ', nameText(name), '; yours is discarded');
+  const also = theirs.length === 0 ? '' : `, with another person’s change to the ${listed(theirs)}`;
+  say('Saved ', nameText(name), also);
+}
+
+/** @param {readonly string[]} names */
+function listed(names) {
+  return names.map(labelOf).join(' and the ');
+}

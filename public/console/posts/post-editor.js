@@ -1,0 +1,110 @@
+// @ts-check
+import { hasStatus } from '../api/api-error.js';
+import { createDeleteDialog } from '../edit/delete-dialog.js';
+import { createEditForm } from '../edit/edit-form.js';
+import { byId, part } from '../ui/dom.js';
+import { writeDraft } from '../ui/drafts.js';
+import { explain } from '../ui/explain.js';
+import { nameText, say } from '../ui/toasts.js';
+import { draftName, postKind } from './post-kind.js';
+
+/** @import { Tagged } from '../api/record-calls.js' */
+/** @import { Choose } from '../edit/save.js' */
+/** @import { createPostList } from './post-list.js' */
+/** @import { Post, PostsApi } from './posts-api.js' */
+
+/**
+ * Changes and deletes posts, one at a time: the form stands in place of the post that it changes.
+ * @param {object} parts
+ * @param {PostsApi} parts.posts
+ * @param {ReturnType<typeof createPostList>} parts.list
+ * @param {Choose} parts.choose
+ * @param {() => Promise<boolean>} parts.ready asks for an API key where one is needed
+ * @param {() => void} parts.removed
+ */
+export function createPostEditor({ posts, list, choose, ready, removed }) {
+  const form = byId('post-edit-form', HTMLFormElement);
+  const home = byId('post-editor-home', HTMLElement);
+  const dialog = byId('delete-post-dialog', HTMLDialogElement);
+  /** @type {Tagged<Post> | undefined} */
+  let opened;
+  let opening = new AbortController();
+
+  const kind = postKind(posts);
+  const editForm = createEditForm(form, kind, {
+    choose,
+    drafted: list.markUnsaved,
+    changed({ record }) {
+      const isOpen = opened?.record.id === record.id;
+      if (isOpen) close();
+      list.update(record);
+      if (isOpen) list.focus(record);
+    },
+  });
+  const confirm = createDeleteDialog(dialog, posts, kind.nameOf);
+
+  part(form, 'delete', HTMLButtonElement).addEventListener('click', async () => {
+    if (opened === undefined || !(await ready())) return;
+    const { record } = opened;
+    if (await confirm(opened)) forget(record);
+  });
+  part(form, 'close', HTMLButtonElement).addEventListener('click', leave);
+  form.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing) return;
+    // The user's panel stays open.
+    event.preventDefault();
+    leave();
+  });
+
+  /** @param {Post} post a post that is gone */
+  function forget(post) {
+    writeDraft(draftName(post), undefined);
+    close();
+    list.remove(post);
+    removed();
+  }
+
+  function leave() {
+    const left = opened?.record;
+    close();
+    if (left !== undefined) list.focus(left);
+  }
+
+  function close() {
+    opening.abort();
+    opened = undefined;
+    editForm.close();
+    form.hidden = true;
+    form.parentElement?.removeAttribute('data-editing');
+    home.append(form);
+  }
+
+  return {
+    close,
+
+    /**
+     * Opens the latest version of a post; its item in the list may be older.
+     * @param {Post} post
+     * @param {HTMLElement} item
+     */
+    async open(post, item) {
+      close();
+      opening = new AbortController();
+      const { signal } = opening;
+      try {
+        const tagged = await posts.get(post, signal);
+        opened = tagged;
+        item.append(form);
+        item.setAttribute('data-editing', '');
+        form.hidden = false;
+        editForm.show(tagged);
+        form.querySelector('input')?.focus();
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!hasStatus(error, 404)) return say(`The post could not be opened: ${explain(error)}`);
+        forget(post);
+        say(nameText(post.title), ' was already deleted');
+      }
+    },
+  };
+}

@@ -1,0 +1,68 @@
+// @ts-check
+import { clone, part } from '../ui/dom.js';
+import { readDraft } from '../ui/drafts.js';
+import { draftName } from './post-kind.js';
+
+/** @import { Post } from './posts-api.js' */
+
+/**
+ * The posts of a user as items of a list.
+ * @param {HTMLOListElement} list
+ * @param {(post: Post, item: HTMLElement) => void} edit
+ */
+export function createPostList(list, edit) {
+  /** @param {Post} post */
+  function item(post) {
+    const made = clone('post-item');
+    made.dataset['id'] = String(post.id);
+    part(made, 'title', HTMLElement).textContent = post.title;
+    const body = part(made, 'body', HTMLElement);
+    body.textContent = post.body;
+    body.hidden = post.body === '';
+    const button = part(made, 'edit', HTMLButtonElement);
+    button.ariaLabel = `Edit ${post.title}`;
+    button.addEventListener('click', () => edit(post, made));
+    markUnsaved(made, post);
+    return made;
+  }
+
+  /** @param {Post} post */
+  function itemOf({ id }) {
+    const found = list.querySelector(`:scope > [data-id="${id}"]`);
+    return found instanceof HTMLElement ? found : undefined;
+  }
+
+  return {
+    /** @param {readonly Post[]} posts */
+    append: (posts) => list.append(...posts.map(item)),
+
+    /** @param {Post} post */
+    prepend: (post) => list.prepend(item(post)),
+
+    /** @param {Post} post */
+    update: (post) => itemOf(post)?.replaceWith(item(post)),
+
+    /** @param {Post} post */
+    remove: (post) => itemOf(post)?.remove(),
+
+    /** @param {Post} post */
+    focus(post) {
+      const found = itemOf(post);
+      if (found !== undefined) part(found, 'edit', HTMLButtonElement).focus();
+    },
+
+    /** @param {Post} post a post whose draft came or went */
+    markUnsaved(post) {
+      const found = itemOf(post);
+      if (found !== undefined) markUnsaved(found, post);
+    },
+  };
+}
+
+/**
+ * @param {HTMLElement} item
+ * @param {Post} post
+ */
+function markUnsaved(item, post) {
+  part(item, 'mark', HTMLElement).textContent = readDraft(draftName(post)) === undefined ? '' : 'Unsaved';
+}

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { suite, type TestContext, test } from 'node:test';
+import type { Locator } from 'playwright-core';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { type Answer, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, openUser, recordRequests, said } from './people.ts';
+
+const first = '/users/1/posts/1';
+
+suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  /** Opens user 1 with one post. */
+  async function openPost(t: TestContext) {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'On engines', body: 'one\ntwo' } });
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit post' });
+    const edit = page.getByRole('button', { name: 'Edit On engines' });
+    return { http, page, form, edit };
+  }
+
+  test('a saved post is shown in its place, and only what changed was sent over the seen version', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    const requests = recordRequests(page);
+    await edit.click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
+    assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
+    await change(form, { Text: 'three\tfour' });
+    await said(page, 'Saved On engines');
+    await form.waitFor({ state: 'hidden' });
+    assert.equal(await page.locator('.post-body').textContent(), 'three\tfour');
+    await page.locator('[data-part="edit"]:focus').waitFor();
+    const patch = requests.find((request) => request.method() === 'PATCH');
+    assert.equal(patch?.headers()['if-match'], '"1"');
+    assert.deepEqual(patch?.postDataJSON(), { body: 'three\tfour' });
+    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'On engines', body: 'three\tfour' });
+  });
+
+  test('changes of different fields of a post are merged without a question', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    await edit.click();
+    await form.waitFor();
+    await changePost(http, { title: 'Renamed by another' });
+    await change(form, { Text: 'mine' });
+    await said(page, 'Saved Renamed by another, with another person’s change to the title');
+    await page.getByRole('heading', { name: 'Renamed by another' }).waitFor();
+    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Renamed by another', body: 'mine' });
+  });
+
+  test('two changes of the same field of a post are shown for a choice', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    await edit.click();
+    await form.waitFor();
+    await changePost(http, { title: 'Theirs', body: '' });
+    await change(form, { Title: 'Mine', Text: 'mine' });
+    const dialog = page.getByRole('dialog', { name: 'Which change should be kept?' });
+    await dialog.getByRole('group', { name: 'title' }).getByLabel('Yours Mine').check();
+    await dialog.getByRole('group', { name: 'text' }).getByLabel('Theirs none').check();
+    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Theirs', body: '' }, 'not saved yet');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await said(page, 'Saved Mine');
+    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Mine', body: '' });
+  });
+
+  test('a rejected change of a post shows why beside its field, and can be discarded', async (t) => {
+    const { form, edit } = await openPost(t);
+    await edit.click();
+    await change(form, { Title: ' ' });
+    await form.getByRole('textbox', { description: 'Title must not be blank.' }).waitFor();
+    await form.getByRole('button', { name: 'Discard' }).click();
+    assert.equal(await form.getByLabel('Title').inputValue(), 'On engines');
+    assert.equal(await form.locator('.field-error').count(), 0);
+    assert.equal(await form.getByText('Unsaved changes').isVisible(), false);
+  });
+
+  test('an unsaved change of a post is marked, and outlives another user and a reload', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    await edit.click();
+    await form.getByLabel('Title').fill('Mine');
+    await form.getByText('Unsaved changes').waitFor();
+    await page.keyboard.press('Escape');
+    await form.waitFor({ state: 'hidden' });
+    await page.getByRole('heading', { name: 'Ada' }).waitFor();
+    await page.locator('.post').getByText('Unsaved').waitFor();
+    await page.locator('[data-part="edit"]:focus').waitFor();
+    await openUser(page, 'Bob');
+    await changePost(http, { title: 'Theirs' });
+    await page.goto(`${http}/#/users/1`);
+    await page.reload();
+    await page.locator('.post').getByText('Unsaved').waitFor();
+    await page.getByRole('button', { name: 'Edit Theirs' }).click();
+    await form.getByText('Another person has changed the title since you began').waitFor();
+    assert.equal(await form.getByLabel('Title').inputValue(), 'Mine');
+    await form.getByRole('button', { name: 'Discard' }).click();
+    assert.equal(await form.getByLabel('Title').inputValue(), 'Theirs');
+    await form.getByRole('button', { name: 'Close' }).click();
+    await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
+  });
+
+  test('a post is deleted after a question, and not before its new version was seen', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    await edit.click();
+    await form.waitFor();
+    await changePost(http, { title: 'Theirs' });
+    await form.getByRole('button', { name: 'Delete…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
+    await dialog.getByText('On engines').waitFor();
+    await dialog.getByRole('button', { name: 'Delete post' }).click();
+    await dialog.getByText('changed after you opened it').waitFor();
+    await dialog.getByText('Theirs').waitFor();
+    assert.equal((await send(http, `GET ${first}`)).status, 200);
+    await dialog.getByRole('button', { name: 'Delete post' }).click();
+    await said(page, 'Deleted Theirs');
+    await page.getByText('No posts yet').waitFor();
+    await page.locator('#posts-heading:focus').waitFor();
+    assert.equal((await send(http, `GET ${first}`)).status, 404);
+  });
+
+  test('a post that is gone is reported as gone, and leaves the list', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    await send(http, 'POST /users/1/posts', { json: { title: 'Second' } });
+    await page.reload();
+    await edit.click();
+    await form.waitFor();
+    await send(http, `DELETE ${first}`);
+    await form.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Delete post' }).click();
+    await said(page, 'On engines was already deleted');
+    await send(http, 'DELETE /users/1/posts/2');
+    await page.getByRole('button', { name: 'Edit Second' }).click();
+    await said(page, 'Second was already deleted');
+    await page.getByText('No posts yet').waitFor();
+  });
+
+  test('a key is asked for when a post is saved, and the save goes on with it', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: ['a-key'] });
+    const headers = { 'x-api-key': 'a-key' };
+    await send(http, 'POST /users', { json: { name: 'Ada' }, headers });
+    await send(http, 'POST /users/1/posts', { json: { title: 'On engines' }, headers });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Edit On engines' }).click();
+    const form = page.getByRole('form', { name: 'Edit post' });
+    await change(form, { Title: 'With a key' });
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.getByLabel('Key').fill('a-key');
+    assert.equal(await form.locator('.field-error, .form-error').count(), 0);
+    await page.keyboard.press('Enter');
+    await said(page, 'Saved With a key');
+  });
+});
+
+async function change(form: Locator, fields: Readonly<Record<string, string>>): Promise<void> {
+  for (const [label, text] of Object.entries(fields)) await form.getByLabel(label).fill(text);
+  await form.getByRole('button', { name: 'Save' }).click();
+}
+
+/** Changes the post behind the page's back. */
+function changePost(http: string, patch: object): Promise<Answer> {
+  return send(http, `PATCH ${first}`, { json: patch });
+}
+
+async function readPost(http: string): Promise<unknown> {
+  return (await send(http, `GET ${first}`)).json;
+}
