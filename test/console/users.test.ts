@@ -118,7 +118,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('heading', { name: 'Ada' }).waitFor();
     const save = page.getByRole('button', { name: 'Save' });
-    const unsaved = page.getByText('Unsaved changes.');
+    const unsaved = page.locator('#edit-unsaved');
     const mark = page.locator('tr[data-id="1"]').getByText('Unsaved');
     assert.equal(await save.getAttribute('aria-disabled'), 'true');
     const requests = recordRequests(page);
