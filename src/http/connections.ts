@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { WaitingMemory } from './in-flight.ts';
+import { heapLimitBytes } from './in-flight.ts';
 
 /** What is known of a connection from one request to the next. */
 export interface Connection {
@@ -62,49 +62,57 @@ export function leftSignal(socket: Duplex): AbortSignal {
 
 // Beyond this the connection is not read: the end of a connection that is not read goes unnoticed.
 const maxWaiting = 16;
-// A packet may hold some 1,500 requests, each of which takes about so much once it is parsed.
-const waitingBytes = 4 * 1024;
+// A packet may hold some 1,500 requests, each of which takes about 2 KB once it is parsed.
+const maxWaitingInAll = Math.min(10_000, Math.floor(heapLimitBytes / (32 * 1024)));
 
 /**
- * Keeps a pipelined request until those before it on its connection are answered. Node parses all the
- * requests of a packet at once: answered together, they would need the memory of all their responses.
+ * The pipelined requests of all connections: each waits until those before it on its connection are
+ * answered. Node parses all the requests of a packet at once: answered together, they would need the memory
+ * of all their responses.
  */
-export function waitInTurn(
-  socket: Socket,
-  connection: Connection,
-  memory: WaitingMemory,
-  start: () => void,
-): void {
-  const { waiting } = connection;
-  waiting.push(start);
-  if (waiting.length < maxWaiting) return;
-  holdWaiting(socket, connection, memory);
-  if (waiting.length > maxWaiting) return;
-  // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
-  const pause = (): void => {
-    if (waiting.length >= maxWaiting) socket.pause();
-    else socket.off('resume', pause).off('close', forget);
-  };
-  const forget = (): void => {
-    waiting.length = 0;
-    holdWaiting(socket, connection, memory);
-  };
-  socket.on('resume', pause).on('close', forget).pause();
+export class Pipelines {
+  /** Those beyond `maxWaiting` of each connection. */
+  #excess = 0;
+
+  wait(socket: Socket, { waiting }: Connection, start: () => void): void {
+    if (waiting.length >= maxWaiting) {
+      if (this.#excess >= maxWaitingInAll) {
+        cut(socket);
+        return;
+      }
+      this.#excess += 1;
+    }
+    waiting.push(start);
+    if (waiting.length !== maxWaiting) return;
+    // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
+    const pause = (): void => {
+      if (waiting.length >= maxWaiting) socket.pause();
+      else socket.off('resume', pause).off('close', forget);
+    };
+    const forget = (): void => {
+      this.#excess -= Math.max(0, waiting.length - maxWaiting);
+      waiting.length = 0;
+    };
+    socket.on('resume', pause).on('close', forget).pause();
+  }
+
+  /** Starts the next request of a connection, when the one before it has been answered. */
+  startNext(socket: Socket, connection: Connection): void {
+    const { waiting } = connection;
+    connection.busy = false;
+    if (waiting.length === 0 || connection.closing || socket.destroyed) return;
+    if (waiting.length > maxWaiting) this.#excess -= 1;
+    waiting.shift()?.();
+    if (waiting.length === maxWaiting - 1) socket.resume();
+  }
 }
 
-/** Starts the next request of a connection, when the one before it has been answered. */
-export function startNext(socket: Socket, connection: Connection, memory: WaitingMemory): void {
-  const { waiting } = connection;
-  connection.busy = false;
-  if (waiting.length === 0 || connection.closing || socket.destroyed) return;
-  waiting.shift()?.();
-  if (waiting.length >= maxWaiting - 1) holdWaiting(socket, connection, memory);
-  if (waiting.length === maxWaiting - 1) socket.resume();
-}
-
-function holdWaiting(socket: Socket, connection: Connection, memory: WaitingMemory): void {
-  const { length } = connection.waiting;
-  memory.hold(connection, length < maxWaiting ? 0 : length * waitingBytes, () => socket.destroy());
+// Node would parse the rest of the packet, and keep all its requests until the loop comes to close the socket:
+// enough of such packets at once would end the process. 2 stops the parser, as before an upgrade.
+function cut(socket: Socket): void {
+  const parser: unknown = 'parser' in socket ? socket.parser : undefined;
+  if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
+  socket.destroy();
 }
 
 export interface ConnectionsOptions {

@@ -122,8 +122,8 @@ interface Holding {
 }
 
 /**
- * The one budget for what waits: requests pipelined behind others, bodies from their first chunk to the
- * end of their request, and replies until their client has taken them. Beyond it the one that has made
+ * The one budget for what waits: bodies from their first chunk to the end of their request, and replies until
+ * their client has taken them. Beyond it the one that has made
  * no progress for longest is given up. If it waited for a place instead, clients that read slowly would
  * keep all others waiting.
  */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { type Connection, connectionOf, startNext, waitInTurn } from './connections.ts';
+import { type Connection, connectionOf, Pipelines } from './connections.ts';
 import { checkFraming } from './framing.ts';
 import { HttpError } from './http-error.ts';
 import { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
@@ -52,6 +52,7 @@ export class HttpListener {
   readonly #limit: InFlightLimit;
   readonly #memory: WaitingMemory;
   readonly #turns = new Turns();
+  readonly #pipelines = new Pipelines();
   #inFlight = 0;
   #draining = false;
 
@@ -83,13 +84,13 @@ export class HttpListener {
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
-    if (connection.closing) return;
+    if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
     if (connection.newest === undefined) this.#turns.connected();
     connection.newest = response;
     if (!connection.busy) this.#start(connection, message, response);
     else {
-      waitInTurn(message.socket, connection, this.#memory, () => {
+      this.#pipelines.wait(message.socket, connection, () => {
         // Its body may have turned out malformed meanwhile, and it has been answered so.
         if (!response.headersSent) this.#start(connection, message, response);
       });
@@ -141,7 +142,7 @@ export class HttpListener {
         traceparent: request.header('traceparent'),
         key: request.keyName,
       });
-      startNext(request.raw.socket, connection, this.#memory);
+      this.#pipelines.startNext(request.raw.socket, connection);
     });
   }
 

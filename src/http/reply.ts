@@ -21,7 +21,7 @@ export interface ByteStream {
   readonly chunks: AsyncIterable<string | Uint8Array>;
   /** In bytes, when known beforehand. */
   readonly length?: number;
-  /** Memory it holds until its end, besides the chunk on its way. */
+  /** Memory it holds until its end, of which the chunks are parts; by default a chunk at a time. */
   readonly heldBytes?: number;
   /** Called when a chunk has left, and its memory can be used again. */
   readonly release?: (chunk: string | Uint8Array) => void;

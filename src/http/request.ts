@@ -107,11 +107,12 @@ export class HttpRequest {
     const reading = readBody(this.raw, maxBytes, (bytes, giveUp) => this.hold(bytes, giveUp));
     // Most bodies come in the packet of their head: a tick later they are there.
     await undefined;
-    if (this.limit === undefined || this.raw.complete) return await reading;
+    if (this.raw.complete) return await reading;
     // Meanwhile the place is another's, or slow clients would soon have taken them all.
-    this.limit.release(this);
+    this.limit?.release(this);
     const bytes = await reading;
-    this.limit.acquire(this, this.#response);
+    await this.turn();
+    this.limit?.acquire(this, this.#response);
     return bytes;
   }
 

@@ -85,18 +85,20 @@ async function writeStream(
   const linger = writeHead(request, response, reply, options);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
-  const { heldBytes = 0 } = body;
+  const { heldBytes } = body;
   const drained = drains(response);
   // Looked at after each wait: to a reply that is destroyed no more events come.
   while (next.done !== true && !response.destroyed) {
     const { value } = next;
     // The callback may never come from middleware that compresses; then the stream reuses no memory.
     if (!response.write(value, () => body.release?.(value))) {
-      request.hold(heldBytes + response.writableLength, () => response.destroy());
+      request.hold(heldBytes ?? response.writableLength, () => response.destroy());
       await drained().finally(limitStall(response, options));
       if (response.destroyed) return;
       request.hold(0);
     }
+    const turn = request.turn();
+    if (turn !== undefined) await turn;
     next = await chunks.next();
   }
   if (response.destroyed) return;

@@ -63,7 +63,6 @@ export function postHandlers(repository: Repository, requirePreconditions: boole
         chunk = undefined;
         yield bytes;
         if (end === undefined) break;
-        await request.turn();
         const { chunkBytes } = request;
         const limit = Math.min(Math.ceil(perByte * chunkBytes), maxStreamedRows);
         const page = await fetchPage(request, userId, { ...query, limit, start: { after: end } });

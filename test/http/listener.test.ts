@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { HttpError } from '../../src/http/http-error.ts';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
@@ -330,6 +331,50 @@ test('mounted: pipelined requests are started one after another', async (t) => {
   for (let i = 0; i < 4; i += 1) bodies.push((await wire.next()).body);
   assert.deepEqual(bodies, ['"1"', 'host', '"2"', '"3"']);
   assert.deepEqual(started, ['1', '2', '3']);
+});
+
+test('pipelined requests beyond what all connections may have waiting are not even parsed', async (t) => {
+  const { handle } = hanging();
+  const face = createFace(
+    { 'GET /hang': handle },
+    {
+      basePath: '',
+      observe: () => undefined,
+      commonHeaders: () => undefined,
+      toHttpError: () => new HttpError(499, 'aborted'),
+      limits,
+    },
+  );
+  const parsed = new Map<Socket, number>();
+  const server = createServer((request, response) => {
+    parsed.set(request.socket, (parsed.get(request.socket) ?? 0) + 1);
+    face.listener(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  const packet = head('GET /hang').repeat(1_000);
+  const sockets: Socket[] = [];
+  let ended = false;
+  while (!ended) {
+    assert.ok(sockets.length < 100, 'some connection is cut');
+    const socket = connect(port, '127.0.0.1', () => socket.write(packet));
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        ended = true;
+      });
+    t.after(() => socket.destroy());
+    sockets.push(socket.resume());
+    while (parsed.size < sockets.length) await new Promise((resolve) => setImmediate(resolve));
+    await Promise.race([once(socket, 'close'), new Promise((resolve) => setTimeout(resolve, 100))]);
+  }
+  const counts = [...parsed.values()];
+  assert.ok(counts.length > 2 && counts[0] === 1_000, `${counts}`);
+  assert.ok((counts.at(-1) ?? 0) < 900, `the parser stopped: ${counts}`);
 });
 
 for (const [what, send, withHost, alone] of mounted) {
