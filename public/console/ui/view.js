@@ -5,6 +5,7 @@
  * a thing to reload, to send to somebody, to go back to.
  * @typedef {object} View
  * @property {number | undefined} userId
+ * @property {string} name what the names begin with; empty for any
  * @property {string} role empty for any
  * @property {string} sort a field, with `-` before it for descending
  * @property {number} limit rows on a page
@@ -12,10 +13,12 @@
  */
 
 /** @type {Readonly<View>} */
-const home = { userId: undefined, role: '', sort: 'id', limit: 20, page: 1 };
+const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, page: 1 };
 
 const limits = [10, 20, 50, 100];
 const sortPattern = /^-?(?:id|name|role)$/;
+// As the API has it: no control characters, no lone surrogates.
+const namePattern = /^[^\p{Cc}\p{Cs}]{1,200}$/u;
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 
 /**
@@ -31,6 +34,7 @@ export function parseView(fragment) {
   const id = /^\/users\/([1-9][0-9]{0,9})$/.exec(path)?.[1];
   return {
     userId: id === undefined ? undefined : Number(id),
+    name: namePattern.test(given('name')) ? given('name') : home.name,
     role: rolePattern.test(given('role')) ? given('role') : home.role,
     sort: sortPattern.test(given('sort')) ? given('sort') : home.sort,
     limit: limits.includes(Number(given('limit'))) ? Number(given('limit')) : home.limit,
@@ -60,10 +64,32 @@ export function listReference(view) {
   return `users?${parameters}`;
 }
 
-/** @param {View} view */
-function parametersOf({ role, sort, page }) {
+/**
+ * The parameters that choose users, wherever they stand in the list.
+ * @param {Pick<View, 'name' | 'role'>} view
+ */
+export function filterOf({ name, role }) {
   const parameters = new URLSearchParams();
+  if (name !== home.name) parameters.set('name', name);
   if (role !== home.role) parameters.set('role', role);
+  return parameters;
+}
+
+/**
+ * What the filter leaves, to follow "users"; empty without a filter.
+ * @param {Pick<View, 'name' | 'role'>} view
+ */
+export function filterText({ name, role }) {
+  const parts = [
+    ...(role === home.role ? [] : [`with the role ${role}`]),
+    ...(name === home.name ? [] : [`whose names begin with “${name}”`]),
+  ];
+  return parts.join(' ');
+}
+
+/** @param {View} view */
+function parametersOf({ name, role, sort, page }) {
+  const parameters = filterOf({ name, role });
   if (sort !== home.sort) parameters.set('sort', sort);
   if (page !== home.page) parameters.set('page', String(page));
   return parameters;

@@ -3,9 +3,12 @@ import { apiUrl } from '../api/base.js';
 import { byId } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
 import { say } from '../ui/toasts.js';
+import { filterOf, filterText } from '../ui/view.js';
+import { createNameSearch } from './name-search.js';
 import { createSortHeadings } from './sort-headings.js';
 
 /** @import { Navigation } from '../ui/navigation.js' */
+/** @import { View } from '../ui/view.js' */
 /** @import { UsersApi } from './users-api.js' */
 
 /**
@@ -16,6 +19,7 @@ import { createSortHeadings } from './sort-headings.js';
  */
 export function createListControls(navigation, users) {
   const form = byId('filter-form', HTMLFormElement);
+  const name = createNameSearch(() => navigation.go({ name: name.value, page: 1 }));
   const role = byId('role-filter', HTMLInputElement);
   const clear = byId('clear-filter', HTMLButtonElement);
   const size = byId('page-size', HTMLSelectElement);
@@ -23,37 +27,35 @@ export function createListControls(navigation, users) {
   const headings = createSortHeadings(byId('user-table', HTMLTableElement), (sort) =>
     navigation.go({ sort, page: 1 }),
   );
-  let shownRole = '';
+  let shown = navigation.view;
+  name.value = shown.name;
+  role.value = shown.role;
 
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    navigation.go({ role: role.value, page: 1 });
+    navigation.go({ name: name.value, role: role.value, page: 1 });
   });
   clear.addEventListener('click', () => {
-    navigation.go({ role: '', page: 1 });
-    role.focus();
+    // Also what is typed and still waits for its pause.
+    name.value = '';
+    navigation.go({ name: '', role: '', page: 1 });
+    name.focus();
   });
   size.addEventListener('change', () => navigation.go({ limit: Number(size.value), page: 1 }));
 
   byId('count-button', HTMLButtonElement).addEventListener('click', async () => {
-    const counted = navigation.view.role;
+    const { view } = navigation;
+    const filter = filterOf(view);
     try {
-      const query = counted === '' ? '' : `&role=${counted}`;
-      const number = await users.count(apiUrl(`users?limit=1${query}`));
+      const number = await users.count(apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`));
       // Another filter may have been chosen meanwhile.
-      if (counted === navigation.view.role) showTotal(number, counted);
+      if (isSameFilter(view, navigation.view)) {
+        total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
+      }
     } catch (error) {
       say(`The users could not be counted: ${error instanceof Error ? error.message : error}`);
     }
   });
-
-  /**
-   * @param {number} number
-   * @param {string} counted
-   */
-  function showTotal(number, counted) {
-    total.textContent = `${formatNumber(number)} ${counted === '' ? 'in all' : `with the role ${counted}`}`;
-  }
 
   return {
     /** Shows what the view asks for. */
@@ -61,11 +63,13 @@ export function createListControls(navigation, users) {
       const { view } = navigation;
       headings.show(view.sort);
       size.value = String(view.limit);
-      clear.hidden = view.role === '';
+      clear.hidden = filterOf(view).size === 0;
       // A total is that of one filter at one moment.
-      if (view.role !== shownRole) total.textContent = '';
-      if (view.role !== shownRole || role.value === '') role.value = view.role;
-      shownRole = view.role;
+      if (!isSameFilter(view, shown)) total.textContent = '';
+      // What is typed and not yet asked for stays.
+      if (view.name !== shown.name) name.value = view.name;
+      if (view.role !== shown.role || role.value === '') role.value = view.role;
+      shown = view;
     },
 
     /** The number has changed. */
@@ -73,4 +77,12 @@ export function createListControls(navigation, users) {
       total.textContent = '';
     },
   };
+}
+
+/**
+ * @param {View} a
+ * @param {View} b
+ */
+function isSameFilter(a, b) {
+  return a.name === b.name && a.role === b.role;
 }

@@ -3,7 +3,7 @@ import { apiUrl } from '../api/base.js';
 import { byId } from '../ui/dom.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
 import { nameText } from '../ui/toasts.js';
-import { listReference } from '../ui/view.js';
+import { filterText, listReference } from '../ui/view.js';
 import { learnRoles } from './known-roles.js';
 import { createPager } from './pager.js';
 import { Trail } from './trail.js';
@@ -83,8 +83,8 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
     tableElement.hidden = items.length === 0;
     pager.show(trail, items.length);
     showWhere(items);
-    const { role } = navigation.view;
-    const isEmpty = items.length === 0 && trail.rowsBefore === 0 && role === '';
+    const filter = filterText(navigation.view);
+    const isEmpty = items.length === 0 && trail.rowsBefore === 0 && filter === '';
     work.toggleAttribute('data-empty', isEmpty);
     if (items.length > 0) return clearState(state);
     if (trail.rowsBefore > 0) {
@@ -92,9 +92,10 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
         label: 'To the first page',
         act: () => start(trail.first),
       });
-    } else if (role !== '') {
-      const act = () => navigation.go({ role: '', page: 1 });
-      showState(state, `No users with the role ${role}`, '', { label: 'Show all users', act });
+    } else if (filter !== '') {
+      const act = () => navigation.go({ name: '', role: '', page: 1 });
+      const hint = navigation.view.name === '' ? '' : 'Capital and small letters differ.';
+      showState(state, `No users ${filter}`, hint, { label: 'Show all users', act });
     } else {
       showState(state, 'No users yet', 'Create the first one here, or send POST /users.', {
         label: 'Create a user',
@@ -116,7 +117,7 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
   }
 
   byId('list-note-show', HTMLButtonElement).addEventListener('click', () => {
-    navigation.go({ role: '', sort: '-id', page: 1 });
+    navigation.go({ name: '', role: '', sort: '-id', page: 1 });
     byId('users-heading', HTMLElement).focus();
   });
   byId('refresh-button', HTMLButtonElement).addEventListener('click', load);

@@ -1,0 +1,36 @@
+// @ts-check
+import { byId } from '../ui/dom.js';
+
+const pauseMs = 250;
+
+/**
+ * The box that searches for names. It waits for a pause in typing, but clearing it takes effect at
+ * once. The key `/` focuses it.
+ * @param {() => void} search
+ * @returns {HTMLInputElement}
+ */
+export function createNameSearch(search) {
+  const input = byId('name-filter', HTMLInputElement);
+  let timer = 0;
+
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    if (input.value === '') search();
+    else timer = setTimeout(search, pauseMs);
+  });
+  input.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing || input.value === '') return;
+    event.preventDefault();
+    input.value = '';
+    input.dispatchEvent(new Event('input'));
+  });
+  addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+    // A slash typed into a field stays a slash.
+    const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
+    if (isTyping || document.querySelector('dialog[open]') !== null || !input.checkVisibility()) return;
+    event.preventDefault();
+    input.focus();
+  });
+  return input;
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { suite, type TestContext, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, namesIn, openUser, recordRequests } from './people.ts';
+
+const people = [
+  { name: 'Ada', role: 'admin' },
+  { name: 'Adele', role: 'editor' },
+  { name: 'Bob', role: 'admin' },
+  { name: 'adam' },
+];
+
+suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  /** Opens the list with a clock that only the test moves. */
+  async function openList(t: TestContext, fragment = '') {
+    const { http } = await startService(t);
+    await addUsers(http, people);
+    const page = await open(t, 'about:blank', { fresh: true });
+    await page.clock.install();
+    await page.goto(`${http}/${fragment}`);
+    await page.locator('#user-rows tr').first().waitFor();
+    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
+    return { http, page, box: page.getByRole('search').getByRole('searchbox', { name: 'Name' }) };
+  }
+
+  test('names are searched for once the typing pauses, and the address keeps the search', async (t) => {
+    const { page, box } = await openList(t);
+    const requests = recordRequests(page);
+    for (const letter of ['A', 'd', 'e']) {
+      await box.press(letter);
+      await page.clock.runFor(249);
+    }
+    assert.deepEqual(requests, [], 'no letter was followed by a pause');
+    await page.clock.runFor(1);
+    await rowsAre(page, ['Adele']);
+    assert.equal(requests.length, 1);
+    assert.equal(new URL(requests[0]?.url() ?? '').searchParams.get('name'), 'Ade');
+    assert.equal(new URL(page.url()).hash, '#/?name=Ade');
+    assert.equal(await box.evaluate((element) => element === document.activeElement), true);
+    await page.reload();
+    await rowsAre(page, ['Adele']);
+    assert.equal(await box.inputValue(), 'Ade');
+  });
+
+  test('a name, a role and an order hold together, and are counted together', async (t) => {
+    const { page, box } = await openList(t, '#/?sort=-name&limit=10');
+    await rowsAre(page, ['adam', 'Bob', 'Adele', 'Ada']);
+    await box.fill('Ad');
+    await page.clock.runFor(250);
+    await rowsAre(page, ['Adele', 'Ada']);
+    await page.getByRole('search').getByLabel('Role').fill('admin');
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await rowsAre(page, ['Ada']);
+    assert.equal(new URL(page.url()).hash, '#/?name=Ad&role=admin&sort=-name&limit=10');
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await rowsAre(page, ['adam', 'Bob', 'Adele', 'Ada']);
+    await page.locator('#name-filter:focus').waitFor();
+  });
+
+  test('Enter searches at once, and once', async (t) => {
+    const { page, box } = await openList(t);
+    const requests = recordRequests(page);
+    await box.fill('Bo');
+    await box.press('Enter');
+    await rowsAre(page, ['Bob']);
+    await box.fill('Bob');
+    await box.press('Enter');
+    await page.clock.runFor(1_000);
+    await page.waitForFunction("document.querySelector('#table-area').ariaBusy === 'false'");
+    assert.equal(requests.length, 2);
+  });
+
+  test('Escape and the cross clear the search at once', async (t) => {
+    const { page, box } = await openList(t, '#/?name=Bob');
+    await rowsAre(page, ['Bob']);
+    await box.press('Escape');
+    await rowsAre(page, ['Ada', 'Adele', 'Bob', 'adam']);
+    assert.equal(await box.inputValue(), '');
+    assert.equal(new URL(page.url()).hash, '#/');
+    await box.fill('Ada');
+    await page.clock.runFor(250);
+    await rowsAre(page, ['Ada']);
+    const frame = await box.boundingBox();
+    assert.ok(frame !== null);
+    // The cross stands before the end of the box.
+    await page.mouse.click(frame.x + frame.width - 18, frame.y + frame.height / 2);
+    await rowsAre(page, ['Ada', 'Adele', 'Bob', 'adam']);
+  });
+
+  test('a search without a result says so, and offers all users', async (t) => {
+    const { page, box } = await openList(t, '#/?role=admin');
+    await rowsAre(page, ['Ada', 'Bob']);
+    await box.fill('Zoe');
+    await page.clock.runFor(250);
+    await page.getByText('No users with the role admin whose names begin with “Zoe”').waitFor();
+    await page.getByText('Capital and small letters differ.').waitFor();
+    await page.getByRole('button', { name: 'Show all users' }).click();
+    await rowsAre(page, ['Ada', 'Adele', 'Bob', 'adam']);
+    assert.equal(await box.inputValue(), '');
+  });
+
+  test('a slash focuses the search box, but not while text is typed or a dialog is open', async (t) => {
+    const { page, box } = await openList(t);
+    await page.keyboard.press('/');
+    await page.locator('#name-filter:focus').waitFor();
+    assert.equal(await box.inputValue(), '');
+    await openUser(page, 'Ada');
+    await page.locator('#edit-name').press('End');
+    await page.keyboard.press('/');
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Ada/');
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await page.keyboard.press('/');
+    await page.locator('#delete-dialog :focus').waitFor();
+    assert.equal(await page.locator('#name-filter:focus').count(), 0);
+  });
+});
+
+/** Resolves when the table holds exactly these names. */
+async function rowsAre(page: Page, names: readonly string[]): Promise<void> {
+  const wanted = JSON.stringify(names);
+  const shown = "JSON.stringify([...document.querySelectorAll('#user-rows th a')].map((a) => a.textContent))";
+  await page.waitForFunction(`${shown} === ${JSON.stringify(wanted)}`);
+  assert.deepEqual(await namesIn(page), names);
+}
