@@ -47,14 +47,14 @@ test('calls without a pause over connections that grow too old all succeed', asy
   const until = performance.now() + 2_000;
   let calls = 0;
   const keepCalling = async (): Promise<void> => {
-    while (performance.now() < until) {
+    // On a slow machine for longer: every connection serves several calls.
+    while (performance.now() < until || calls < 100) {
       const { code, details } = await getUser(client, 1);
       assert.equal(code, status.OK, `call ${calls}: ${details}`);
       calls += 1;
     }
   };
   await Promise.all(Array.from({ length: 8 }, keepCalling));
-  assert.ok(calls > 8, `${calls} calls`);
 });
 
 test('a connection that is too old is told so, and ends when its calls have', async (t) => {

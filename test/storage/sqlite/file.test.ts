@@ -302,15 +302,17 @@ describe('who can use the files of a SQLite store', () => {
       chmodSync(dirname(folder), 0o755);
       chmodSync(place, what === 'folder' ? 0o555 : 0o444);
       // Root can write everything: another user tries.
-      const uid = userInfo().uid === 0 ? { uid: 65_534, gid: 65_534 } : {};
+      const user = userInfo().uid === 0 ? 'process.setgid(65_534); process.setuid(65_534);' : '';
       const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url);
-      const script = `import { openSqliteStore } from '${module}'; await (await openSqliteStore('${path}')).close();`;
-      const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
-        encoding: 'utf8',
-        ...uid,
-      });
+      // After the import: the other user may have no access to the checkout.
+      const script = `
+        import { openSqliteStore } from '${module}';
+        ${user}
+        await (await openSqliteStore('${path}')).close();`;
+      const args = ['--input-type=module', '-e', script];
+      const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
       chmodSync(folder, 0o755);
-      assert.equal(status, 1, stderr);
+      assert.equal(status, 1, String(stderr));
       const message = new RegExp(
         `cannot open the SQLite file ${path}: the user \\S+ cannot write to ${place}\n`,
       );
