@@ -14,7 +14,7 @@ export { testTransfer } from './test-transfer.ts';
 
 /**
  * Declares the tests (`node:test`) that every repository passes: the contract of
- * `domain/repository.ts`, for our stores and for those of whoever embeds the service.
+ * `domain/repository.ts`, for our stores and for those of embedders.
  */
 export function testRepository(name: string, open: OpenRepository, traits: RepositoryTraits = {}): void {
   const fixture = createFixture(open, traits);

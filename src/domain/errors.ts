@@ -17,7 +17,7 @@ export const errorKinds = [
 
 export type ErrorKind = (typeof errorKinds)[number];
 
-/** What a client may be told to wait when the cause is expected to pass, in seconds. */
+/** The Retry-After of failures that are expected to pass, in seconds. */
 export const retryAfterSeconds = 1;
 
 /**
@@ -75,7 +75,7 @@ export function storeClosed(): DomainError {
   return new DomainError('unavailable', 'the store is closed');
 }
 
-/** The failure of a call whose signal has aborted: its reason tells a deadline from a caller that left. */
+/** The failure of a call whose signal has aborted: by its reason a deadline, or a caller that left. */
 export function aborted({ reason }: AbortSignal): DomainError {
   if (reason instanceof DomainError) return reason;
   return reason instanceof Error && reason.name === 'TimeoutError'

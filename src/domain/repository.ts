@@ -62,7 +62,7 @@ export interface Repository {
   /** Resolves when the store can answer; fails with `unavailable` otherwise. */
   ping(options?: CallOptions): Promise<void>;
 
-  /** Waits for the writes under way and lets go of everything; more calls of it do nothing. */
+  /** Waits for running writes and releases everything. Further calls do nothing. */
   close(): Promise<void>;
 }
 

@@ -10,7 +10,7 @@ export interface TextRule {
 }
 
 // U+0000 is refused by PostgreSQL, and a control character in a name is a forged log line or a
-// terminal escape for whoever reads it next.
+// terminal escape for its next reader.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const controls = /[\u0000-\u001f\u007f-\u009f]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above, less tab and newline

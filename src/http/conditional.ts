@@ -32,7 +32,7 @@ export function isNotModified(ifNoneMatch: string | undefined, tag: string): boo
   return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
 }
 
-/** What tells one version of a representation from another. */
+/** What distinguishes two versions of a representation. */
 export interface Validators {
   /** The opaque part of a strong entity tag. */
   readonly tag: string;

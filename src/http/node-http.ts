@@ -11,7 +11,7 @@ const require = createRequire('/');
  */
 export const http: typeof import('node:http') = require('node:http');
 
-/** `node:https`, which is loaded when somebody has a certificate: a tenth of a start. */
+/** `node:https`, loaded only with a certificate, because it takes a tenth of a start. */
 export function loadHttps(): typeof import('node:https') {
   return require('node:https');
 }

@@ -181,7 +181,7 @@ class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   }
 }
 
-/** Fills a buffer; fails when the file has fewer bytes, since its length has been told by then. */
+/** Fills a buffer. Fails when the file has become shorter, because its length is already in the head. */
 async function readFully(handle: FileHandle, start: number, buffer: Uint8Array): Promise<Uint8Array> {
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, start);
   if (bytesRead < buffer.length) throw new Error('the file became shorter while it was read');

@@ -31,7 +31,7 @@ export function pageHeaders(
 
 /** Whether the client asks for the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
-  // Split without regard to quotes: at worst somebody is told a number nobody asked for.
+  // Quotes are ignored: at worst a client gets a number that it did not ask for.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
   // The first of a name counts.
   const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));

@@ -20,7 +20,7 @@ export function checkIfMatch(
 }
 
 /**
- * The versions a change may overwrite, for the store to decide on: it alone can tell 404 from 412 at
+ * The versions a change may overwrite. The store decides, because only it can distinguish 404 from 412 at
  * the moment of the change. `undefined` when any will do.
  */
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {

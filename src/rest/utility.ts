@@ -5,7 +5,7 @@ import type { Handler } from '../http/listener.ts';
 import { json, jsonText } from '../http/reply.ts';
 
 const noStore = { 'cache-control': 'no-store' };
-// Probes give up after a few seconds, and a silent one tells them less than a 503.
+// Probes give up after a few seconds, and a 503 says more than no response.
 const readyTimeoutMs = 2_000;
 
 /** Liveness: the process answers. It never asks the store, whose restart must not restart us. */

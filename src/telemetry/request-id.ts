@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 const pattern = /^[\w.-]{1,64}$/;
-// The random prefix tells processes apart, the counter the requests of this one.
+// The random prefix identifies the process, the counter a request of it.
 const prefix = randomBytes(12).toString('base64url');
 let count = 0;
 

@@ -9,9 +9,9 @@ export type OnceRow<Row> =
  * key, $2 the fingerprint and $3 how long to remember it in milliseconds; the insert has the others,
  * and selects from `turn`, which has one row when it is this request's turn and none otherwise.
  *
- * The lock tells who is first. One that ran in between, too late for this statement to see its result
- * and too early to meet its lock, is met at the primary key: then all of this is undone, and finds
- * the result when it is sent again.
+ * The lock decides which request is first. A request that ran in between, too late for this statement to
+ * see its result and too early to meet its lock, violates the primary key: the statement is then undone,
+ * and finds the result when it is sent again.
  *
  * Each call removes some expired keys, ten for the one it adds, so the table shrinks after a burst;
  * those that another call removes are not waited for. An expired row of this very key must be gone

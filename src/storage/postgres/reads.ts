@@ -143,7 +143,7 @@ function countSql(table: Table, filter: object, values: Value[]): string {
 /**
  * The rows of a page and one more, in one statement since each is a round trip. The limit is a
  * parameter, so that there are few texts, and all stay prepared. For a parameter alone the planner would
- * expect a tenth of the table, and plan anew each time: hence the constant limit inside.
+ * expect a tenth of the table, and plan each call: hence the constant limit inside.
  */
 function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];

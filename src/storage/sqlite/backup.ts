@@ -54,7 +54,7 @@ async function copy(from: string, to: string, onProgress: BackupProgress = () =>
   // Not read-only: such a connection cannot tidy up the log when it is the last to close.
   const db = new DatabaseSync(from);
   try {
-    // Holds the present state for all steps; without it, each write elsewhere would start the copy anew.
+    // Holds the present state for all steps; without it, each write elsewhere would restart the copy.
     db.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
     const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
       onProgress(totalPages - remainingPages, totalPages);

@@ -93,9 +93,9 @@ export function checkFiles({ path, identities }: OpenFiles): bigint {
 }
 
 /**
- * As `checkFiles`, and throws where the log has been cut short, after which nothing in it counts. It only
- * grows while its header stays the same: SQLite gives it another one when it starts it anew. For use after
- * a commit, which leaves no log empty.
+ * As `checkFiles`, and throws if the log has been cut, because then nothing in it counts. A log only grows
+ * while its header stays the same: SQLite writes another header when it restarts the log. For use after a
+ * commit, which leaves no log empty.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
