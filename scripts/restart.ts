@@ -199,7 +199,11 @@ async function handOvers(
     { http: c, grpc: d },
   ];
   const launch = (copy: { http: number; grpc: number }) =>
-    start(['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '1000']);
+    start([
+      ...['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '1000'],
+      // nginx sends the name of its upstream as Host.
+      ...['--allowed-hosts', '*'],
+    ]);
   const running = await Promise.all(copies.map(launch));
   await createUser(`http://127.0.0.1:${a}`);
   const file = join(folder, `${command}.conf`);
