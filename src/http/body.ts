@@ -43,7 +43,7 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
       hold(length + chunks.length * bytesPerChunk, onGiveUp);
     }
   };
-  // The rest flows past: behind it the connection is as good as any.
+  // The rest is read and discarded, so that the connection can serve its next request.
   const onGiveUp = (): void => {
     stop();
     chunks.length = 0;
