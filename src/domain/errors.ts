@@ -5,6 +5,7 @@ export const errorKinds = [
   'forbidden',
   'not-found',
   'conflict',
+  'gone',
   'precondition-failed',
   'precondition-required',
   'unprocessable',

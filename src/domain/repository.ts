@@ -1,3 +1,4 @@
+import type { ChangePage, ChangeQuery, Origin } from './change.ts';
 import type { Page, PostFilter, PostQuery, UserFilter, UserQuery } from './list-query.ts';
 import type { Post, PostDraft, PostPatch, StoredPost } from './post.ts';
 import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
@@ -17,6 +18,9 @@ import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
  *   that was asked for is made.
  */
 export interface Repository {
+  /** Its feed of changes; absent in a store that keeps none. */
+  readonly changes?: ChangeFeed;
+
   getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined>;
 
   listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
@@ -66,12 +70,42 @@ export interface Repository {
   close(): Promise<void>;
 }
 
+/**
+ * Every write of a user or a post that was acknowledged, in order. A write adds its change in its own
+ * transaction; one that changes nothing adds none. Deleting a user adds a change for each of its posts,
+ * then its own. Importing records adds no changes: what was read before has then to be read anew.
+ */
+export interface ChangeFeed {
+  /**
+   * The changes behind a position. None is ever missing before one that was read, whichever process made
+   * it. Fails with `gone` where the next one is no longer kept, and where the position was never given.
+   */
+  read(query: ChangeQuery, options?: CallOptions): Promise<ChangePage>;
+
+  /**
+   * The position of the newest change that can be read; 0 when there never was one. What is read from the
+   * store after this call shows that change and all before it.
+   */
+  position(options?: CallOptions): Promise<number>;
+
+  /**
+   * Calls `wake` soon after there is something new to read, by any process, until the returned function
+   * is called. It may call it for nothing.
+   */
+  watch(wake: () => void): () => void;
+}
+
 export interface CallOptions {
   /** Ends the call when the caller is gone or its deadline has passed. */
   readonly signal?: AbortSignal;
 }
 
-export interface ChangeOptions {
+export interface WriteOptions {
+  /** Who asked for the write; kept with its change. */
+  readonly origin?: Origin;
+}
+
+export interface ChangeOptions extends WriteOptions {
   /**
    * The versions the caller would change. Unless the stored one is among them the call fails with
    * `precondition-failed`, decided in the statement that makes the change. Absent: any version.
@@ -79,7 +113,7 @@ export interface ChangeOptions {
   readonly expected?: readonly number[];
 }
 
-export interface CreateOptions {
+export interface CreateOptions extends WriteOptions {
   readonly idempotency?: IdempotencyKey;
 }
 

@@ -9,6 +9,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
   forbidden: status.PERMISSION_DENIED,
   'not-found': status.NOT_FOUND,
   conflict: status.ABORTED,
+  gone: status.OUT_OF_RANGE,
   'precondition-failed': status.FAILED_PRECONDITION,
   unprocessable: status.INVALID_ARGUMENT,
   'precondition-required': status.FAILED_PRECONDITION,

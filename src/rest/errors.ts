@@ -11,6 +11,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   forbidden: 403,
   'not-found': 404,
   conflict: 409,
+  gone: 410,
   'precondition-failed': 412,
   unprocessable: 422,
   'precondition-required': 428,

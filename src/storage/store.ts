@@ -7,8 +7,8 @@ type Answers<Method> = Method extends (...args: infer Args) => Promise<infer Val
 
 /** A store as each database makes it: it may answer at once, and knows neither of closing nor of signals that have aborted. */
 export type BareStore = {
-  readonly [Name in Exclude<keyof Store, 'exportRows'>]: Answers<Store[Name]>;
-} & Pick<Store, 'exportRows'>;
+  readonly [Name in Exclude<keyof Store, 'exportRows' | 'changes'>]: Answers<Store[Name]>;
+} & Pick<Store, 'exportRows' | 'changes'>;
 
 /** Makes a store of a bare one: it closes once, then refuses every call, and no read begins whose signal has aborted. */
 export function createStore(bare: BareStore): Store {
@@ -17,7 +17,21 @@ export function createStore(bare: BareStore): Store {
     if (closing !== undefined) throw storeClosed();
     if (signal?.aborted) throw aborted(signal);
   };
+  const { changes } = bare;
   return {
+    ...(changes && {
+      changes: {
+        async read(query, options) {
+          enter(options);
+          return changes.read(query, options);
+        },
+        async position(options) {
+          enter(options);
+          return changes.position(options);
+        },
+        watch: (wake) => changes.watch(wake),
+      },
+    }),
     async getUser(id, options) {
       enter(options);
       return bare.getUser(id, options);

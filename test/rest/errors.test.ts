@@ -15,6 +15,7 @@ const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus
   forbidden: [403, grpcStatus.PERMISSION_DENIED],
   'not-found': [404, grpcStatus.NOT_FOUND],
   conflict: [409, grpcStatus.ABORTED, '1'],
+  gone: [410, grpcStatus.OUT_OF_RANGE],
   'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],
   unprocessable: [422, grpcStatus.INVALID_ARGUMENT],
   'precondition-required': [428, grpcStatus.FAILED_PRECONDITION],
@@ -37,7 +38,7 @@ for (const kind of errorKinds) {
     const message = kind === 'internal' ? 'internal error' : `told to ${kind} clients`;
 
     const headers = { 'x-request-id': 'over-http' };
-    const undocumented = [409, 422, 428, 499].includes(http);
+    const undocumented = [409, 410, 422, 428, 499].includes(http);
     const answer = await send(service.http, 'GET /users/1', { headers, undocumented });
     assert.deepEqual([answer.status, errorOf(answer)], [http, message]);
     assert.equal(answer.headers['retry-after'], retryAfter);

@@ -13,10 +13,11 @@ import {
 import type { StoredUser } from '../../domain/user.ts';
 import { createStore } from '../store.ts';
 import { tables, userMissing } from '../tables.ts';
+import { KeptChanges, type KeptChangesOptions } from './changes.ts';
 import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
 import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './rows.ts';
 
-export type MemoryStoreOptions = KeptResultsOptions;
+export interface MemoryStoreOptions extends KeptResultsOptions, KeptChangesOptions {}
 
 /**
  * The contract in its plainest form, for tests and demos. No method awaits, so each is atomic. Rows
@@ -28,6 +29,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows: { readonly [Kind in RecordKind]: Map<number, Records[Kind]> } = { users, posts };
   const lastIds = { users: 0, posts: 0 };
   const results = new KeptResults(options);
+  const changes = new KeptChanges(options);
 
   const giveId = (kind: RecordKind): number => {
     if (lastIds[kind] >= maxId) throw idsExhausted();
@@ -46,43 +48,62 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     matching('posts', posts, { userId, ...filter });
 
   return createStore({
+    ...changes.feed(),
     getUser: (id) => users.get(id),
     listUsers: (query) => pageOf(matching('users', users, query.filter).map(withoutVersion), query),
     countUsers: (filter) => matching('users', users, filter).length,
     createUser: ({ name, role }, options) =>
-      results.once(options, () =>
-        put(users, { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 }),
-      ),
+      results.once(options, () => {
+        const user = { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 };
+        changes.add('user.created', put(users, user), options?.origin);
+        return user;
+      }),
     updateUser(id, patch, options) {
       const user = users.get(id);
-      return user && put(users, updated('users', user, patch, options));
+      if (user === undefined) return undefined;
+      const next = updated('users', user, patch, options);
+      if (next !== user) changes.add('user.updated', put(users, next), options?.origin);
+      return next;
     },
     deleteUser(id, options) {
       const user = users.get(id);
       if (user === undefined) return false;
       checkExpected('users', user, options);
-      for (const post of postsOf(id)) posts.delete(post.id);
-      return users.delete(id);
+      for (const post of postsOf(id)) {
+        posts.delete(post.id);
+        changes.add('post.deleted', post, options?.origin);
+      }
+      users.delete(id);
+      changes.add('user.deleted', user, options?.origin);
+      return true;
     },
     listPosts: (userId, query) =>
       users.has(userId) ? pageOf(postsOf(userId, query.filter).map(withoutVersion), query) : undefined,
     countPosts: (userId, filter) => (users.has(userId) ? postsOf(userId, filter).length : undefined),
     createPost(userId, { title, body }, options) {
-      const { value, replayed } = results.once(options, () =>
-        users.has(userId) ? put(posts, { id: giveId('posts'), userId, title, body, version: 1 }) : undefined,
-      );
+      const { value, replayed } = results.once(options, () => {
+        if (!users.has(userId)) return undefined;
+        const post = { id: giveId('posts'), userId, title, body, version: 1 };
+        changes.add('post.created', put(posts, post), options?.origin);
+        return post;
+      });
       return value && { value, replayed };
     },
     getPost: findPost,
     updatePost(userId, id, patch, options) {
       const post = findPost(userId, id);
-      return post && put(posts, updated('posts', post, patch, options));
+      if (post === undefined) return undefined;
+      const next = updated('posts', post, patch, options);
+      if (next !== post) changes.add('post.updated', put(posts, next), options?.origin);
+      return next;
     },
     deletePost(userId, id, options) {
       const post = findPost(userId, id);
       if (post === undefined) return false;
       checkExpected('posts', post, options);
-      return posts.delete(id);
+      posts.delete(id);
+      changes.add('post.deleted', post, options?.origin);
+      return true;
     },
     ping: () => undefined,
     close: () => undefined,
@@ -101,6 +122,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         put(table, { ...row });
         lastIds[kind] = Math.max(lastIds[kind], row.id);
       }
+      if (added.length > 0) changes.restart();
       return added.length;
     },
     continueIds(last) {

@@ -1,0 +1,84 @@
+import { DomainError, invalid } from './errors.ts';
+import type { StoredPost } from './post.ts';
+import { parseInteger } from './record.ts';
+import type { StoredUser } from './user.ts';
+
+/** What can happen to a record. */
+export const changeTypes = [
+  'user.created',
+  'user.updated',
+  'user.deleted',
+  'post.created',
+  'post.updated',
+  'post.deleted',
+] as const;
+export type ChangeType = (typeof changeTypes)[number];
+
+/** Who asked for a write, as far as a feed of changes shows it. */
+export interface Origin {
+  readonly requestId?: string;
+  /** The name of the API key. */
+  readonly key?: string;
+}
+
+/** One change of a user or a post. */
+export interface Change {
+  /** Rises with each change and is never given twice; between two of them there may be a gap. */
+  readonly position: number;
+  readonly type: ChangeType;
+  /** When it was made, as in RFC 3339, in UTC with milliseconds. */
+  readonly time: string;
+  /** The record after the change; of a deletion, as it was before. */
+  readonly record: StoredUser | StoredPost;
+  readonly origin: Origin;
+}
+
+export interface ChangeQuery {
+  /** Changes behind this position; 0 for all. */
+  readonly after: number;
+  /** The most changes to read, 1 to 1,000. */
+  readonly limit: number;
+  /** Only changes of these types; absent: of all. */
+  readonly types?: readonly ChangeType[];
+  /** Only changes of this user and its posts. */
+  readonly userId?: number;
+}
+
+export interface ChangePage {
+  readonly changes: readonly Change[];
+  /** Where to read on: no change up to here is missing on this page. */
+  readonly next: number;
+  /** Whether there are more changes behind `next` already, which may all be of other types or users. */
+  readonly more: boolean;
+}
+
+/** How many changes a store keeps, unless it is given another number; 0: it keeps no feed. */
+export const defaultChangesKept = 100_000;
+export const maxChangesKept = 100_000_000;
+
+export const defaultChangeLimit = 100;
+export const maxChangeLimit = 1_000;
+
+/** The failure of reading on from a position whose next change is no longer kept, or that was never given. */
+export function changesGone(after: number, oldest: number): DomainError {
+  return new DomainError(
+    'gone',
+    `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: ${oldest})`,
+  );
+}
+
+/** A position that a client sent, named `name` there. */
+export function parseChangePosition(name: string, value: string): number {
+  const position = /^(0|[1-9][0-9]{0,15})$/.test(value) ? Number(value) : Number.NaN;
+  return parseInteger(name, position, 0, Number.MAX_SAFE_INTEGER);
+}
+
+/** A comma list of types of changes. */
+export function parseChangeTypes(value: string): readonly ChangeType[] {
+  const names = value.split(',');
+  const types = changeTypes.filter((type) => names.includes(type));
+  if (types.length !== new Set(names).size) {
+    throw invalid('type', `must be a comma list of ${changeTypes.join(', ')}`);
+  }
+  return types;
+}

@@ -1,0 +1,72 @@
+import {
+  type Change,
+  type ChangeType,
+  changesGone,
+  defaultChangesKept,
+  type Origin,
+} from '../../domain/change.ts';
+import type { ChangeFeed } from '../../domain/repository.ts';
+
+export interface KeptChangesOptions {
+  /** How many changes are kept at least, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  readonly changesKept?: number;
+}
+
+/** The newest changes, and those who wait for more. */
+export class KeptChanges {
+  readonly #kept: number;
+  readonly #watchers = new Set<() => void>();
+  #changes: Change[] = [];
+  #last = 0;
+  /** The position of the last change that is not kept any more. */
+  #gone = 0;
+
+  constructor({ changesKept = defaultChangesKept }: KeptChangesOptions) {
+    this.#kept = changesKept;
+  }
+
+  add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
+    if (this.#kept === 0) return;
+    this.#last += 1;
+    this.#changes.push({ position: this.#last, type, time: new Date().toISOString(), record, origin });
+    // In steps: to move all of them for each one added would take longer than the write.
+    if (this.#changes.length >= this.#kept * 2) {
+      this.#changes = this.#changes.slice(-this.#kept);
+      this.#gone = this.#last - this.#kept;
+    }
+    for (const wake of this.#watchers) wake();
+  }
+
+  /** Forgets all, after records have changed of which the feed says nothing. */
+  restart(): void {
+    this.#last += 1;
+    this.#gone = this.#last;
+    this.#changes = [];
+    for (const wake of this.#watchers) wake();
+  }
+
+  feed(): { readonly changes?: ChangeFeed } {
+    if (this.#kept === 0) return {};
+    return {
+      changes: {
+        read: async ({ after, limit, types, userId }) => {
+          if (after < this.#gone || after > this.#last) throw changesGone(after, this.#gone + 1);
+          const behind = this.#changes.slice(after - this.#gone);
+          const matching = behind.filter(
+            ({ type, record }) =>
+              (types === undefined || types.includes(type)) &&
+              (userId === undefined || ('userId' in record ? record.userId : record.id) === userId),
+          );
+          const changes = matching.slice(0, limit);
+          const more = matching.length > limit;
+          return { changes, next: more ? (changes.at(-1)?.position ?? after) : this.#last, more };
+        },
+        position: async () => this.#last,
+        watch: (wake) => {
+          this.#watchers.add(wake);
+          return () => this.#watchers.delete(wake);
+        },
+      },
+    };
+  }
+}
