@@ -10,8 +10,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { DomainError } from '../domain/errors.ts';
-import type { Observe } from '../telemetry/events.ts';
-import { requestId } from '../telemetry/request-id.ts';
+import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toGrpcError } from './errors.ts';
 
 export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Promise<Response>;

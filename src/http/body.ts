@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { HttpError } from './http-error.ts';
+import { HttpError } from './reply.ts';
 
 /** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
 export const maxJsonDepth = 64;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { getHeapStatistics } from 'node:v8';
-import { HttpError } from './http-error.ts';
+import { HttpError } from './reply.ts';
 
 /** A request as far as the limit sees it. */
 export interface Holder {

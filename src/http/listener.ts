@@ -1,16 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { type Connection, connectionOf, Pipelines } from './connections.ts';
-import { checkFraming } from './framing.ts';
-import { HttpError } from './http-error.ts';
+import { checkFraming, parseTarget } from './head.ts';
 import { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
-import type { ListenerLimits } from './limits.ts';
 import { errorReply } from './refusals.ts';
-import { type Headers, type Reply, securityHeaders } from './reply.ts';
+import { type Headers, HttpError, type Reply, securityHeaders } from './reply.ts';
 import { HttpRequest } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
-import { parseTarget } from './target.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
@@ -19,6 +16,17 @@ export interface Route {
   readonly handle: Handler;
   /** Answered however much is under way, and not counted: load must not fail a probe. */
   readonly exempt: boolean;
+}
+
+export interface ListenerLimits {
+  /** Longest request body, in bytes. */
+  readonly maxBodyBytes: number;
+  /** Header lines in a request. */
+  readonly maxHeaders: number;
+  /** Requests under way at once, exempt ones apart; more are rejected with 503. */
+  readonly maxInFlight: number;
+  /** A reply of which the client takes nothing for so long is cut, in ms. */
+  readonly writeTimeoutMs: number;
 }
 
 export interface ListenerOptions {

@@ -3,9 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { parseWeights } from './conditional.ts';
 import { connectionOf } from './connections.ts';
-import { HttpError } from './http-error.ts';
 import { http } from './node-http.ts';
-import { type Reply, securityHeaders } from './reply.ts';
+import { HttpError, type Reply, securityHeaders } from './reply.ts';
 
 // A client that is still sending can read the response only if the server goes on reading for a while:
 // closing with unread bytes resets the connection and discards the response.

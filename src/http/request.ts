@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { requestId } from '../telemetry/request-id.ts';
+import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import { leftSignal } from './connections.ts';
+import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
-import { type Parameter, parseQuery, parseTarget, type Target } from './target.ts';
 
 // No legal user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;

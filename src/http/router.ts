@@ -1,4 +1,4 @@
-import { HttpError, noSuchResource } from './http-error.ts';
+import { HttpError, noSuchResource } from './reply.ts';
 
 /** One segment of a path: text to equal, or the name of the parameter it becomes. */
 export type Segment = { readonly literal: string } | { readonly parameter: string };

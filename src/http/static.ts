@@ -8,8 +8,7 @@ import {
   parseRange,
   type Validators,
 } from './conditional.ts';
-import { HttpError, noSuchResource } from './http-error.ts';
-import type { ByteStream, Headers, Reply } from './reply.ts';
+import { type ByteStream, type Headers, HttpError, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 

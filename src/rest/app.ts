@@ -2,9 +2,14 @@ import { fileURLToPath } from 'node:url';
 import { checkOptions, withDefaults } from '../config.ts';
 import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
-import { hostCheck, isLoopback } from '../http/hosts.ts';
-import type { ListenerLimits } from '../http/limits.ts';
-import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
+import { hostCheck, isLoopback } from '../http/head.ts';
+import {
+  type Handler,
+  HttpListener,
+  type ListenerLimits,
+  type RequestListener,
+  type Route,
+} from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
 import { parsePattern, Router } from '../http/router.ts';
 import { serveFile } from '../http/static.ts';

@@ -1,6 +1,5 @@
 import { DomainError, type ErrorKind, retryAfterSeconds } from '../domain/errors.ts';
-import { HttpError } from '../http/http-error.ts';
-import type { Headers } from '../http/reply.ts';
+import { type Headers, HttpError } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
 

@@ -1,8 +1,7 @@
 import { DomainError, retryAfterSeconds } from '../domain/errors.ts';
 import type { Repository } from '../domain/repository.ts';
-import { HttpError } from '../http/http-error.ts';
 import type { Handler } from '../http/listener.ts';
-import { json, jsonText } from '../http/reply.ts';
+import { HttpError, json, jsonText } from '../http/reply.ts';
 
 const noStore = { 'cache-control': 'no-store' };
 // Probes give up after a few seconds, and a 503 says more than no response.

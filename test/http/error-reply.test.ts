@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HttpError } from '../../src/http/http-error.ts';
+import { HttpError } from '../../src/http/reply.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 

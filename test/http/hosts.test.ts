@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { hostCheck } from '../../src/http/hosts.ts';
+import { hostCheck } from '../../src/http/head.ts';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { chromiumPath, noBrowser } from '../kit/browser.ts';

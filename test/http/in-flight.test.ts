@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { HttpError } from '../../src/http/http-error.ts';
 import { InFlightLimit, Turns, WaitingMemory } from '../../src/http/in-flight.ts';
+import { HttpError } from '../../src/http/reply.ts';
 
 const mebibyte = 1024 * 1024;
 const response = () => new ServerResponse(new IncomingMessage(new Socket()));

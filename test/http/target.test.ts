@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HttpError } from '../../src/http/http-error.ts';
-import { parseQuery, parseTarget } from '../../src/http/target.ts';
+import { parseQuery, parseTarget } from '../../src/http/head.ts';
+import { HttpError } from '../../src/http/reply.ts';
 
 function targetOf(method: string, url: string, basePath = ''): string {
   try {

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
-import { HttpError } from '../../src/http/http-error.ts';
 import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
+import { HttpError } from '../../src/http/reply.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';

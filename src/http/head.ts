@@ -1,0 +1,160 @@
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { HttpError, noSuchResource } from './reply.ts';
+
+// RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and perhaps a port.
+const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
+
+/**
+ * Refuses what Node's parser lets through and another hop might read differently: another version, a
+ * doubled or empty Host, a doubled Content-Type, a Transfer-Encoding besides `chunked`, chunks in
+ * HTTP/1.0, an unknown expectation, more headers than `maxHeaders`. The connection closes with each,
+ * since where the next request begins is in doubt.
+ */
+export function checkFraming(message: IncomingMessage, maxHeaders: number): void {
+  const { rawHeaders, httpVersion } = message;
+  checkVersion(httpVersion);
+  // Node would drop the excess in silence, an `x-api-key` among it perhaps.
+  if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are taken`);
+  let host: string | undefined;
+  let contentType: string | undefined;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? '';
+    const value = rawHeaders[i + 1] ?? '';
+    // The length first: it rules out nearly every header without a copy in lower case.
+    if (name.length === 4 && name.toLowerCase() === 'host') {
+      if (host !== undefined) throw refusal(400, 'Host must be given once');
+      host = value;
+    } else if (name.length === 12 && name.toLowerCase() === 'content-type') {
+      if (contentType !== undefined) throw refusal(400, 'Content-Type must be given once');
+      contentType = value;
+    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
+      checkTransferEncoding(httpVersion, value);
+    }
+  }
+  checkHost(httpVersion, host);
+  checkExpect(httpVersion, message.headers.expect);
+}
+
+// The parser takes 0.9, 1.0, 1.1 and 2.0; a request line that ends early counts as 0.9.
+function checkVersion(httpVersion: string): void {
+  if (httpVersion === '1.1' || httpVersion === '1.0') return;
+  throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
+}
+
+function checkHost(httpVersion: string, host: string | undefined): void {
+  if (host === undefined) {
+    if (httpVersion !== '1.0') throw refusal(400, 'Host is required');
+  } else if (!hostPattern.test(host)) {
+    throw refusal(400, 'Host must be a host name, with a port or without');
+  }
+}
+
+function checkTransferEncoding(httpVersion: string, value: string): void {
+  if (httpVersion === '1.0') throw refusal(400, 'Transfer-Encoding is not for HTTP/1.0');
+  if (value.toLowerCase() !== 'chunked') throw refusal(501, 'Transfer-Encoding must be chunked');
+}
+
+// RFC 9110, 10.1.1: from HTTP/1.0 an expectation means nothing.
+function checkExpect(httpVersion: string, expect: string | undefined): void {
+  if (expect === undefined || httpVersion === '1.0' || expect.toLowerCase() === '100-continue') return;
+  throw refusal(417, 'Expect must be 100-continue');
+}
+
+function refusal(status: number, message: string): HttpError {
+  return new HttpError(status, message, { connection: 'close' });
+}
+
+export interface Target {
+  /** Below the base path, still percent-encoded; `*` for the asterisk-form. */
+  readonly path: string;
+  /** What follows the `?`, still encoded. */
+  readonly query: string;
+}
+
+// A user name and password in it are as wrong as they are dangerous (RFC 9110, 4.2.4).
+const absoluteForm = /^https?:\/\/[^/?#@]+/i;
+
+/**
+ * Splits a request target (RFC 9112, 3.2) by hand: `new URL` throws on `//`, follows `..` and takes
+ * a host out of `//host/path`, each of which has crashed or opened a server. Fails with 400 when it is
+ * malformed, with 404 when it is not below `basePath`.
+ */
+export function parseTarget(method: string, url: string, basePath: string): Target {
+  if (url.includes('#')) throw new HttpError(400, 'the request target must not have a fragment');
+  if (url === '*' && method === 'OPTIONS') return { path: '*', query: '' };
+  // The authority is not looked at, nor is Host: this service is the same under every name.
+  const authority = absoluteForm.exec(url)?.[0] ?? '';
+  const mark = url.indexOf('?');
+  const path = url.slice(authority.length, mark === -1 ? undefined : mark);
+  const query = mark === -1 ? '' : url.slice(mark + 1);
+  if (path === '' && authority !== '') return { path: below(basePath, '/'), query };
+  if (!path.startsWith('/')) throw new HttpError(400, 'the request target must begin with "/"');
+  return { path: below(basePath, path), query };
+}
+
+function below(basePath: string, path: string): string {
+  if (basePath === '') return path;
+  if (path === basePath) return '/';
+  if (!path.startsWith(`${basePath}/`)) throw noSuchResource();
+  return path.slice(basePath.length);
+}
+
+export type Parameter = readonly [name: string, value: string];
+
+/** The parameters of a query in order, repetitions included; malformed encoding is a 400. */
+export function parseQuery(query: string): Parameter[] {
+  if (query === '') return [];
+  return query
+    .split('&')
+    .filter((pair) => pair !== '')
+    .map((pair) => {
+      const equals = pair.indexOf('=');
+      const name = equals === -1 ? pair : pair.slice(0, equals);
+      return [decode(name), equals === -1 ? '' : decode(pair.slice(equals + 1))];
+    });
+}
+
+function decode(text: string): string {
+  if (!text.includes('%') && !text.includes('+')) return text;
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    throw new HttpError(400, 'the query has malformed percent-encoding');
+  }
+}
+
+const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
+const authorityPattern = /^https?:\/\/([^/?#]*)/i;
+
+/** Whether only programs on the same machine can reach this address. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\./.test(host);
+}
+
+/**
+ * Makes the check that a request is for a host name of this service; `undefined` if it would allow all.
+ *
+ * A page of another name that DNS resolves to this machine (DNS rebinding) shares its origin with the
+ * service: it could read and change everything. So on a loopback address only the names of the loopback
+ * and the allowed ones are served. Elsewhere every name is, unless some are listed; then an IP address
+ * is too, since no DNS answer can change what it means, and probes of orchestrators use it.
+ */
+export function hostCheck(
+  allowed: readonly string[],
+  listensOn: string | undefined,
+): ((message: IncomingMessage) => void) | undefined {
+  const loopback = listensOn !== undefined && isLoopback(listensOn);
+  if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
+  const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
+  if (listensOn !== undefined) names.add(listensOn);
+  return ({ headers, url = '' }) => {
+    // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).
+    const authority = authorityPattern.exec(url)?.[1] ?? headers.host;
+    // Only HTTP/1.0 has none, and no browser speaks it.
+    if (authority === undefined) return;
+    const name = authority.toLowerCase().replace(/\.?(?::\d*)?$/, '');
+    if (names.has(name) || (!loopback && isIP(name.replace(/^\[|\]$/g, '')) !== 0)) return;
+    throw new HttpError(421, 'this host name is not served; allow it with --allowed-hosts');
+  };
+}
