@@ -109,7 +109,12 @@ class RunningService implements Service {
       const addresses = await this.#open();
       this.#state = 'serving';
       this.#grpc?.setServing(true);
-      this.#observe({ type: 'listening', ...addresses, files: this.#api?.files ?? 0 });
+      const files = this.#api?.files ?? 0;
+      this.#observe({ type: 'listening', ...addresses, files });
+      const { publicDir = false } = this.#options;
+      if (publicDir !== false && files === 0) {
+        this.#observe({ type: 'warning', message: `the public folder ${publicDir} has no file to serve` });
+      }
       return addresses;
     } catch (error) {
       this.#cut.abort();

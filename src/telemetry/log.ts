@@ -161,7 +161,11 @@ function prettyText(event: Line, time: string, count: number): string {
 function sentence(event: Line): string {
   switch (event.type) {
     case 'listening':
-      return `listening on ${event.http}${event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`}`;
+      return [
+        `listening on ${event.http}`,
+        event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`,
+        event.files === undefined ? '' : `, ${event.files} static files`,
+      ].join('');
     case 'request': {
       const { face, id, method, path, status, durationMs } = event;
       return `${status} ${face === 'http' ? method : 'gRPC'} ${clip(path)} ${durationMs.toFixed(1)} ms ${id}`;

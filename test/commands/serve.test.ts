@@ -110,7 +110,7 @@ describe('what is printed when it is ready', () => {
     [
       'pretty, a line for people',
       ['--log', 'pretty', '--grpc-port', '0'],
-      /^[\d:.]+ listening on http:\S+ and gRPC on \S+\n$/,
+      /^[\d:.]+ listening on http:\S+ and gRPC on \S+, \d+ static files\n$/,
     ],
     [
       'without a log, a plain line',

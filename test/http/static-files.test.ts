@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { contentType } from '../../src/http/static-files.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
@@ -49,6 +50,18 @@ test('what is no page has no policy', async (t) => {
   for (const path of ['/favicon.svg', '/openapi.json', '/health']) {
     assert.equal((await send(http, `GET ${path}`)).headers['content-security-policy'], undefined, path);
   }
+});
+
+test('a public folder without files is reported when the service starts', async (t) => {
+  const publicDir = await mkdtemp(join(tmpdir(), 'empty-'));
+  t.after(() => rm(publicDir, { recursive: true, force: true }));
+  const warnings = (events: readonly ServiceEvent[]) => events.filter(({ type }) => type === 'warning');
+  const { events } = await startService(t, { publicDir });
+  const message = `the public folder ${publicDir} has no file to serve`;
+  assert.deepEqual(warnings(events), [{ type: 'warning', message }]);
+  await writeFile(join(publicDir, 'index.html'), 'here');
+  assert.deepEqual(warnings((await startService(t, { publicDir })).events), []);
+  assert.deepEqual(warnings((await startService(t, { publicDir: false })).events), []);
 });
 
 test('pages of another folder are sent as they are', async (t) => {

@@ -45,12 +45,13 @@ const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
 };
 
 /** What is wrong with any request before a route is looked for. */
-const malformed: readonly (Pick<Case, 'status' | 'version' | 'body'> & {
+const malformed: readonly (Pick<Case, 'status' | 'version' | 'host' | 'body'> & {
   readonly headers?: readonly string[];
 })[] = [
   { status: 400, headers: ['Host: elsewhere'] },
   { status: 413, headers: ['Transfer-Encoding: chunked'], body: `1;${'a'.repeat(20_000)}\r\nx\r\n0\r\n\r\n` },
   { status: 417, headers: ['Expect: a miracle'] },
+  { status: 421, host: 'elsewhere.example' },
   { status: 431, headers: Array.from({ length: 101 }, (_, i) => `X-Number-${i}: ${i}`) },
   { status: 501, headers: ['Transfer-Encoding: gzip, chunked'] },
   { status: 505, version: '2.0' },
@@ -210,7 +211,7 @@ describe('every answer the document promises is given, and is as it says', () =>
 
   for (const { status, headers = [], ...rest } of malformed) {
     it(`${status} on every route`, async (t) => {
-      const port = await start(t);
+      const port = await start(t, { allowedHosts: [] });
       for (const { method, path, body } of casesFor(status)) {
         if (status === 413 && body === undefined) continue;
         await recorder.record(port, { method, path, status, headers: [...headers], ...rest });

@@ -11,12 +11,14 @@ export interface Case {
   /** Text that is sent as it is; anything else is sent as JSON. */
   readonly body?: unknown;
   readonly version?: string;
+  /** Default: the one that it serves. */
+  readonly host?: string;
   /** Whether the head never ends. */
   readonly endless?: boolean;
 }
 
 export const requestId = '3b1f8a52';
-const curl = ['Host: localhost:3000', 'User-Agent: curl/8.14.1', 'Accept: */*'];
+const curl = ['User-Agent: curl/8.14.1', 'Accept: */*'];
 
 /** Sends requests over raw sockets, validates each answer and remembers which were seen. */
 export class Recorder {
@@ -25,11 +27,7 @@ export class Recorder {
   /** Sends a case, and a failing one again by a client that prefers RFC 9457. */
   async record(port: number, request: Case): Promise<Answer> {
     if (request.status >= 400) {
-      const problem = [
-        'Host: localhost:3000',
-        'Accept: application/problem+json',
-        `X-Request-Id: ${requestId}`,
-      ];
+      const problem = ['Accept: application/problem+json', `X-Request-Id: ${requestId}`];
       await this.#send(port, request, problem);
     }
     return await this.#send(port, request, curl);
@@ -94,6 +92,7 @@ function like(type: string, example: unknown): (answer: Answer) => boolean {
 
 function wireText(request: Case, common: readonly string[]): string {
   const { method, path, headers = [], body, version = '1.1', endless = false } = request;
+  const host = `Host: ${request.host ?? 'localhost:3000'}`;
   const text = body === undefined || typeof body === 'string' ? (body ?? '') : JSON.stringify(body);
   const names = headers.map((header) => header.split(':')[0]?.toLowerCase());
   const framed = names.includes('content-length') || names.includes('transfer-encoding');
@@ -101,6 +100,6 @@ function wireText(request: Case, common: readonly string[]): string {
     ...(text !== '' && !names.includes('content-type') ? ['Content-Type: application/json'] : []),
     ...(text !== '' && !framed ? [`Content-Length: ${Buffer.byteLength(text)}`] : []),
   ];
-  const head = [`${method} ${path} HTTP/${version}`, ...common, ...entity, ...headers].join('\r\n');
+  const head = [`${method} ${path} HTTP/${version}`, host, ...common, ...entity, ...headers].join('\r\n');
   return endless ? `${head}\r\n` : `${head}\r\n\r\n${text}`;
 }

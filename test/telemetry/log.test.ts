@@ -45,6 +45,11 @@ describe('a line', () => {
       /^03:04:05.678 listening on http:\/\/h:1$/,
     ],
     [
+      { type: 'listening', http: 'http://h:1', files: 3 },
+      { time, event: 'listening', http: 'http://h:1', files: 3 },
+      /^03:04:05.678 listening on http:\/\/h:1, 3 static files$/,
+    ],
+    [
       request,
       {
         time,
