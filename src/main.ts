@@ -18,6 +18,7 @@ if (Number.parseInt(process.versions.node, 10) < oldestNode) {
   process.exitCode = await run({
     args: process.argv.slice(2),
     env: process.env,
+    nodeVersion: process.version,
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,

@@ -8,6 +8,8 @@ export interface CommandContext {
   /** What follows the command's name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Such as `v26.10.0`. */
+  readonly nodeVersion: string;
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };

@@ -24,6 +24,7 @@ usage: users-service [serve] [options]
        users-service export [FILE] [--database URL]
        users-service import [FILE] [--database URL]
        users-service backup FILE [--database URL]
+       users-service doctor [options]
        users-service help [COMMAND] | version | --print-config [options]
 
 Flags win over the environment, the environment over the defaults [in brackets].
@@ -100,7 +101,8 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
   if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
 }
 
-async function openBriefly(host: string, port: number): Promise<number> {
+/** Opens a port and closes it again. */
+export async function openBriefly(host: string, port: number): Promise<number> {
   await using server = createServer().listen({ host, port, exclusive: true });
   await once(server, 'listening');
   return port;

@@ -1,5 +1,6 @@
 import { invalid } from '../domain/errors.ts';
 import type { Store } from '../domain/repository.ts';
+import type { Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
@@ -20,6 +21,8 @@ export interface StoreScheme {
   readonly file?: (url: string) => string | undefined;
   /** Loads and opens a store: no other is paid for. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
+  /** Examines a store without changing anything; absent where nothing outlives the process. */
+  readonly examine?: (url: string) => Promise<Finding[]>;
 }
 
 // Neither an authority nor SQLite's name for a database in memory, which each connection would have to itself.
@@ -44,6 +47,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     file: sqlitePath,
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url) ?? '', options),
+    examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url) ?? ''),
   },
   {
     form: 'postgres://USER@HOST/NAME',
@@ -58,6 +62,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     },
     isShared: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
+    examine: async (url) => (await import('./postgres/examine.ts')).examinePostgres(url),
   },
 ];
 

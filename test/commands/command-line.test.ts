@@ -23,7 +23,7 @@ describe('help and version', () => {
     });
   }
 
-  const commands = ['copy', 'export', 'import', 'backup'];
+  const commands = ['copy', 'export', 'import', 'backup', 'doctor'];
   for (const name of commands) {
     it(`${name} --help lists its options, and does nothing`, async () => {
       for (const argv of [
@@ -75,7 +75,7 @@ describe('a wrong call', () => {
   for (const name of ['server', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     it(`of the command ${name} says that there is none`, async () => {
       const { code, stderr } = await runCommand([name]);
-      const names = 'serve, copy, export, import, backup, help and version';
+      const names = 'serve, copy, export, import, backup, doctor, help and version';
       const expected = `users-service: "${name}" is not a command; the commands are ${names}\n`;
       assert.deepEqual([code, stderr], [2, expected]);
     });

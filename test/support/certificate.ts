@@ -6,8 +6,8 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A self-signed certificate for localhost and 127.0.0.1, good for a day. */
-export function createCertificate(commonName = 'localhost'): Certificate {
+/** A self-signed certificate for localhost and 127.0.0.1, valid from a day ago for as many days from now. */
+export function createCertificate(commonName = 'localhost', daysLeft = 1): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = sequence(tagged(0x31, sequence(oid('550403'), utf8(commonName))));
   const day = 24 * 60 * 60 * 1_000;
@@ -20,7 +20,7 @@ export function createCertificate(commonName = 'localhost'): Certificate {
     integer(Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     ecdsaWithSha256,
     name,
-    sequence(time(Date.now() - day), time(Date.now() + day)),
+    sequence(time(Date.now() - day), time(Date.now() + daysLeft * day)),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
     tagged(0xa3, sequence(sequence(oid('551d11'), tagged(0x04, alternatives)))),

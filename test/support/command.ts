@@ -5,12 +5,17 @@ import type { FinishedProcess } from '../kit/process.ts';
 /** Runs a command to its end as `main.ts` does, but in this process, which is much faster. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, input = '' }: { env?: Readonly<Record<string, string>>; input?: string } = {},
+  {
+    env = {},
+    input = '',
+    nodeVersion = process.version,
+  }: { env?: Readonly<Record<string, string>>; input?: string; nodeVersion?: string | undefined } = {},
 ): Promise<FinishedProcess> {
   const [stdout, stderr] = [collect(), collect()];
   const code = await run({
     args,
     env,
+    nodeVersion,
     stdin: Readable.from([Buffer.from(input)]),
     stdout: stdout.stream,
     stderr: stderr.stream,

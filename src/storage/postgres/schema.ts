@@ -57,6 +57,9 @@ const migrations: readonly string[] = [
   `,
 ];
 
+/** The version of the present schema. */
+export const schemaVersion = migrations.length;
+
 // Any number, so long as nothing else on the server locks it.
 const migrationLock = 7_283_551_900;
 
@@ -66,9 +69,13 @@ const migrationLock = 7_283_551_900;
  */
 export async function prepareSchema(client: ClientBase): Promise<void> {
   await requireUtf8(client);
-  const found = await client.query<{ found: boolean }>(`SELECT to_regclass('meta') IS NOT NULL AS found`);
-  const version = found.rows[0]?.found ? await readVersion(client) : 0;
-  if (version < migrations.length) await migrate(client);
+  if ((await findVersion(client)) < schemaVersion) await migrate(client);
+}
+
+/** The version of the schema of a database; 0 when it has no tables yet. Throws when it is newer than ours. */
+export async function findVersion(client: ClientBase): Promise<number> {
+  const { rows } = await client.query<{ found: boolean }>(`SELECT to_regclass('meta') IS NOT NULL AS found`);
+  return rows[0]?.found ? await readVersion(client) : 0;
 }
 
 async function requireUtf8(client: ClientBase): Promise<void> {
@@ -90,7 +97,7 @@ async function migrate(client: ClientBase): Promise<void> {
   await client.query(
     `INSERT INTO meta (name, value) VALUES ('schema_version', $1)
     ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`,
-    [migrations.length],
+    [schemaVersion],
   );
   await client.query('COMMIT');
 }
@@ -99,8 +106,8 @@ async function readVersion(client: ClientBase): Promise<number> {
   const select = `SELECT value FROM meta WHERE name = 'schema_version'`;
   const { rows } = await client.query<{ value: string }>(select);
   const version = Number(rows[0]?.value ?? 0);
-  if (version <= migrations.length) return version;
+  if (version <= schemaVersion) return version;
   throw new Error(
-    `the database is at schema version ${version}, made by a newer release; this one knows ${migrations.length}`,
+    `the database is at schema version ${version}, made by a newer release; this one knows ${schemaVersion}`,
   );
 }

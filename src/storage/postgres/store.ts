@@ -117,7 +117,7 @@ function once(warn: Warn): Warn {
   };
 }
 
-async function loadDriver(): Promise<typeof import('pg')> {
+export async function loadDriver(): Promise<typeof import('pg')> {
   try {
     return await import('pg');
   } catch (cause) {
@@ -125,7 +125,8 @@ async function loadDriver(): Promise<typeof import('pg')> {
   }
 }
 
-function hostName(driver: typeof Client, connectionString: string): string {
+/** `host:port` of a URL, as the driver reads it. */
+export function hostName(driver: typeof Client, connectionString: string): string {
   try {
     const { host, port } = new driver({ connectionString });
     return `${host}:${port}`;

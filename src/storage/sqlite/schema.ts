@@ -54,12 +54,15 @@ const migrations: readonly string[] = [
   `,
 ];
 
+/** The version of the present schema. */
+export const schemaVersion = migrations.length;
+
 // A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.
 const cacheKib = 16_384;
 // How far the write-ahead log grows before it is copied into the file (in pages), and what it is cut
 // back to when a long read has kept it from being reused.
 const checkpointPages = 4_000;
-const maxIdleLogBytes = 64 * 1024 * 1024;
+export const maxIdleLogBytes = 64 * 1024 * 1024;
 
 // With a write-ahead log, what is left to wait for is the moment in which another process recovers
 // or removes the log. A read waits on the thread of all requests, so not for long; the wait for
@@ -114,18 +117,19 @@ function migrate(db: DatabaseSync): void {
   // Before anything is written: a file that is refused stays as it was.
   const steps = stepsTaken(db);
   db.exec('PRAGMA journal_mode = WAL');
-  if (steps === migrations.length) return;
+  if (steps === schemaVersion) return;
   db.exec('BEGIN IMMEDIATE');
   try {
     for (const step of migrations.slice(stepsTaken(db))) db.exec(step);
-    db.exec(`PRAGMA user_version = ${migrations.length}; COMMIT`);
+    db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
   } catch (caught) {
     if (db.isTransaction) db.exec('ROLLBACK');
     throw caught;
   }
 }
 
-function stepsTaken(db: DatabaseSync): number {
+/** The version of the schema of a file. Throws when it is not one of this service. */
+export function stepsTaken(db: DatabaseSync): number {
   // In one statement, so that both numbers are of the same moment.
   const { steps, tables } = {
     ...db
@@ -134,7 +138,7 @@ function stepsTaken(db: DatabaseSync): number {
       )
       .get(),
   };
-  if (Number(steps) > migrations.length) throw new Error('a newer version of this service has written it');
+  if (Number(steps) > schemaVersion) throw new Error('a newer version of this service has written it');
   if (steps === 0 && tables !== 0) throw new Error('it is the database of another program');
   return Number(steps);
 }

@@ -1,0 +1,134 @@
+import { X509Certificate } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { platform } from 'node:os';
+import { optionRows } from '../config.ts';
+import { openPort, StartError } from '../service.ts';
+import { type Finding, fail, ok, warn } from '../storage/finding.ts';
+import { schemeOf } from '../storage/open.ts';
+import { type CommandContext, describeError, runCommand, UsageError, withoutPasswords } from './command.ts';
+import { optionsHelp, type ParsedConfig, parseConfig, readArguments } from './command-line.ts';
+import { type Files, readFiles } from './files.ts';
+import { openBriefly } from './serve.ts';
+
+const help = `usage: users-service doctor [options]
+
+Examines what the service needs, with the options it would be started with, and changes nothing. Prints a
+line for each check: ok, warn or fail, and what to do. Run it as the user of the service. Exit codes: 0 all
+is ok, 3 a warning, 1 a failure, 2 wrong usage.
+
+`;
+
+const exitCodes: Readonly<Record<Finding['level'], number>> = { ok: 0, warn: 3, fail: 1 };
+const testedNodes = [24, 26];
+const fewDays = 14;
+const dayMs = 24 * 60 * 60 * 1_000;
+const probeTimeoutMs = 2_000;
+
+/** Examines what the service needs. */
+export function doctor(context: CommandContext): Promise<number> {
+  return runCommand(context, help + optionsHelp(), async () => {
+    const { args, env, stdout, nodeVersion } = context;
+    const flags = optionRows.map(([flag]) => flag);
+    const parsed = parseConfig(readArguments(args, flags), env);
+    const levels = new Set<Finding['level']>();
+    const print = (findings: readonly Finding[]) => {
+      for (const { level, what, remedy } of findings) {
+        const text = remedy === '' ? what : `${what}; ${remedy}`;
+        stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
+        levels.add(level);
+      }
+    };
+    print([examineNode(nodeVersion)]);
+    print(await examineFiles(parsed));
+    print(await examineStore(parsed));
+    print(await examinePorts(parsed));
+    return exitCodes[levels.has('fail') ? 'fail' : levels.has('warn') ? 'warn' : 'ok'];
+  });
+}
+
+function examineNode(version: string): Finding {
+  const isTested = testedNodes.includes(Number.parseInt(version.slice(1), 10));
+  return isTested
+    ? ok(`Node.js ${version}`)
+    : warn(`Node.js ${version}`, `use ${testedNodes.join(' or ')}, with which the service is tested`);
+}
+
+async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
+  const { config, settings } = parsed;
+  try {
+    const { tls } = await readFiles(parsed);
+    const paths = [config.public, config['api-keys-file']].filter((path) => path !== undefined);
+    const findings = paths.map((path) => ok(`${path} can be read`));
+    if (tls === undefined) return findings;
+    const [cert, key] = [settings['tls-cert'].text, settings['tls-key'].text];
+    return [...findings, ...examineCertificates(cert, tls), await examineKey(key)];
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    return error.problems.map((problem) => fail(problem, 'correct the option or the file'));
+  }
+}
+
+/** One finding for each certificate of a chain. */
+function examineCertificates(path: string, { cert }: NonNullable<Files['tls']>): Finding[] {
+  const blocks = String(cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return blocks.map((block) => {
+    const { subject, validFromDate, validToDate } = new X509Certificate(block);
+    const name = `${path}: the certificate of ${subject.replaceAll('\n', ', ')}`;
+    const days = Math.floor((validToDate.getTime() - Date.now()) / dayMs);
+    if (validFromDate.getTime() > Date.now()) {
+      return fail(`${name} is not valid before ${validFromDate.toISOString()}`, 'set the clock, or wait');
+    }
+    if (days < 0) return fail(`${name} ended ${-days} days ago`, 'renew it, then send SIGHUP');
+    const text = `${name} is valid for ${days} more days`;
+    return days < fewDays ? warn(text, 'renew it, then send SIGHUP') : ok(text);
+  });
+}
+
+async function examineKey(path: string): Promise<Finding> {
+  const { mode } = await stat(path);
+  // Windows has no such modes.
+  return platform() !== 'win32' && (mode & 0o007) !== 0
+    ? warn(`every user of this machine may read ${path}`, `run chmod 600 ${path}`)
+    : ok(`not every user may read ${path}`);
+}
+
+async function examineStore({ config: { database } }: ParsedConfig): Promise<Finding[]> {
+  try {
+    return (await schemeOf(database)?.examine?.(database)) ?? [];
+  } catch (error) {
+    return [fail(describeError(error), 'correct --database')];
+  }
+}
+
+async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
+  const { host, port, 'grpc-port': grpcPort } = config;
+  const isRunning = await isServing(host, port);
+  const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
+    const name = option === 'port' ? 'HTTP port' : 'gRPC port';
+    try {
+      await openPort(option, host, number, openBriefly);
+      return ok(number === 0 ? `${name}: any free one` : `${name}: ${host}:${number} is free`);
+    } catch (error) {
+      if (!(error instanceof StartError)) throw error;
+      const what = `${name}: ${error.message}`;
+      if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
+      // The service has both ports or neither. Over TLS it is not asked: its name may be another one.
+      if (isRunning) return ok(`${what}, by a service that is healthy`);
+      const problem = config['tls-cert'] === undefined ? fail : warn;
+      return problem(what, 'choose another port, unless this service has it');
+    }
+  };
+  const http = await examine('port', port);
+  return grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
+}
+
+/** Whether a service like this one answers at the port. */
+async function isServing(host: string, port: number): Promise<boolean> {
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/health`;
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(probeTimeoutMs) });
+    return (await response.text()) === '{"ok":true}';
+  } catch {
+    return false;
+  }
+}

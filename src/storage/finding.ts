@@ -1,0 +1,12 @@
+/** What a check of a store, a file or a port found: one line for an operator. */
+export interface Finding {
+  /** `warn`: it works, but may not always. `fail`: the service would not start, or its data is at risk. */
+  readonly level: 'ok' | 'warn' | 'fail';
+  readonly what: string;
+  /** What to do about it; empty when all is well. */
+  readonly remedy: string;
+}
+
+export const ok = (what: string): Finding => ({ level: 'ok', what, remedy: '' });
+export const warn = (what: string, remedy: string): Finding => ({ level: 'warn', what, remedy });
+export const fail = (what: string, remedy: string): Finding => ({ level: 'fail', what, remedy });

@@ -1,0 +1,174 @@
+import { Socket } from 'node:net';
+import type { Client, QueryResultRow } from 'pg';
+import { type Finding, fail, ok, warn } from '../finding.ts';
+import { messageOf } from './errors.ts';
+import { parseHosts } from './hosts.ts';
+import { findVersion, schemaVersion } from './schema.ts';
+import { hostName, loadDriver } from './store.ts';
+
+const oldestVersion = 12;
+const timeoutMs = 5_000;
+const clockSlackMs = 1_000;
+// A process opens at most ten for calls and one for pings.
+const connectionsOfProcess = 11;
+
+interface Host {
+  readonly name: string;
+  readonly takesWrites: boolean;
+  readonly findings: readonly Finding[];
+  /** Why it could not be examined. */
+  readonly failure?: unknown;
+}
+
+/** Examines each server of a database URL, and changes nothing. */
+export async function examinePostgres(url: string): Promise<Finding[]> {
+  const { Client } = await loadDriver();
+  const { urls, writable } = parseHosts(url);
+  const hosts = await Promise.all(urls.map((one) => examineHost(Client, one)));
+  const hasPrimary = hosts.some(({ takesWrites }) => takesWrites);
+  const findings = hosts.flatMap(({ name, failure, findings }) => {
+    if (failure === undefined) return findings;
+    // With a primary elsewhere, the service runs without this host.
+    const problem = hasPrimary ? warn : fail;
+    return [
+      problem(`${name} cannot be used: ${messageOf(failure)}`, 'check the URL, the server and the network'),
+    ];
+  });
+  if (hasPrimary || hosts.every(({ failure }) => failure !== undefined)) return findings;
+  const problem = writable ? fail : warn;
+  return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
+}
+
+async function examineHost(Driver: typeof Client, url: string): Promise<Host> {
+  const name = hostName(Driver, url);
+  const client = new Driver({
+    connectionString: url,
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+    application_name: 'users-service doctor',
+  });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    const sentAt = Date.now();
+    const { rows } = await client.query<State>(stateSql);
+    const receivedAt = Date.now();
+    const [state] = rows;
+    if (state === undefined) throw new Error('a SELECT without a condition has a row');
+    const isPooled = !('processID' in client && client.processID === state.pid);
+    const schema = await findVersion(client).then(
+      (version) => examineSchema(version, state),
+      (error) => fail(messageOf(error), 'start the newer release'),
+    );
+    const findings = [
+      examineVersion(state),
+      examineClock(state.now, sentAt, receivedAt),
+      examineCommits(state, isPooled),
+      ...examineTexts(state),
+      schema,
+      examineConnections(state),
+    ];
+    const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
+    return { name, takesWrites: !state.read_only, findings: named };
+  } catch (failure) {
+    return { name, takesWrites: false, findings: [], failure };
+  } finally {
+    // A server that hangs must not keep the process alive.
+    const { stream } = client.connection;
+    if (stream instanceof Socket) stream.unref();
+    client.end().catch(() => {});
+  }
+}
+
+interface State extends QueryResultRow {
+  readonly pid: number;
+  readonly now: number;
+  readonly version: string;
+  readonly read_only: boolean;
+  readonly encoding: string;
+  readonly collation: string;
+  readonly other_collations: number;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+  readonly synchronous_commit: string;
+  readonly may_create: boolean;
+  readonly max_connections: number;
+  readonly connections: number;
+}
+
+const stateSql = `
+  SELECT pg_backend_pid() AS pid,
+    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now,
+    current_setting('server_version') AS version,
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
+    current_setting('server_encoding') AS encoding,
+    (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
+    (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
+      WHERE attrelid IN (to_regclass('users'), to_regclass('posts')) AND collname <> 'C')::int AS other_collations,
+    current_setting('fsync') AS fsync,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
+    current_setting('max_connections')::int AS max_connections,
+    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int AS connections`;
+
+function examineVersion({ version, read_only }: State): Finding {
+  const text = `PostgreSQL ${version}, ${read_only ? 'a standby or read-only' : 'takes writes'}`;
+  return Number.parseInt(version, 10) < oldestVersion
+    ? fail(text, `use PostgreSQL ${oldestVersion} or newer`)
+    : ok(text);
+}
+
+/** The time of the answer is known only as a moment between the question and its arrival. */
+function examineClock(now: number, sentAt: number, receivedAt: number): Finding {
+  const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
+  const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
+  return Math.abs(aheadMs) > clockSlackMs
+    ? warn(`its clock is ${seconds} the one here`, 'synchronize both, for example with chrony')
+    : ok('its clock agrees with the one here');
+}
+
+function examineCommits({ fsync, full_page_writes, synchronous_commit }: State, isPooled: boolean): Finding {
+  const text = `fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit ${synchronous_commit}`;
+  if (isPooled && synchronous_commit === 'off') {
+    return fail(`${text}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on');
+  }
+  return fsync === 'off' || full_page_writes === 'off'
+    ? warn(text, 'set both to on: without them a crash can damage the database')
+    : ok(synchronous_commit === 'off' ? `${text}, which the service sets to on` : text);
+}
+
+function examineTexts({ encoding, collation, other_collations }: State): Finding[] {
+  return [
+    encoding === 'UTF8'
+      ? ok('the encoding is UTF8')
+      : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),
+    other_collations === 0
+      ? ok(`texts sort by code point, whatever the collation of the database (${collation})`)
+      : fail(
+          `${other_collations} columns have another collation than "C"`,
+          'export, and import into a new database',
+        ),
+  ];
+}
+
+function examineSchema(version: number, { may_create, read_only }: State): Finding {
+  const text = `the schema has version ${version}`;
+  if (version === schemaVersion) return ok(text);
+  if (!may_create && !read_only) {
+    return fail(
+      `${text}, and the user may not create tables`,
+      'run GRANT CREATE ON SCHEMA public TO the user',
+    );
+  }
+  return version === 0
+    ? ok('the database has no tables yet, the first start makes them')
+    : warn(text, `back up: the next start migrates it to ${schemaVersion}`);
+}
+
+function examineConnections({ connections, max_connections }: State): Finding {
+  const text = `${connections} of ${max_connections} connections are in use`;
+  return max_connections - connections < connectionsOfProcess
+    ? warn(`${text}, and each process opens up to ${connectionsOfProcess}`, 'raise max_connections')
+    : ok(text);
+}

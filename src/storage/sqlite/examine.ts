@@ -1,0 +1,119 @@
+import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
+import { platform } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { type Finding, fail, ok, warn } from '../finding.ts';
+import { checkWritable } from './file.ts';
+import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
+
+const mebibyte = 1024 * 1024;
+// A full disk fails commits, because the write-ahead log cannot grow.
+const leastFreeBytes = 100 * mebibyte;
+const fewFreeBytes = 1024 * mebibyte;
+const clockSlackMs = 60_000;
+// From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
+const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
+
+/** Examines a SQLite file, which a service may be using, and changes nothing at its path. */
+export function examineSqlite(path: string): Finding[] {
+  const file = resolve(path);
+  const folder = nearestFolder(dirname(file));
+  try {
+    checkWritable(join(folder, basename(file)));
+  } catch (caught) {
+    return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
+  }
+  const space = examineSpace(file, statfsSync(folder));
+  if (!existsSync(file)) return [ok(`${file} does not exist yet, the first start makes it`), ...space];
+  return [...examineFile(file), ...space, examineLog(file), ...examineData(file)];
+}
+
+function nearestFolder(path: string): string {
+  return existsSync(path) ? path : nearestFolder(dirname(path));
+}
+
+function examineFile(file: string): Finding[] {
+  const { mode, mtimeMs } = statSync(file);
+  // Windows has no such modes.
+  const isOpen = platform() !== 'win32' && (mode & 0o007) !== 0;
+  return [
+    isOpen
+      ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
+      : ok(`${file} can be written, and not every user may open it`),
+    mtimeMs > Date.now() + clockSlackMs
+      ? warn(`${file} was written in the future, ${new Date(mtimeMs).toISOString()}`, 'set the clock')
+      : ok(`the clock is not behind the last write of ${file}`),
+  ];
+}
+
+function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[] {
+  const [freeBytes, bytes] = [bavail * bsize, sizeOf(file)];
+  const text = `the disk of ${file} (${inMib(bytes)}) has ${inMib(freeBytes)} free`;
+  const space =
+    freeBytes < leastFreeBytes
+      ? fail(text, 'make room, because writes fail on a full disk')
+      : freeBytes < Math.max(fewFreeBytes, bytes)
+        ? warn(text, 'make room for growth and a backup')
+        : ok(text);
+  if (!networkFileSystems.includes(type)) return [space];
+  return [
+    space,
+    warn(`the file system of ${file} is on a network, with unreliable locks`, 'use a local disk'),
+  ];
+}
+
+function examineLog(file: string): Finding {
+  const bytes = sizeOf(`${file}-wal`);
+  if (bytes === 0) return ok(`${file}-wal is empty`);
+  const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
+  if (!existsSync(`${file}-shm`)) {
+    return warn(`${text}, but not their index, so they are not checked here`, 'start the service once');
+  }
+  return bytes > maxIdleLogBytes
+    ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as an export')
+    : ok(text);
+}
+
+function examineData(file: string): Finding[] {
+  const url = pathToFileURL(file);
+  // Even a connection that only reads would make a missing log or index. So without them the file is read
+  // alone; with them, as it is after the latest commit.
+  const hasLog = sizeOf(`${file}-wal`) > 0 && existsSync(`${file}-shm`);
+  url.search = hasLog ? 'mode=ro&readonly_shm=1' : 'immutable=1';
+  try {
+    using db = new DatabaseSync(url, { readOnly: true });
+    const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
+    const [steps, encoding, problem] = [stepsTaken(db), pragma('encoding'), pragma('quick_check(1)')];
+    return [
+      steps === schemaVersion
+        ? ok(`the schema has version ${steps}`)
+        : warn(`the schema has version ${steps}`, `back up: the next start migrates it to ${schemaVersion}`),
+      encoding === 'UTF-8'
+        ? ok('the encoding is UTF-8')
+        : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),
+      problem === 'ok' ? ok(`${file} passes the quick_check of SQLite`) : damaged(file, problem),
+    ];
+  } catch (caught) {
+    // Only the errors of SQLite itself have a code.
+    const isDamaged = caught instanceof Error && 'errcode' in caught;
+    if (isDamaged) return [damaged(file, messageOf(caught))];
+    return [fail(`${file} cannot be used: ${messageOf(caught)}`, 'start that one, or choose another file')];
+  }
+}
+
+function damaged(file: string, problem: unknown): Finding {
+  return fail(`${file} cannot be read: ${problem}`, 'restore a backup, and check the disk');
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function inMib(bytes: number): string {
+  return `${(bytes / mebibyte).toFixed(bytes < 10 * mebibyte ? 1 : 0)} MiB`;
+}
+
+function messageOf(caught: unknown): string {
+  return caught instanceof Error ? caught.message : String(caught);
+}

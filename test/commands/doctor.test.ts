@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { createService } from '../../src/service.ts';
+import { freePorts } from '../kit/free-ports.ts';
+import { runMain } from '../kit/process.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { runCommand } from '../support/command.ts';
+
+const free = ['--port', '0', '--grpc-port', '0'];
+
+/** Runs the command and splits its lines into level, text and remedy. */
+async function doctor(args: readonly string[], nodeVersion?: string) {
+  const { code, stdout, stderr } = await runCommand(['doctor', ...args], { nodeVersion });
+  assert.equal(stderr, '');
+  const lines = stdout.trimEnd().split('\n');
+  for (const line of lines) assert.match(line, /^(?:ok {4}[^;]+|(?:warn {2}|fail {2})[^;]+; .+)$/);
+  return { code, lines, problems: lines.filter((line) => !line.startsWith('ok')) };
+}
+
+async function temporary(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'doctor-'));
+  t.after(() => rm(folder, { recursive: true }));
+  for (const [name, text] of Object.entries(files))
+    await writeFile(join(folder, name), text, { mode: 0o600 });
+  return folder;
+}
+
+describe('users-service doctor', () => {
+  it('prints a line for each check, changes nothing, and ends with 0 when all is well', async (t) => {
+    const folder = await temporary(t);
+    const { code, stdout } = await runMain([
+      'doctor',
+      ...free,
+      '--database',
+      `sqlite:${folder}/data/users.db`,
+    ]);
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^ok {4}Node\.js v\d+\S+\nok {4}\S+ does not exist yet.*\nok {4}the disk of .*\n/);
+    assert.match(stdout, /\nok {4}HTTP port: any free one\nok {4}gRPC port: any free one\n$/);
+    assert.deepEqual(await readdir(folder), []);
+  });
+
+  it('ends with 3 for a warning, and with 1 for a failure', async (t) => {
+    const memory = [...free, '--database', 'memory:'];
+    const warned = await doctor(memory, 'v25.1.0');
+    assert.deepEqual(warned.problems, [
+      'warn  Node.js v25.1.0; use 24 or 26, with which the service is tested',
+    ]);
+    assert.equal(warned.code, 3);
+    const folder = await temporary(t, { 'users.db': 'no database '.repeat(100) });
+    const failed = await doctor([...free, '--database', `sqlite:${folder}/users.db`], 'v25.1.0');
+    assert.equal(failed.code, 1);
+    assert.match(
+      failed.problems[1] ?? '',
+      /^fail .*users\.db cannot be read: file is not a database; restore/,
+    );
+  });
+
+  it('ends with 2 for a wrong option, as the service does', async () => {
+    const { code, stdout, stderr } = await runCommand(['doctor', '--port', 'x']);
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.equal(stderr, 'users-service: --port must be a whole number from 0 to 65535, not "x"\n');
+  });
+
+  it('never prints a password', async () => {
+    const [closed] = await freePorts(1);
+    const database = `postgres://u:hunter2@127.0.0.1:${closed}/x`;
+    const { code, problems } = await doctor([...free, '--database', database]);
+    assert.deepEqual([code, problems.length], [1, 1]);
+    assert.match(problems.join(), /^fail {2}127\.0\.0\.1:\d+ cannot be used: connect ECONNREFUSED/);
+    assert.doesNotMatch(problems.join(), /hunter2/);
+  });
+
+  describe('for certificates', () => {
+    const rows: [what: string, days: number, problem: RegExp | undefined][] = [
+      ['valid for long', 90.5, undefined],
+      [
+        'soon to expire',
+        5.5,
+        /^warn .*cert\.pem: the certificate of CN=x is valid for 5 more days; renew it/,
+      ],
+      ['expired', -0.5, /^fail .*cert\.pem: the certificate of CN=x ended 1 days ago; renew it/],
+    ];
+    for (const [what, days, problem] of rows) {
+      it(`reports one ${what}`, async (t) => {
+        const [{ cert, key }, { cert: other }] = [createCertificate('x', days), createCertificate('ca', 900)];
+        const folder = await temporary(t, { 'cert.pem': `${cert}${other}`, 'key.pem': key });
+        const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
+        const { lines, problems } = await doctor([...free, '--database', 'memory:', ...tls]);
+        assert.match(lines.join('\n'), /ok {4}\S+: the certificate of CN=ca is valid for \d{3} more days\n/);
+        assert.equal(problems.length, problem === undefined ? 0 : 1, problems.join());
+        if (problem !== undefined) assert.match(problems.join(), problem);
+      });
+    }
+
+    it('reports one that is not valid yet, and a key that every user may read', async (t) => {
+      const { cert, key } = createCertificate('x', 90);
+      const folder = await temporary(t, { 'cert.pem': cert });
+      await writeFile(join(folder, 'key.pem'), key, { mode: 0o644 });
+      t.mock.timers.enable({ apis: ['Date'], now: Date.now() - 5 * 24 * 60 * 60 * 1_000 });
+      const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
+      const { problems } = await doctor([...free, '--database', 'memory:', ...tls]);
+      assert.match(problems[0] ?? '', /^fail .* of CN=x is not valid before \S+Z; set the clock, or wait$/);
+      assert.match(
+        problems[1] ?? '',
+        /^warn {2}every user of this machine may read \S+key\.pem; run chmod 600 /,
+      );
+    });
+
+    it('reports one that is missing beside everything else', async (t) => {
+      const folder = await temporary(t);
+      const tls = [
+        '--tls-cert',
+        `${folder}/none`,
+        '--tls-key',
+        `${folder}/none`,
+        '--public',
+        `${folder}/none`,
+      ];
+      const { code, lines, problems } = await doctor([...free, '--database', 'memory:', ...tls]);
+      assert.deepEqual([code, problems.length], [1, 3]);
+      assert.match(
+        problems[1] ?? '',
+        /^fail {2}--tls-cert must be a certificate chain in PEM .* \(ENOENT\); /,
+      );
+      assert.match(lines.at(-1) ?? '', /^ok {4}gRPC port/);
+    });
+  });
+
+  describe('for ports', () => {
+    it('reports those that are free', async () => {
+      const [http, grpc] = await freePorts(2);
+      const { lines } = await doctor([
+        '--database',
+        'memory:',
+        '--port',
+        `${http}`,
+        '--grpc-port',
+        `${grpc}`,
+      ]);
+      assert.deepEqual(lines.slice(1), [
+        `ok    HTTP port: 127.0.0.1:${http} is free`,
+        `ok    gRPC port: 127.0.0.1:${grpc} is free`,
+      ]);
+    });
+
+    it('reports one that another program has', async (t) => {
+      const server = createServer((socket) => socket.end('no HTTP')).listen(0, '127.0.0.1');
+      t.after(() => server.close());
+      await new Promise((resolve) => server.once('listening', resolve));
+      const address = server.address();
+      const port = typeof address === 'object' ? address?.port : undefined;
+      const { code, problems } = await doctor([
+        '--database',
+        'memory:',
+        '--port',
+        `${port}`,
+        '--grpc-port',
+        'off',
+      ]);
+      assert.equal(code, 1);
+      assert.deepEqual(problems, [
+        `fail  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service has it`,
+      ]);
+    });
+
+    it('accepts those that the running service has', async (t) => {
+      const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
+      t.after(() => service.close());
+      const { http, grpc = '' } = await service.listen();
+      const [port, grpcPort] = [new URL(http).port, grpc.split(':')[1] ?? ''];
+      const { code, lines } = await doctor([
+        '--database',
+        'memory:',
+        '--port',
+        port,
+        '--grpc-port',
+        grpcPort,
+      ]);
+      assert.equal(code, 0);
+      assert.deepEqual(lines.slice(1), [
+        `ok    HTTP port: 127.0.0.1:${port} is in use, by a service that is healthy`,
+        `ok    gRPC port: 127.0.0.1:${grpcPort} is in use, by a service that is healthy`,
+      ]);
+    });
+
+    it('reports an address of another machine', async () => {
+      const { problems } = await doctor(['--database', 'memory:', '--host', '192.0.2.1']);
+      assert.deepEqual(problems, [
+        'fail  HTTP port: 192.0.2.1 is not an address of this machine; choose another address or port',
+        'fail  gRPC port: 192.0.2.1 is not an address of this machine; choose another address or port',
+      ]);
+    });
+  });
+});

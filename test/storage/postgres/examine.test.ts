@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
+import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { freePorts } from '../../kit/free-ports.ts';
+import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
+import { startPostgres } from '../../kit/postgres.ts';
+import { openSession } from '../../kit/postgres-session.ts';
+
+const durable = { fsync: 'on', full_page_writes: 'on' };
+const postgres = await startPostgres(durable);
+after(() => postgres.close());
+const withoutPooler = await missingPgBouncer();
+
+/** A database with the tables of the service. */
+async function createDatabase(): Promise<string> {
+  const url = await postgres.createDatabase();
+  await (await openPostgresStore(url)).close();
+  return url;
+}
+
+/** The problems found at a URL, without the names of hosts. */
+async function problemsOf(url: string): Promise<string[]> {
+  const findings = await examinePostgres(url);
+  for (const { level, remedy } of findings) assert.equal(remedy === '', level === 'ok');
+  return findings
+    .filter(({ level }) => level !== 'ok')
+    .map(({ level, what }) => `${level} ${what.replaceAll(/127\.0\.0\.1:\d+/g, 'HOST')}`);
+}
+
+async function change(t: TestContext, url: string, sql: string): Promise<void> {
+  await (await openSession(t, url)).query(sql);
+}
+
+describe('the examination of a PostgreSQL', () => {
+  it('finds no problem in a healthy one, and reports each check', async () => {
+    const url = await createDatabase();
+    assert.deepEqual(await problemsOf(url), []);
+    const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
+    assert.match(
+      text.join('\n'),
+      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+\n\d+ of \d+ connections are in use$/,
+    );
+  });
+
+  it('accepts an empty database, and makes nothing in it', async (t) => {
+    const url = await postgres.createDatabase();
+    assert.deepEqual(await problemsOf(url), []);
+    const session = await openSession(t, url);
+    const sql = "SELECT count(*)::int AS tables FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+    assert.deepEqual(await session.query(sql), [{ tables: 0 }]);
+  });
+
+  const changes: readonly [what: string, sql: (name: string) => string, problem: string][] = [
+    [
+      'an older schema',
+      () => "UPDATE meta SET value = '2' WHERE name = 'schema_version'",
+      'warn HOST: the schema has version 2',
+    ],
+    [
+      'the schema of a newer release',
+      () => "UPDATE meta SET value = '99' WHERE name = 'schema_version'",
+      'fail HOST: the database is at schema version 99, made by a newer release; this one knows 3',
+    ],
+    [
+      'a column that sorts in another way',
+      () => 'ALTER TABLE users ALTER COLUMN name TYPE text COLLATE "ucs_basic"',
+      'fail HOST: 1 columns have another collation than "C"',
+    ],
+    [
+      'a server that takes no writes',
+      (name) => `ALTER DATABASE ${name} SET default_transaction_read_only = on`,
+      'warn no host takes writes',
+    ],
+  ];
+  for (const [what, sql, problem] of changes) {
+    it(`reports ${what}`, async (t) => {
+      const url = await createDatabase();
+      await change(t, url, sql(new URL(url).pathname.slice(1)));
+      assert.deepEqual(await problemsOf(url), [problem]);
+    });
+  }
+
+  it('reports an encoding that cannot hold every text', async () => {
+    await postgres.server.query("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
+    assert.deepEqual(await problemsOf(postgres.server.url('latin')), ['fail HOST: the encoding is LATIN1']);
+  });
+
+  it('reports a clock that differs', async (t) => {
+    const url = await createDatabase();
+    const now = Date.now();
+    t.mock.timers.enable({ apis: ['Date'], now: now - 90_000 });
+    const [ahead = ''] = await problemsOf(url);
+    assert.match(ahead, /^warn HOST: its clock is 9\d\.\d s ahead of the one here$/);
+    t.mock.timers.setTime(now + 90_000);
+    const [behind = ''] = await problemsOf(url);
+    assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the one here$/);
+  });
+
+  it('reports a user who may not make the tables', async (t) => {
+    const url = new URL(await postgres.createDatabase());
+    await change(t, url.href, "CREATE ROLE guest LOGIN PASSWORD 'guest'");
+    [url.username, url.password] = ['guest', 'guest'];
+    assert.deepEqual(await problemsOf(url.href), [
+      'fail HOST: the schema has version 0, and the user may not create tables',
+    ]);
+  });
+
+  it('reports a server without free connections', async (t) => {
+    const url = await createDatabase();
+    // Each has two connections.
+    const sessions = Array.from({ length: 36 }, () => openSession(t, url));
+    await Promise.all(sessions);
+    const [problem = ''] = await problemsOf(url);
+    assert.match(problem, /^warn HOST: 7\d of 80 connections are in use, and each process opens up to 11$/);
+  });
+
+  it('reports a server that a crash can damage', async (t) => {
+    const other = await startPostgres({ fsync: 'off' });
+    t.after(() => other.close());
+    assert.deepEqual(await problemsOf(other.server.url()), [
+      'warn HOST: fsync off, full_page_writes off, synchronous_commit on',
+    ]);
+  });
+
+  it('reports commits that are not durable behind a pooler, and not without one', {
+    skip: withoutPooler,
+  }, async (t) => {
+    const url = await createDatabase();
+    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
+    assert.deepEqual(await problemsOf(url), []);
+    const { through } = await startPgBouncer((end) => t.after(end), url);
+    assert.deepEqual(await problemsOf(through(url)), [
+      'fail HOST: fsync on, full_page_writes on, synchronous_commit off, behind a pooler',
+    ]);
+  });
+
+  it('reports hosts that cannot be reached, and whether another takes writes', async (t) => {
+    const url = await createDatabase();
+    const [closed] = await freePorts(1);
+    const several = url.replace('@', `@127.0.0.1:${closed},`);
+    const refused = 'HOST cannot be used: connect ECONNREFUSED HOST';
+    assert.deepEqual(await problemsOf(several), [`warn ${refused}`]);
+    assert.deepEqual(await problemsOf(several.replace(/,127[^/]*/, '')), [`fail ${refused}`]);
+    await change(
+      t,
+      url,
+      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`,
+    );
+    assert.deepEqual(await problemsOf(several), [`fail ${refused}`, 'fail no host takes writes']);
+  });
+});

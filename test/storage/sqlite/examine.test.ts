@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import fs, {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import type { Finding } from '../../../src/storage/finding.ts';
+import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { findNobody } from '../../kit/postgres-binaries.ts';
+import { temporaryFolder } from '../temporary.ts';
+
+/** A file with a few users. */
+async function makeFile(folder = temporaryFolder()): Promise<string> {
+  const path = join(folder, 'users ?#%.db');
+  const store = await openSqliteStore(path);
+  const names = Array.from({ length: 400 }, (_, i) => `${i} ${'x'.repeat(150)}`);
+  await Promise.all(names.map((name) => store.createUser({ name })));
+  await store.close();
+  return path;
+}
+
+/** The names, sizes and times of all files beside one. */
+function stateBeside(path: string): string[] {
+  const folder = dirname(path);
+  return readdirSync(folder).map((name) => {
+    const { size, mtimeNs, ino, mode } = statSync(join(folder, name), { bigint: true });
+    return `${name} ${size} ${mtimeNs} ${ino} ${mode}`;
+  });
+}
+
+/** The problems found in a file, which must be as it was afterwards. */
+function problemsOf(path: string): string[] {
+  const before = stateBeside(path);
+  const findings = examineSqlite(path);
+  assert.deepEqual(stateBeside(path), before, 'nothing has changed');
+  for (const { level, remedy } of findings) assert.equal(remedy === '', level === 'ok');
+  return problems(findings).map((line) => line.replaceAll(dirname(path), ''));
+}
+
+function problems(findings: readonly Finding[]): string[] {
+  return findings.filter(({ level }) => level !== 'ok').map(({ level, what }) => `${level} ${what}`);
+}
+
+describe('the examination of a SQLite file', () => {
+  it('finds no problem in a healthy one, and reports each check', async () => {
+    const path = await makeFile();
+    assert.deepEqual(problemsOf(path), []);
+    const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
+    assert.match(
+      text.join('\n'),
+      /^FILE can be written.*\nthe clock is not behind.*\nthe disk of FILE \(.* MiB\) has \d.* MiB free\nFILE-wal is empty\nthe schema has version \d+\nthe encoding is UTF-8\nFILE passes/,
+    );
+  });
+
+  it('finds no problem in one that is in use, and sees what is in its log', async (t) => {
+    const path = await makeFile();
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    assert.deepEqual(problemsOf(path), []);
+    assert.ok(examineSqlite(path).some(({ what }) => what.includes('-wal has the latest writes')));
+    await store.createUser({ name: 'Grace' });
+  });
+
+  it('finds no problem in one whose service was killed', async (t) => {
+    const path = await makeFile();
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    const folder = temporaryFolder();
+    cpSync(dirname(path), folder, { recursive: true });
+    const copy = join(folder, basename(path));
+    assert.deepEqual(problemsOf(copy), []);
+    rmSync(`${copy}-shm`);
+    const [problem = ''] = problemsOf(copy);
+    assert.match(problem, /^warn .*-wal has the latest writes \(.*\), but not their index/);
+  });
+
+  it('accepts one that does not exist yet, without making its folder', () => {
+    const folder = temporaryFolder();
+    assert.deepEqual(problems(examineSqlite(join(folder, 'a', 'b', 'users.db'))), []);
+    assert.deepEqual(problems(examineSqlite(join(folder, 'users.db'))), []);
+    assert.deepEqual(readdirSync(folder), []);
+  });
+
+  const damages: readonly [what: string, damage: (path: string) => void, problem: RegExp][] = [
+    [
+      'is no database',
+      (path) => writeFileSync(path, 'text '.repeat(1_000)),
+      /^fail .* cannot be read: file is not a/,
+    ],
+    ['has pages of another file', overwritePages, /^fail .* cannot be read: /],
+    ['is cut', (path) => fs.truncateSync(path, 8_192), /^fail .* cannot be read: /],
+    [
+      'has lost the row of an index',
+      deleteFromIndex,
+      /^fail .* cannot be read: wrong # of entries in index users_by_/,
+    ],
+    [
+      'was written by a newer release',
+      (path) => run(path, 'PRAGMA user_version = 99'),
+      /^fail .* a newer version/,
+    ],
+    [
+      'belongs to another program',
+      (path) => run(path, 'PRAGMA user_version = 0'),
+      /^fail .* another program$/,
+    ],
+    [
+      'has an older schema',
+      (path) => run(path, 'PRAGMA user_version = 3'),
+      /^warn the schema has version 3$/,
+    ],
+    [
+      'may be opened by others',
+      (path) => chmodSync(path, 0o644),
+      /^warn every user of this machine may open /,
+    ],
+    ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
+  ];
+  for (const [what, damage, problem] of damages) {
+    it(`reports a file that ${what}`, async () => {
+      const path = await makeFile();
+      damage(path);
+      const [first = '', ...others] = problemsOf(path);
+      assert.match(first, problem);
+      assert.deepEqual(others, []);
+    });
+  }
+
+  it('reports a file in UTF-16', () => {
+    const path = join(temporaryFolder(), 'users.db');
+    run(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = 4");
+    chmodSync(path, 0o600);
+    assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
+  });
+
+  const disks: readonly [what: string, disk: { free: number; type?: number }, problem: RegExp][] = [
+    ['a full disk', { free: 1_000_000 }, /^fail the disk of .* has 1\.0 MiB free$/],
+    ['a disk that is nearly full', { free: 500_000_000 }, /^warn the disk of .* has 477 MiB free$/],
+    ['a network file system', { free: 1e12, type: 0x6969 }, /^warn the file system of .* is on a network/],
+  ];
+  for (const [what, { free, type = 0xef53 }, problem] of disks) {
+    it(`reports ${what}`, async (t) => {
+      const path = await makeFile();
+      t.mock.method(fs, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
+      syncBuiltinESMExports();
+      t.after(() => {
+        t.mock.restoreAll();
+        syncBuiltinESMExports();
+      });
+      const [first = '', ...others] = problemsOf(path);
+      assert.match(first, problem);
+      assert.deepEqual(others, []);
+    });
+  }
+
+  describe('by a user who may not write', {
+    skip: process.platform === 'win32' && 'Windows has no users',
+  }, () => {
+    it('names a file that is read-only', async (t) => {
+      const path = await makeFile(publicFolder(t));
+      chmodSync(path, 0o444);
+      assert.match(await examineAsNobody(path), /^fail the user \S+ cannot write to \S.*users \?#%\.db$/);
+    });
+
+    it('names a folder that is read-only', async (t) => {
+      const folder = join(publicFolder(t), 'inner');
+      mkdirSync(folder, { mode: 0o555 });
+      for (const path of [join(folder, 'users.db'), join(folder, 'a', 'users.db')]) {
+        assert.match(await examineAsNobody(path), /^fail the user \S+ cannot write to \S+inner$/);
+      }
+    });
+  });
+});
+
+/** A folder in which every user may write. */
+function publicFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'users-service-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  chmodSync(folder, 0o777);
+  return folder;
+}
+
+function run(path: string, sql: string): void {
+  using db = new DatabaseSync(path);
+  db.exec(sql);
+}
+
+function overwritePages(path: string): void {
+  const file = fs.openSync(path, 'r+');
+  for (let page = 12; page < 16; page += 1)
+    fs.writeSync(file, Buffer.alloc(4_096, 0x5a), 0, 4_096, page * 4_096);
+  fs.closeSync(file);
+}
+
+// What a lost write leaves: an index that no longer agrees with its table.
+function deleteFromIndex(path: string): void {
+  using db = new DatabaseSync(path, { defensive: false });
+  db.exec(`
+    PRAGMA writable_schema = ON;
+    CREATE TEMP TABLE old AS SELECT * FROM sqlite_schema WHERE name = 'users_by_name';
+    DELETE FROM sqlite_schema WHERE name = 'users_by_name';
+    PRAGMA writable_schema = RESET;
+    DELETE FROM users WHERE id = 7;
+    PRAGMA writable_schema = ON;
+    INSERT INTO sqlite_schema SELECT * FROM temp.old;
+    PRAGMA writable_schema = RESET`);
+}
+
+/** The first problem that a process without root's privileges finds. */
+async function examineAsNobody(path: string): Promise<string> {
+  // All modules are loaded first: the user may not be able to read them.
+  const examine = new URL('../../../src/storage/sqlite/examine.ts', import.meta.url).href;
+  const user = process.getuid?.() === 0 ? (await findNobody()).uid : undefined;
+  const source = `
+    import { examineSqlite } from ${JSON.stringify(examine)};
+    if (${user} !== undefined) process.setuid(${user});
+    console.log(JSON.stringify(examineSqlite(${JSON.stringify(path)})));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', source]);
+  return problems(JSON.parse(stdout)).join('\n');
+}
