@@ -20,6 +20,7 @@ interface Meaning {
 const unavailable = (message: string) => (cause: unknown) =>
   new DomainError('unavailable', message, { cause });
 
+export const notInTime = unavailable('the database does not answer in time');
 const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
 const readOnly = unavailable('the database takes no writes at present');
@@ -67,7 +68,8 @@ export function faultOf(error: unknown): Fault {
 /** Converts what a statement failed with; `fault` is what is known of it beyond the error itself. */
 export function toDomainError(error: unknown, fault: Fault): DomainError {
   const { error: convert } = meaningOf(error);
-  return fault === 'lost' && convert === unknown.error ? gone(error) : convert(error);
+  const isUnknown = convert === unknown.error && !(error instanceof DomainError);
+  return fault === 'lost' && isUnknown ? gone(error) : convert(error);
 }
 
 /** A connection could not be had: whatever the reason, the store cannot be reached. */

@@ -1,4 +1,15 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { invalid } from '../../domain/errors.ts';
+import { messageOf } from './errors.ts';
+
+// A server that is starting should not have to refuse each of thousands of calls by itself.
+export const reconnectDelayMs = 50;
+
+/** A server, by a URL for it alone. */
+export interface Host {
+  readonly name: string;
+  readonly url: string;
+}
 
 export interface Hosts {
   /** A URL for each host, in the order in which they are tried. */
@@ -21,4 +32,30 @@ export function parseHosts(url: string): Hosts {
     throw invalid('target_session_attrs', 'must be read-write, primary or any');
   }
   return { urls, writable };
+}
+
+/**
+ * Resolves to the first host that passes. All are asked at once, so that one that hangs delays no other, and
+ * asked again until each has answered. The error names each host with its reason.
+ */
+export function findHost(hosts: readonly Host[], probe: (host: Host) => Promise<void>): Promise<Host> {
+  const failures = new Map<Host, unknown>();
+  const { promise, resolve, reject } = Promise.withResolvers<Host>();
+  let isOver = false;
+  const ask = async (host: Host): Promise<void> => {
+    while (!isOver) {
+      await probe(host).then(
+        () => resolve(host),
+        (cause: unknown) => failures.set(host, cause),
+      );
+      if (failures.size === hosts.length) {
+        reject(new Error(hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`).join('; ')));
+      }
+      await delay(reconnectDelayMs);
+    }
+  };
+  for (const host of hosts) ask(host);
+  return promise.finally(() => {
+    isOver = true;
+  });
 }

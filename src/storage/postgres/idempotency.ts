@@ -9,7 +9,10 @@ export type OnceRow<Row> =
  * key, $2 the fingerprint and $3 how long to remember it in milliseconds; the insert has the others,
  * and selects from `turn`, which has one row when it is this request's turn and none otherwise.
  *
- * The lock decides which request is first. A request that ran in between, too late for this statement to
+ * The lock on a known result makes its transaction one that writes: with synchronous replication, its commit
+ * waits until a standby has the result that it repeats.
+ *
+ * The advisory lock decides which request is first. A request that ran in between, too late for this statement to
  * see its result and too early to meet its lock, violates the primary key: the statement is then undone,
  * and finds the result when it is sent again.
  *
@@ -22,7 +25,7 @@ export function once(insert: string): string {
     WITH mine AS (
       SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
     ), known AS (
-      SELECT fingerprint, response FROM idempotency_keys WHERE key = $1 AND expires_at > now()
+      SELECT fingerprint, response FROM idempotency_keys WHERE key = $1 AND expires_at > now() FOR KEY SHARE
     ), turn AS (
       SELECT $1 AS key FROM mine WHERE locked AND NOT EXISTS (SELECT FROM known)
     ), expired AS (

@@ -1,16 +1,10 @@
 import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { PoolClient, QueryResultRow } from 'pg';
-import { aborted, DomainError } from '../../domain/errors.ts';
-import {
-  type Call,
-  type ConnectionSettings,
-  Connections,
-  type CreatePool,
-  unlessAborted,
-} from './connections.ts';
-import { type Fault, faultOf, overloaded, toDomainError } from './errors.ts';
-import type { Warn } from './session.ts';
+import { aborted } from '../../domain/errors.ts';
+import { type Call, type ConnectionSettings, Connections, type CreatePool } from './connections.ts';
+import { type Fault, faultOf, notInTime, overloaded, toDomainError } from './errors.ts';
+import { unlessAborted, type Warn } from './session.ts';
 
 /** A statement; with a name, each connection parses it once. */
 export interface Sql {
@@ -140,7 +134,8 @@ export class PostgresPool {
       if (!signal.aborted) throw caught;
       // The network may have lost the route, and then no packet ever reports it.
       this.#connections.renew();
-      throw new DomainError('unavailable', 'the database does not answer in time', { cause: caught });
+      this.#connections.checkHost();
+      throw notInTime(caught);
     }
   }
 
@@ -185,12 +180,15 @@ export class PostgresPool {
     { name, text }: Sql,
     values: readonly unknown[],
   ): Promise<Row[]> {
-    const watchdog = this.#connections.watch(client);
+    const stopWatching = this.#connections.watch(client);
     try {
       const statement = { name: this.#namesHold ? name : undefined, text, values: [...values] };
-      return (await client.query<Row>(statement)).rows;
+      const { rows } = await client.query<Row>(statement);
+      if (this.#connections.isUnconfirmed(client))
+        throw notInTime(new Error('the commit was not replicated'));
+      return rows;
     } finally {
-      clearTimeout(watchdog);
+      stopWatching();
     }
   }
 

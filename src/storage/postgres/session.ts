@@ -1,5 +1,6 @@
 import { connect, Socket } from 'node:net';
-import type { Client, QueryResultRow } from 'pg';
+import type { Client, PoolClient, QueryResultRow } from 'pg';
+import { aborted } from '../../domain/errors.ts';
 
 /** Receives what an operator should know of the database. */
 export type Warn = (message: string) => void;
@@ -106,4 +107,23 @@ export function kill(client: Client): void {
 
 function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
+}
+
+/** The driver's queue cannot be left: a connection that comes after the signal goes back at once. */
+export function unlessLate(connecting: Promise<PoolClient>, signal: AbortSignal): Promise<PoolClient> {
+  const giveBack = () => connecting.then((client) => client.release()).catch(() => {});
+  return unlessAborted(connecting, signal, giveBack);
+}
+
+/** Settles at once when the signal aborts. */
+export function unlessAborted<T>(result: Promise<T>, signal: AbortSignal, onAbort?: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(aborted(signal));
+      onAbort?.();
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort);
+    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
+  });
 }

@@ -87,7 +87,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     application_name: settings.applicationName,
   };
   const pool = new PostgresPool(
-    (size) => new Pool({ ...config, ...size }),
+    (host) => new Pool({ ...config, ...host }),
     settings,
     once(settings.onWarning),
   );

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import type { Store } from '../../../src/domain/repository.ts';
 import { parseHosts } from '../../../src/storage/postgres/hosts.ts';
-import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { openForwarder } from '../../kit/forwarder.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
 import { until } from '../../kit/postgres-session.ts';
-import { kindOf } from '../../support/outcome.ts';
+import { kindOf, timed } from '../../support/outcome.ts';
 
 describe('the hosts of a database URL', () => {
   const rows: readonly [url: string, urls: readonly string[], writable: boolean][] = [
@@ -47,8 +48,8 @@ describe('a store with several hosts', async () => {
     return url.href.replace(url.host, names.join(','));
   }
 
-  async function open(t: TestContext, url: string): Promise<Store> {
-    const store = await openPostgresStore(url);
+  async function open(t: TestContext, url: string, options?: PostgresStoreOptions): Promise<Store> {
+    const store = await openPostgresStore(url, options);
     t.after(() => store.close());
     return store;
   }
@@ -77,6 +78,38 @@ describe('a store with several hosts', async () => {
         '127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; ' +
         `127.0.0.1:${standby.port}: takes no writes: a standby, or read-only`,
     });
+  });
+
+  it('leaves a host that hangs, and uses the next as soon as that takes writes', async (t) => {
+    const hanging = await openForwarder(primary.port);
+    t.after(() => hanging.close());
+    // Takes no connection until it stands for a server that was promoted.
+    const other = await openForwarder(1);
+    t.after(() => other.close());
+    const limits = { pingTimeoutMs: 300, waitTimeoutMs: 1_000 };
+    const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, `127.0.0.1:${other.port}`), limits);
+    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await store.ping();
+    hanging.freeze();
+    const calls = Array.from({ length: 20 }, () => timed(kindOf(store.createUser({ name: 'lost' }))));
+    for (const { result, ms } of await Promise.all(calls)) {
+      assert.equal(result, 'unavailable');
+      assert.ok(ms < 5_000, `took ${ms} ms`);
+    }
+    other.moveTo(primary.port);
+    const create = async () => (await kindOf(store.createUser({ name: 'Bob' }))) === 'none';
+    const ms = await until(create, 'a write is accepted');
+    assert.ok(ms < 1_000, `took ${ms} ms while the other host still hangs`);
+  });
+
+  it('leaves a host that hangs when there is no call but pings', async (t) => {
+    const hanging = await openForwarder(primary.port);
+    t.after(() => hanging.close());
+    const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, primary), { pingTimeoutMs: 300 });
+    await store.ping();
+    hanging.freeze();
+    assert.equal(await kindOf(store.ping()), 'unavailable');
+    await until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready');
   });
 
   it('follows a promotion, and leaves a primary that was demoted', async (t) => {

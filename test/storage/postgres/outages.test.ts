@@ -197,6 +197,35 @@ describe('sessions that went dead without a word', () => {
   });
 });
 
+describe('a commit that waits for a standby', () => {
+  it('is not acknowledged without the standby, not by a repetition either', async (t) => {
+    const { store } = await open(t, { statementTimeoutMs: 200 });
+    const wait = async (standbys: string) => {
+      await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
+      await server.query('SELECT pg_reload_conf()');
+      const row = async () =>
+        (
+          await server.query<{ names: string }>(
+            `SELECT current_setting('synchronous_standby_names') AS names`,
+          )
+        )[0];
+      await until(async () => (await row())?.names === standbys, 'the setting is in force');
+    };
+    t.after(() => wait(''));
+    const idempotency = { key: 'key', fingerprint: 'fingerprint' };
+    const create = () => store.createUser({ name: 'Ada' }, { idempotency });
+    await wait('missing');
+    assert.equal(await kindOf(store.createUser({ name: 'Bob' })), 'unavailable');
+    assert.equal(await kindOf(create()), 'unavailable');
+    // The server has committed it. It would be lost if a standby became the primary now.
+    assert.equal(await store.countUsers({}), 2);
+    assert.equal(await kindOf(create()), 'unavailable');
+    await wait('');
+    assert.equal((await create()).replayed, true);
+    assert.equal(await store.countUsers({}), 2);
+  });
+});
+
 describe('a standby', () => {
   it('serves reads and is not ready; the primary takes over from it, then it from the primary', async (t) => {
     const standby = await postgres.createStandby();

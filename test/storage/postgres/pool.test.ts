@@ -35,7 +35,12 @@ function refusingPool(code: string) {
         sent.push(statement);
         throw Object.assign(new Error(code), { code, severity: 'ERROR' });
       };
-      const client = Object.assign(new EventEmitter(), { query, release: () => {} });
+      const client = Object.assign(new EventEmitter(), {
+        host: 'host',
+        port: 5432,
+        query,
+        release: () => {},
+      });
       pool.emit('connect', client);
       return client;
     };
