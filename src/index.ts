@@ -25,7 +25,8 @@ export type {
 } from './domain/repository.ts';
 export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
 export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './grpc/app.ts';
-export type { ListenerLimits, RequestListener } from './http/listener.ts';
+export type { RequestListener } from './http/listener.ts';
+export type { ListenerLimits } from './http/request.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
 export { createRequestListener, type RequestListenerOptions } from './rest/app.ts';
 export {

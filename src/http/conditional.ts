@@ -26,8 +26,7 @@ export function parseEntityTags(header: string): EntityTags | undefined {
  * Whether If-None-Match says that the client has this representation already (weak comparison).
  * A malformed header is as none: the full answer is always right.
  */
-export function isNotModified(ifNoneMatch: string | undefined, tag: string): boolean {
-  if (ifNoneMatch === undefined) return false;
+export function isNotModified(ifNoneMatch: string, tag: string): boolean {
   const tags = parseEntityTags(ifNoneMatch);
   return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
 }

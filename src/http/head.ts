@@ -148,13 +148,16 @@ export function hostCheck(
   if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
   const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
   if (listensOn !== undefined) names.add(listensOn);
+  let served: string | undefined;
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).
     const authority = authorityPattern.exec(url)?.[1] ?? headers.host;
-    // Only HTTP/1.0 has none, and no browser speaks it.
-    if (authority === undefined) return;
+    // Only HTTP/1.0 has none, and no browser speaks it. Most requests name the same host as the one before.
+    if (authority === undefined || authority === served) return;
     const name = authority.toLowerCase().replace(/\.?(?::\d*)?$/, '');
-    if (names.has(name) || (!loopback && isIP(name.replace(/^\[|\]$/g, '')) !== 0)) return;
-    throw new HttpError(421, 'this host name is not served; allow it with --allowed-hosts');
+    if (!names.has(name) && (loopback || isIP(name.replace(/^\[|\]$/g, '')) === 0)) {
+      throw new HttpError(421, 'this host name is not served; allow it with --allowed-hosts');
+    }
+    served = authority;
   };
 }

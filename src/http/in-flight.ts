@@ -1,43 +1,117 @@
+import { setMaxListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { getHeapStatistics } from 'node:v8';
-import { HttpError } from './reply.ts';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { heapLimitBytes } from './waiting-memory.ts';
 
-/** A request as far as the limit sees it. */
-export interface Holder {
-  /** Whether it takes a place. */
-  admitted: boolean;
+/** What is known of a connection from one request to the next. */
+export interface Connection {
+  /** The response to its newest request; the responses to earlier requests are sent before it. */
+  newest: ServerResponse | undefined;
+  /** Whether a request is being answered; those pipelined behind it wait. */
+  busy: boolean;
+  /** Starts each pipelined request that waits. */
+  readonly waiting: (() => void)[];
+  /** Whether its last response has been given: later requests are not processed (RFC 9112, 9.6). */
+  closing: boolean;
+  /** Whether the parser has given up on it. */
+  failed: boolean;
+  /** Aborts when it closes; made on first use. */
+  left: AbortSignal | undefined;
+  /** The response after which it was found idle, and when that was. */
+  idleAfter: ServerResponse | undefined;
+  idleSince: number;
+}
+
+// Weak, since the server and its connections may be a host's.
+const connections = new WeakMap<Duplex, Connection>();
+
+export function connectionOf(socket: Duplex): Connection {
+  let connection = connections.get(socket);
+  if (connection === undefined) {
+    connection = {
+      newest: undefined,
+      busy: false,
+      waiting: [],
+      closing: false,
+      failed: false,
+      left: undefined,
+      idleAfter: undefined,
+      idleSince: 0,
+    };
+    connections.set(socket, connection);
+  }
+  return connection;
 }
 
 /**
- * The places for requests under way: a brake for emergencies, since the bound on connections bounds them
- * already. A request whose body is still on its way takes none: it costs only memory.
+ * Aborts when the connection closes, which is how a client over HTTP/1 leaves. All requests of a
+ * connection share it: one signal for each request took a fiftieth of a GET.
  */
-export class InFlightLimit {
-  readonly #max: number;
-  #taken = 0;
-
-  /** `max` is how many there are; 0 for no limit. */
-  constructor(max: number) {
-    this.#max = max;
+export function leftSignal(connection: Connection, socket: Duplex): AbortSignal {
+  if (connection.left === undefined) {
+    const aborter = new AbortController();
+    connection.left = aborter.signal;
+    setMaxListeners(0, aborter.signal);
+    if (socket.destroyed) aborter.abort();
+    else socket.once('close', () => aborter.abort());
   }
+  return connection.left;
+}
 
-  /** Takes a place, or fails with 503. */
-  acquire(holder: Holder, response: ServerResponse): void {
-    // A client that has left already would never give it back.
-    if (response.closed) return;
-    if (this.#max > 0 && this.#taken >= this.#max) {
-      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
+// Beyond this the connection is not read: the end of a connection that is not read goes unnoticed.
+const maxWaiting = 16;
+// A packet may hold some 1,500 requests, each of which takes about 2 KB once it is parsed.
+const maxWaitingInAll = Math.min(10_000, Math.floor(heapLimitBytes / (32 * 1024)));
+
+/**
+ * The pipelined requests of all connections: each waits until those before it on its connection are
+ * answered. Node parses all the requests of a packet at once: answered together, they would need the memory
+ * of all their responses.
+ */
+export class Pipelines {
+  /** Those beyond `maxWaiting` of each connection. */
+  #excess = 0;
+
+  wait(socket: Socket, { waiting }: Connection, start: () => void): void {
+    if (waiting.length >= maxWaiting) {
+      if (this.#excess >= maxWaitingInAll) {
+        cut(socket);
+        return;
+      }
+      this.#excess += 1;
     }
-    this.#taken += 1;
-    holder.admitted = true;
+    waiting.push(start);
+    if (waiting.length !== maxWaiting) return;
+    // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
+    const pause = (): void => {
+      if (waiting.length >= maxWaiting) socket.pause();
+      else socket.off('resume', pause).off('close', forget);
+    };
+    const forget = (): void => {
+      this.#excess -= Math.max(0, waiting.length - maxWaiting);
+      waiting.length = 0;
+    };
+    socket.on('resume', pause).on('close', forget).pause();
   }
 
-  /** Gives the place back, if it has one. */
-  release(holder: Holder): void {
-    if (!holder.admitted) return;
-    holder.admitted = false;
-    this.#taken -= 1;
+  /** Starts the next request of a connection, when the one before it has been answered. */
+  startNext(socket: Socket, connection: Connection): void {
+    const { waiting } = connection;
+    connection.busy = false;
+    if (waiting.length === 0 || connection.closing || socket.destroyed) return;
+    if (waiting.length > maxWaiting) this.#excess -= 1;
+    waiting.shift()?.();
+    if (waiting.length === maxWaiting - 1) socket.resume();
   }
+}
+
+// Node would parse the rest of the packet, and keep all its requests until the loop comes to close the socket:
+// enough of such packets at once would end the process. 2 stops the parser, as before an upgrade.
+function cut(socket: Socket): void {
+  const parser: unknown = 'parser' in socket ? socket.parser : undefined;
+  if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
+  socket.destroy();
 }
 
 const turnMs = 2;
@@ -105,62 +179,4 @@ export class Turns {
     if (this.#started.length + this.#queue.length > 0) setImmediate(this.#next);
     else this.#startedAt = undefined;
   };
-}
-
-/** How far V8's heap may grow. */
-export const heapLimitBytes = getHeapStatistics().heap_size_limit;
-
-// The first 16 KiB of each request do not count, so long ones cannot block short ones, nor the reverse.
-// The bound on connections bounds those.
-const freeBytes = 16 * 1024;
-const chunkBytes = 64 * 1024;
-const mostBytes = 64 * 1024 * 1024;
-
-interface Holding {
-  readonly bytes: number;
-  readonly giveUp: (() => void) | undefined;
-}
-
-/**
- * The one budget for what waits: bodies from their first chunk to the end of their request, and replies until
- * their client has taken them. Beyond it the one that has made
- * no progress for longest is given up. If it waited for a place instead, clients that read slowly would
- * keep all others waiting.
- */
-export class WaitingMemory {
-  readonly #maxBytes: number;
-  /** The one that has waited longest comes first. */
-  readonly #holdings = new Map<object, Holding>();
-  readonly #onGiveUp: () => void;
-  #taken = 0;
-
-  constructor(onGiveUp: () => void, maxBytes = Math.min(mostBytes, heapLimitBytes / 4)) {
-    this.#onGiveUp = onGiveUp;
-    this.#maxBytes = maxBytes;
-  }
-
-  /** How long the chunks of a reply should be: when memory is short, no longer than is free. */
-  get chunkBytes(): number {
-    return this.#taken > this.#maxBytes / 2 ? freeBytes : chunkBytes;
-  }
-
-  /** Sets how much an owner holds. Without `giveUp` it counts, but is not given up. */
-  hold(owner: object, heldBytes: number, giveUp?: () => void): void {
-    const bytes = Math.max(0, heldBytes - freeBytes);
-    this.#taken += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
-    if (bytes === 0) this.#holdings.delete(owner);
-    else this.#holdings.set(owner, { bytes, giveUp });
-    if (this.#taken > this.#maxBytes) this.#makeRoom();
-  }
-
-  #makeRoom(): void {
-    for (const [owner, { bytes, giveUp }] of this.#holdings) {
-      if (this.#taken <= this.#maxBytes) return;
-      if (giveUp === undefined) continue;
-      this.#holdings.delete(owner);
-      this.#taken -= bytes;
-      this.#onGiveUp();
-      giveUp();
-    }
-  }
 }

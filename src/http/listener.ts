@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { type Connection, connectionOf, Pipelines } from './connections.ts';
 import { checkFraming, parseTarget } from './head.ts';
-import { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
+import { type Connection, connectionOf, Pipelines, Turns } from './in-flight.ts';
 import { errorReply } from './refusals.ts';
 import { type Headers, HttpError, type Reply, securityHeaders } from './reply.ts';
-import { HttpRequest } from './request.ts';
+import { HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
+import { WaitingMemory } from './waiting-memory.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
@@ -18,25 +18,16 @@ export interface Route {
   readonly exempt: boolean;
 }
 
-export interface ListenerLimits {
-  /** Longest request body, in bytes. */
-  readonly maxBodyBytes: number;
-  /** Header lines in a request. */
-  readonly maxHeaders: number;
-  /** Requests under way at once, exempt ones apart; more are rejected with 503. */
-  readonly maxInFlight: number;
-  /** A reply of which the client takes nothing for so long is cut, in ms. */
-  readonly writeTimeoutMs: number;
-}
-
 export interface ListenerOptions {
   readonly router: Router<Route>;
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
   /** Turns whatever a handler threw into an answer; it reports what must stay inside. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
-  /** Headers for every reply to this request, errors included. */
-  readonly commonHeaders: (request: HttpRequest) => Headers | undefined;
+  /** Headers for every reply to this request, errors included. Default: none. */
+  readonly commonHeaders?: ((request: HttpRequest) => Headers | undefined) | undefined;
+  /** Headers of every reply to OPTIONS. Default: none. */
+  readonly optionsHeaders?: Headers;
   /** Throws for a request to a host name that is not served. Default: all are. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
   /** Headers of every reply, which its own may replace. Default: `securityHeaders`. */
@@ -57,28 +48,22 @@ const clientLeft = 499;
 /** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
-  readonly #limit: InFlightLimit;
-  readonly #memory: WaitingMemory;
-  readonly #turns = new Turns();
+  readonly #shared: Shared;
   readonly #pipelines = new Pipelines();
   #inFlight = 0;
-  #draining = false;
 
   constructor(options: ListenerOptions) {
-    if (!basePathPattern.test(options.basePath)) {
-      const given = JSON.stringify(options.basePath);
+    const { basePath, headers = securityHeaders, limits, observe } = options;
+    if (!basePathPattern.test(basePath)) {
+      const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
     this.#options = options;
-    this.#limit = new InFlightLimit(options.limits.maxInFlight);
-    this.#memory = new WaitingMemory(() => {
-      options.observe({
-        type: 'refused',
-        face: 'http',
-        status: 503,
-        reason: 'too much waits for slow clients',
-      });
+    const memory = new WaitingMemory(() => {
+      observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
+    const turns = new Turns();
+    this.#shared = { basePath, headers, limits, memory, turns, taken: 0, draining: false };
   }
 
   get inFlight(): number {
@@ -87,14 +72,14 @@ export class HttpListener {
 
   /** From now on each reply asks its client to open another connection elsewhere. */
   drain(): void {
-    this.#draining = true;
+    this.#shared.draining = true;
   }
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
-    if (connection.newest === undefined) this.#turns.connected();
+    if (connection.newest === undefined) this.#shared.turns.connected();
     connection.newest = response;
     if (!connection.busy) this.#start(connection, message, response);
     else {
@@ -117,70 +102,35 @@ export class HttpListener {
 
   #start(connection: Connection, message: IncomingMessage, response: ServerResponse): void {
     connection.busy = true;
-    const { basePath, limits } = this.#options;
-    const request = new HttpRequest(
-      message,
-      response,
-      basePath,
-      limits.maxBodyBytes,
-      this.#memory,
-      this.#turns,
-    );
-    this.#track(connection, request, response);
-    const route = this.#route(request);
-    if (route.exempt || this.#turns.isOpen(request.startedAt)) this.#answer(request, response, route);
-    else this.#turns.enqueue(() => this.#answer(request, response, route));
-  }
-
-  #track(connection: Connection, request: HttpRequest, response: ServerResponse): void {
+    const request = new HttpRequest(message, response, connection, this.#shared);
     this.#inFlight += 1;
     // It comes once anyway: `once` would take off at each request what goes with the response.
     response.on('close', () => {
       this.#inFlight -= 1;
       request.release();
-      this.#options.observe({
-        type: 'request',
-        face: 'http',
-        id: request.id,
-        method: request.method,
-        path: withoutQuery(request.raw.url ?? ''),
-        status: response.writableFinished ? response.statusCode : clientLeft,
-        durationMs: performance.now() - request.startedAt,
-        route: request.template,
-        traceparent: request.header('traceparent'),
-        key: request.keyName,
-      });
-      this.#pipelines.startNext(request.raw.socket, connection);
+      this.#report(request);
+      this.#pipelines.startNext(message.socket, connection);
     });
+    const { turns } = this.#shared;
+    const route = this.#route(request);
+    if (route.exempt || turns.isOpen(request.startedAt)) this.#answer(request, route);
+    else turns.enqueue(() => this.#answer(request, route));
   }
 
-  #answer(request: HttpRequest, response: ServerResponse, route: Choice): void {
-    // Its client may have left while it waited for its turn.
-    if (response.destroyed) return;
-    this.#reply(request, response, route).catch((caught: unknown) => {
-      // Not even the error could be written: a cut connection is the only honest end left.
-      this.#options.observe({ type: 'failure', where: 'http', requestId: request.id, cause: caught });
-      response.destroy();
+  #report(request: HttpRequest): void {
+    const { id, method, raw, response, startedAt, template, keyName } = request;
+    this.#options.observe({
+      type: 'request',
+      face: 'http',
+      id,
+      method,
+      path: withoutQuery(raw.url ?? ''),
+      status: response.writableFinished ? response.statusCode : clientLeft,
+      durationMs: performance.now() - startedAt,
+      route: template,
+      traceparent: request.header('traceparent'),
+      key: keyName,
     });
-  }
-
-  async #reply(request: HttpRequest, response: ServerResponse, { handle, exempt }: Choice): Promise<void> {
-    try {
-      if (!exempt) {
-        this.#limit.acquire(request, response);
-        request.limit = this.#limit;
-      }
-      const reply = await handle(request);
-      // A group of writes commits at once: their replies in one go would be a long turn.
-      const turn = exempt ? undefined : request.turn();
-      if (turn !== undefined) await turn;
-      await this.#send(request, response, reply);
-    } catch (caught) {
-      const error = this.#options.toHttpError(caught, request);
-      // Part of another reply is out: what comes after it would be read as the rest.
-      if (response.headersSent) response.destroy();
-      else await this.#send(request, response, errorReply(error, request));
-    }
   }
 
   // Whatever is wrong with a request is answered at once, as a route that fails.
@@ -210,17 +160,51 @@ export class HttpListener {
     }
   }
 
-  #send(request: HttpRequest, response: ServerResponse, reply: Reply): Promise<void> | undefined {
-    const { limits, commonHeaders, headers = securityHeaders } = this.#options;
-    const { raw } = request;
-    const close = this.#draining && connectionOf(raw.socket).newest === response;
-    const options = { close, headers, writeTimeoutMs: limits.writeTimeoutMs };
-    return send(request, response, withHeaders(reply, commonHeaders(request)), options);
+  #answer(request: HttpRequest, { handle, exempt }: Choice): void {
+    // Its client may have left while it waited for its turn.
+    if (request.response.destroyed) return;
+    try {
+      if (!exempt) request.enter();
+      const reply = handle(request);
+      const sent =
+        reply instanceof Promise ? this.#sendLater(request, reply, exempt) : this.#send(request, reply);
+      sent?.catch((caught: unknown) => this.#fail(request, caught));
+    } catch (caught) {
+      this.#fail(request, caught);
+    }
+  }
+
+  async #sendLater(request: HttpRequest, replying: Promise<Reply>, exempt: boolean): Promise<void> {
+    const reply = await replying;
+    // A group of writes commits at once: their replies in one go would be a long turn.
+    const turn = exempt ? undefined : request.turn();
+    if (turn !== undefined) await turn;
+    await this.#send(request, reply);
+  }
+
+  #fail(request: HttpRequest, caught: unknown): void {
+    const { observe, toHttpError } = this.#options;
+    try {
+      const error = toHttpError(caught, request);
+      // Part of another reply is out: what comes after it would be read as the rest.
+      if (request.response.headersSent) request.response.destroy();
+      else this.#send(request, errorReply(error, request));
+    } catch (cause) {
+      // Not even the error could be written: a cut connection is the only honest end left.
+      observe({ type: 'failure', where: 'http', requestId: request.id, cause });
+      request.response.destroy();
+    }
+  }
+
+  #send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
+    const { commonHeaders, optionsHeaders } = this.#options;
+    let common = commonHeaders?.(request);
+    if (request.method === 'OPTIONS') common = { ...common, ...optionsHeaders };
+    return send(request, common === undefined ? reply : withHeaders(reply, common));
   }
 }
 
-function withHeaders(reply: Reply, common: Headers | undefined): Reply {
-  if (common === undefined) return reply;
+function withHeaders(reply: Reply, common: Headers): Reply {
   const vary = [reply.headers?.['vary'], common['vary']].filter((value) => value !== undefined).join(', ');
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
 }

@@ -1,8 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { parseWeights } from './conditional.ts';
-import { connectionOf } from './connections.ts';
+import { connectionOf } from './in-flight.ts';
 import { http } from './node-http.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
 
@@ -10,8 +10,6 @@ import { HttpError, type Reply, securityHeaders } from './reply.ts';
 // closing with unread bytes resets the connection and discards the response.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
-// Up to here reading the rest of a body is cheaper than a new connection.
-const shortBodyBytes = 64 * 1024;
 
 const problemType = 'application/problem+json';
 const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
@@ -160,16 +158,6 @@ function refusalParts(refusal: HttpError) {
     body,
     headers: { ...securityHeaders, ...headers, 'content-length': length, connection: 'close' },
   };
-}
-
-/** Whether the rest of a request's body is too long, or of unknown length, to read it to the end. */
-export function hasLongUnreadBody(message: IncomingMessage): boolean {
-  if (message.complete) return false;
-  if (message.headers['transfer-encoding'] !== undefined) return true;
-  const length = Number(message.headers['content-length'] ?? 0);
-  // A client that sent Expect and got no go-ahead may or may not send its body: where the next request
-  // begins would be in doubt.
-  return length > shortBodyBytes || (length > 0 && message.headers.expect !== undefined);
 }
 
 /** Ends a response whose body is written, and with it the connection, once its client could read it. */

@@ -1,9 +1,36 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
-import { leftSignal } from './connections.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import type { InFlightLimit, Turns, WaitingMemory } from './in-flight.ts';
+import { type Connection, leftSignal, type Turns } from './in-flight.ts';
+import { type Headers, HttpError } from './reply.ts';
+import type { WaitingMemory } from './waiting-memory.ts';
+
+export interface ListenerLimits {
+  /** Longest request body, in bytes. */
+  readonly maxBodyBytes: number;
+  /** Header lines in a request. */
+  readonly maxHeaders: number;
+  /** Requests under way at once, exempt ones apart; more are rejected with 503. */
+  readonly maxInFlight: number;
+  /** A reply of which the client takes nothing for so long is cut, in ms. */
+  readonly writeTimeoutMs: number;
+}
+
+/** What the requests of a listener share. */
+export interface Shared {
+  /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
+  readonly basePath: string;
+  /** Headers of every reply, which its own may replace. */
+  readonly headers: Headers;
+  readonly limits: ListenerLimits;
+  readonly memory: WaitingMemory;
+  readonly turns: Turns;
+  /** How many places of `maxInFlight` are taken. */
+  taken: number;
+  /** Whether each reply asks its client to open another connection elsewhere. */
+  draining: boolean;
+}
 
 // No legal user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
@@ -12,6 +39,10 @@ const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
 /** A request as handlers see it: split, but decoded and read only as far as they ask. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
+  /** For `send`, which alone writes to it. */
+  readonly response: ServerResponse;
+  readonly connection: Connection;
+  readonly shared: Shared;
   readonly method: string;
   /** The client's `x-request-id` where it is one, else a new one; returned, logged, reported. */
   readonly id: string;
@@ -25,48 +56,32 @@ export class HttpRequest {
   template: string | undefined;
   /** The name of the API key that the request was let in with, if the key has one. */
   keyName: string | undefined;
-  /** Where it takes a place, unless it is answered however much is under way. */
-  limit: InFlightLimit | undefined;
-  /** Whether it takes one now. */
-  admitted = false;
-  readonly #response: ServerResponse;
-  readonly #maxBodyBytes: number;
-  readonly #memory: WaitingMemory;
-  readonly #turns: Turns;
-  readonly #strippedPath: string;
+  #hasPlace = false;
+  #holdsMemory = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
 
-  constructor(
-    raw: IncomingMessage,
-    response: ServerResponse,
-    basePath: string,
-    maxBodyBytes: number,
-    memory: WaitingMemory,
-    turns: Turns,
-  ) {
+  constructor(raw: IncomingMessage, response: ServerResponse, connection: Connection, shared: Shared) {
     this.raw = raw;
+    this.response = response;
+    this.connection = connection;
+    this.shared = shared;
     this.method = raw.method ?? 'GET';
     this.id = requestId(raw.headers['x-request-id']);
     // Express takes its own prefix off the URL, and says what it was.
     const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
-    this.basePath = hostPath + basePath;
-    this.#strippedPath = basePath;
-    this.#response = response;
-    this.#maxBodyBytes = maxBodyBytes;
-    this.#memory = memory;
-    this.#turns = turns;
+    this.basePath = hostPath + shared.basePath;
   }
 
   /** Fails with 400 when malformed, with 404 when not below the base path. */
   get target(): Target {
-    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.#strippedPath);
+    this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.shared.basePath);
     return this.#target;
   }
 
   /** Aborts when the client leaves; all requests of its connection share it. */
   get signal(): AbortSignal {
-    return leftSignal(this.raw.socket);
+    return leftSignal(this.connection, this.raw.socket);
   }
 
   /** A header by its lower-case name; repeated ones are joined with a comma. */
@@ -95,7 +110,7 @@ export class HttpRequest {
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
     checkContentType(this.raw.headers['content-type'], types, accept);
-    const most = Math.min(maxBytes, this.#maxBodyBytes);
+    const most = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
     checkBodyHead(this.raw, most);
     const read = jsonReadByHost(this.raw);
     if (read !== undefined) return read;
@@ -108,33 +123,55 @@ export class HttpRequest {
     // Most bodies come in the packet of their head: a tick later they are there.
     await undefined;
     if (this.raw.complete) return await reading;
-    // Meanwhile the place is another's, or slow clients would soon have taken them all.
-    this.limit?.release(this);
+    // Slow clients would soon have taken all places.
+    const hadPlace = this.#hasPlace;
+    this.#leave();
     const bytes = await reading;
     await this.turn();
-    this.limit?.acquire(this, this.#response);
+    if (hadPlace) this.enter();
     return bytes;
+  }
+
+  /**
+   * Takes a place among the requests under way, or fails with 503: a brake for emergencies, since the bound on
+   * connections bounds them already. While a body is on its way its request takes none, only memory.
+   */
+  enter(): void {
+    // A client that has left already would never give it back.
+    if (this.response.closed) return;
+    const { limits, taken } = this.shared;
+    if (limits.maxInFlight > 0 && taken >= limits.maxInFlight) {
+      throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
+    }
+    this.shared.taken += 1;
+    this.#hasPlace = true;
+  }
+
+  #leave(): void {
+    if (this.#hasPlace) this.shared.taken -= 1;
+    this.#hasPlace = false;
   }
 
   /** Resolves when it may go on with long work. */
   turn(): Promise<void> | undefined {
-    return this.#turns.wait();
+    return this.shared.turns.wait();
   }
 
   /** How long the chunks of a reply should be. */
   get chunkBytes(): number {
-    return this.#memory.chunkBytes;
+    return this.shared.memory.chunkBytes;
   }
 
   /** Sets how much memory it holds: its body, then what its client has not taken of the reply. */
   hold(bytes: number, giveUp?: () => void): void {
-    this.#memory.hold(this, bytes, giveUp);
+    this.#holdsMemory = true;
+    this.shared.memory.hold(this, bytes, giveUp);
   }
 
-  /** Counts nothing for this request any more. */
+  /** Gives back all that it takes. */
   release(): void {
-    this.limit?.release(this);
-    this.#memory.hold(this, 0);
+    this.#leave();
+    if (this.#holdsMemory) this.hold(0);
   }
 
   // A client that sent Expect gets the go-ahead only when a handler wants its body: until then an error can
@@ -142,6 +179,6 @@ export class HttpRequest {
   #sendGoAhead(): void {
     const { headers, httpVersion } = this.raw;
     if (headers.expect === undefined || httpVersion === '1.0') return;
-    if (!this.#response.headersSent && !this.#response.destroyed) this.#response.writeContinue();
+    if (!this.response.headersSent && !this.response.destroyed) this.response.writeContinue();
   }
 }

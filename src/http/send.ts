@@ -1,64 +1,40 @@
-import type { ServerResponse } from 'node:http';
-import { connectionOf } from './connections.ts';
-import { endLingering, hasLongUnreadBody } from './refusals.ts';
-import { type ByteStream, type Headers, isStream, type Reply } from './reply.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { endLingering } from './refusals.ts';
+import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-
-export interface SendOptions {
-  /** Headers of every reply, which its own may replace. */
-  readonly headers: Headers;
-  /** Whether the connection ends with this reply. */
-  readonly close: boolean;
-  /** A reply of which the client takes nothing for so long is cut, in ms; 0 for no limit. */
-  readonly writeTimeoutMs: number;
-}
 
 // A longer body goes out in slices of this, so that a client that takes it slowly is seen to take it.
 const sliceBytes = 64 * 1024;
+// Up to here reading the rest of a body is cheaper than a new connection.
+const shortBodyBytes = 64 * 1024;
 
 /**
  * Writes a reply; the only place that does. A whole one is written at once; a stream can fail, before or
  * after the head.
  */
-export function send(
-  request: HttpRequest,
-  response: ServerResponse,
-  reply: Reply,
-  options: SendOptions,
-): Promise<void> | undefined {
+export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = sliced(reply.body);
-  if (isStream(body)) return sendStream(request, response, { ...reply, body }, body, options);
-  writeWhole(request, response, reply, body, options);
+  if (isStream(body)) return sendStream(request, { ...reply, body }, body);
+  writeWhole(request, reply, body);
   return undefined;
 }
 
-async function sendStream(
-  request: HttpRequest,
-  response: ServerResponse,
-  reply: Reply,
-  body: ByteStream,
-  options: SendOptions,
-): Promise<void> {
+async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
-    if (request.method === 'HEAD') writeWhole(request, response, reply, undefined, options);
-    else await writeStream(request, response, reply, body, chunks, options);
+    if (request.method === 'HEAD') writeWhole(request, reply, undefined);
+    else await writeStream(request, reply, body, chunks);
   } finally {
     // Also when nothing was taken of it: a stream may hold a file open from the start.
     await chunks.return?.();
   }
 }
 
-function writeWhole(
-  request: HttpRequest,
-  response: ServerResponse,
-  reply: Reply,
-  body: string | Uint8Array | undefined,
-  options: SendOptions,
-): void {
+function writeWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
+  const { response } = request;
   if (isOver(response)) return;
   const content = request.method === 'HEAD' ? undefined : body;
-  if (writeHead(request, response, reply, options)) {
+  if (writeHead(request, reply)) {
     response.flushHeaders();
     if (content !== undefined) response.write(content);
     endLingering(response);
@@ -66,23 +42,22 @@ function writeWhole(
     response.end(content);
   }
   if (response.writableLength > 0) {
-    response.once('close', limitStall(response, options));
+    response.once('close', limitStall(request));
     request.hold(response.writableLength, () => response.destroy());
   }
 }
 
 async function writeStream(
   request: HttpRequest,
-  response: ServerResponse,
   reply: Reply,
   body: ByteStream,
   chunks: AsyncIterator<string | Uint8Array>,
-  options: SendOptions,
 ): Promise<void> {
+  const { response } = request;
   // Until the first chunk is there, a failure can still become an honest status.
   let next = await chunks.next();
   if (isOver(response)) return;
-  const linger = writeHead(request, response, reply, options);
+  const linger = writeHead(request, reply);
   // A client may take nothing until all it sends is taken.
   if (linger) request.raw.resume();
   const { heldBytes } = body;
@@ -93,7 +68,7 @@ async function writeStream(
     // The callback may never come from middleware that compresses; then the stream reuses no memory.
     if (!response.write(value, () => body.release?.(value))) {
       request.hold(heldBytes ?? response.writableLength, () => response.destroy());
-      await drained().finally(limitStall(response, options));
+      await drained().finally(limitStall(request));
       if (response.destroyed) return;
       request.hold(0);
     }
@@ -102,7 +77,7 @@ async function writeStream(
     next = await chunks.next();
   }
   if (response.destroyed) return;
-  response.once('close', limitStall(response, options));
+  response.once('close', limitStall(request));
   if (linger) endLingering(response);
   else response.end();
 }
@@ -128,19 +103,13 @@ function isOver(response: ServerResponse): boolean {
 }
 
 /** Writes the head; returns whether the client may still be sending, and the reply must wait for it. */
-function writeHead(
-  request: HttpRequest,
-  response: ServerResponse,
-  reply: Reply,
-  { close, headers: common }: SendOptions,
-): boolean {
+function writeHead({ id, raw, response, connection, shared }: HttpRequest, reply: Reply): boolean {
   const { body, status } = reply;
-  const linger = hasLongUnreadBody(request.raw);
   // An object: wrappers of `writeHead` that compress or log take a list for a list of pairs.
   const headers: Record<string, string | number> = {
-    ...common,
+    ...shared.headers,
     ...reply.headers,
-    'x-request-id': request.id,
+    'x-request-id': id,
   };
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
@@ -148,10 +117,21 @@ function writeHead(
   } else if (status !== 204 && status !== 304) {
     headers['content-length'] = 0;
   }
-  if (close || linger) headers['connection'] = 'close';
-  if (headers['connection'] === 'close') connectionOf(request.raw.socket).closing = true;
+  const linger = hasLongUnreadBody(raw);
+  if (linger || (shared.draining && connection.newest === response)) headers['connection'] = 'close';
+  if (headers['connection'] === 'close') connection.closing = true;
   response.writeHead(status, headers);
   return linger;
+}
+
+/** Whether the rest of a request's body is too long, or of unknown length, to read it to the end. */
+function hasLongUnreadBody(message: IncomingMessage): boolean {
+  if (message.complete) return false;
+  if (message.headers['transfer-encoding'] !== undefined) return true;
+  const length = Number(message.headers['content-length'] ?? 0);
+  // A client that sent Expect and got no go-ahead may or may not send its body: where the next request
+  // begins would be in doubt.
+  return length > shortBodyBytes || (length > 0 && message.headers.expect !== undefined);
 }
 
 /**
@@ -159,7 +139,8 @@ function writeHead(
  * our own, because a socket's is set back by what the client sends. A pipelined reply waits for its turn
  * first.
  */
-function limitStall(response: ServerResponse, { writeTimeoutMs }: SendOptions): () => void {
+function limitStall({ response, shared }: HttpRequest): () => void {
+  const { writeTimeoutMs } = shared.limits;
   if (writeTimeoutMs === 0) return () => undefined;
   let timer: NodeJS.Timeout | undefined;
   const start = (): void => {

@@ -3,11 +3,11 @@ import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
-import { heapLimitBytes } from './in-flight.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
+import { heapLimitBytes } from './waiting-memory.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;

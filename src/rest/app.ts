@@ -3,14 +3,9 @@ import { checkOptions, withDefaults } from '../config.ts';
 import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
-import {
-  type Handler,
-  HttpListener,
-  type ListenerLimits,
-  type RequestListener,
-  type Route,
-} from '../http/listener.ts';
+import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
+import type { ListenerLimits } from '../http/request.ts';
 import { parsePattern, Router } from '../http/router.ts';
 import { serveFile } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
@@ -141,8 +136,8 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: (request) =>
-      request.method === 'OPTIONS' ? { ...cors(request), ...description } : cors(request),
+    commonHeaders: cors,
+    optionsHeaders: description,
     checkHost: hostCheck(options.allowedHosts ?? [], hooks.host),
     headers: {
       ...securityHeaders,

@@ -9,12 +9,14 @@ const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 // Chromium keeps a preflight no longer than this, in seconds.
 const preflightMaxAge = '7200';
 
-/** The CORS headers for a request; none unless its Origin is listed (`*` lists all). */
-export function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
+/** Makes the CORS headers for a request whose Origin is listed (`*` lists all); `undefined` if none is. */
+export function corsHeaders(
+  origins: readonly string[],
+): ((request: HttpRequest) => Headers | undefined) | undefined {
+  if (origins.length === 0) return undefined;
   const listed = new Set(origins);
   const any = listed.has('*');
   return (request) => {
-    if (listed.size === 0) return undefined;
     const origin = request.header('origin');
     // The answer differs by origin, so a cache must not hand one origin's to another.
     const vary = any ? undefined : { vary: 'origin' };

@@ -2,12 +2,8 @@ import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
 
+// The opaque part of a record's strong ETag.
 const versionPattern = /^[1-9][0-9]*$/;
-
-/** The opaque part of a record's strong ETag. */
-export function entityTag(version: number): string {
-  return String(version);
-}
 
 /** Fails with `precondition-failed` unless If-Match, where there is one, takes this record (RFC 9110, 13.1.1). */
 export function checkIfMatch(

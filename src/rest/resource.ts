@@ -4,7 +4,7 @@ import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, type Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { checkIfMatch, entityTag, expectedVersions } from './preconditions.ts';
+import { checkIfMatch, expectedVersions } from './preconditions.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
@@ -56,10 +56,10 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
       const key = parseKey(request);
       const row = await resource.get(key, request);
       if (row === undefined) throw notFound(key);
-      checkIfMatch(request, resource.record, row);
-      const tag = entityTag(row.version);
-      if (isNotModified(request.header('if-none-match'), tag)) {
-        return { status: 304, headers: { etag: `"${tag}"`, 'cache-control': 'no-cache' } };
+      if (request.header('if-match') !== undefined) checkIfMatch(request, resource.record, row);
+      const seen = request.header('if-none-match');
+      if (seen !== undefined && isNotModified(seen, String(row.version))) {
+        return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
       }
       return recordReply(200, view(row), row.version);
     },
@@ -86,5 +86,5 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
 
 /** A reply with one record and the tag of its version. */
 export function recordReply(status: number, view: object, version: number, headers?: Headers): Reply {
-  return json(status, view, { etag: `"${entityTag(version)}"`, ...headers });
+  return json(status, view, { etag: `"${version}"`, ...headers });
 }

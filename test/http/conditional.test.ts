@@ -51,8 +51,7 @@ for (const [header, want] of parsed) {
   });
 }
 
-const known: readonly [ifNoneMatch: string | undefined, want: boolean][] = [
-  [undefined, false],
+const known: readonly [ifNoneMatch: string, want: boolean][] = [
   ['"a"', true],
   ['W/"a"', true],
   ['"b"', false],
