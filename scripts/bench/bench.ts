@@ -1,41 +1,110 @@
 /**
- * Measures the service beside its peers: the same work, the same data, one core for the server and
- * one for the load, in one run. Prints a table; see --help.
+ * Measures the service beside its peers: the same work, the same data, in short turns in random order, one core
+ * for the server and one for the load. Prints tables; see --help.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { CaseResult } from './case.ts';
+import { parseArgs } from 'node:util';
 import { cases } from './cases.ts';
-import { parseOptions } from './options.ts';
+import { commandExists } from './cores.ts';
 import { drawPlot } from './plot.ts';
-import { endTelling, tell } from './progress.ts';
+import { endProgress } from './progress.ts';
+import { isSlower, measureAgainst } from './quick.ts';
 import { machine, printCase, summary } from './report.ts';
+import type { Case, CaseResult } from './result.ts';
 
-const options = parseOptions(process.argv.slice(2), cases);
-const folder = mkdtempSync(join(tmpdir(), 'bench-'));
+const usage = `usage: npm run bench -- [options]
+
+  --only A,B          the cases to run (default: all but the long ones; "all" for these, too)
+  --rounds N          how many turns each contestant gets (30)
+  --max-users N       how far the growth case goes (10000000)
+  --soak-seconds N    how long the soak case lasts (600)
+  --data DIR          where data files are kept from run to run (in the folder of temporary files)
+  --json FILE         write all values measured
+  --plot FILE         draw the case "get" (SVG)
+  --quick             compare this checkout with a commit in two minutes; exit with 1 if a request
+                      costs over 5 % more CPU time, by the whole 95 % interval
+  --against COMMIT    the commit to compare with (HEAD^)
+
+cases:
+${cases.map(({ name, title, long }) => `  ${name.padEnd(18)}  ${title}${long ? ' (long)' : ''}`).join('\n')}`;
+
+const text = { type: 'string' } as const;
+const { values: options } = parseArgs({
+  options: {
+    only: text,
+    rounds: { ...text, default: '30' },
+    'max-users': { ...text, default: '10000000' },
+    'soak-seconds': { ...text, default: '600' },
+    data: { ...text, default: join(tmpdir(), 'users-service-bench') },
+    json: text,
+    plot: text,
+    quick: { type: 'boolean', default: false },
+    against: { ...text, default: 'HEAD^' },
+    help: { type: 'boolean' },
+  },
+});
+if (options.help) {
+  console.log(usage);
+  process.exit(0);
+}
+if (!commandExists('h2load')) throw new Error('h2load sends the load: install nghttp2');
+
+const context = {
+  folder: mkdtempSync(join(tmpdir(), 'bench-')),
+  dataFolder: options.data,
+  rounds: count('rounds'),
+  maxUsers: count('max-users'),
+  soakSeconds: count('soak-seconds'),
+};
 const results: CaseResult[] = [];
 let failed = false;
 try {
-  mkdirSync(options.dataFolder, { recursive: true });
-  for (const one of options.chosen) {
-    tell(`${one.name}: starting`);
-    try {
-      const result = await one.run({ ...options, folder });
-      endTelling();
-      results.push(result);
-      console.log(printCase(result));
-    } catch (error) {
-      failed = true;
-      endTelling(`${one.name} FAILED: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
-    }
+  mkdirSync(context.dataFolder, { recursive: true });
+  if (options.quick) {
+    await runCase(measureAgainst(options.against));
+    failed ||= results.some(isSlower);
+  } else {
+    for (const one of choose()) await runCase(one);
+    console.log(summary(results));
   }
 } finally {
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(context.folder, { recursive: true, force: true });
 }
-console.log(summary(results));
 if (options.json !== undefined) {
-  writeFileSync(options.json, `${JSON.stringify({ machine: machine(), results }, null, 2)}\n`);
+  writeFileSync(options.json, `${JSON.stringify({ machine: machine(), results }, null, 1)}\n`);
 }
 if (options.plot !== undefined) writeFileSync(options.plot, drawPlot(results));
 process.exitCode = failed ? 1 : 0;
+
+/** A case that fails does not take the others with it. */
+async function runCase(one: Case): Promise<void> {
+  try {
+    for (const result of await one.run(context)) {
+      results.push(result);
+      endProgress();
+      console.log(printCase(result));
+    }
+  } catch (error) {
+    failed = true;
+    endProgress();
+    console.error(`${one.name} FAILED: ${error instanceof Error ? error.stack : error}`);
+  }
+}
+
+function choose(): readonly Case[] {
+  if (options.only === undefined) return cases.filter((one) => one.long !== true);
+  if (options.only === 'all') return cases;
+  return options.only.split(',').map((name) => {
+    const found = cases.find((one) => one.name === name);
+    if (found === undefined) throw new Error(`--only must name cases, and "${name}" is none; see --help`);
+    return found;
+  });
+}
+
+function count(name: 'rounds' | 'max-users' | 'soak-seconds'): number {
+  const value = Number(options[name]);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1`);
+  return value;
+}

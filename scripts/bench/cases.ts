@@ -1,27 +1,30 @@
-import type { Case } from './case.ts';
-import { largeFile, smallFile } from './cases/files.ts';
+import { staticFiles } from './cases/files.ts';
 import { growth } from './cases/growth.ts';
 import { getUserByGrpc } from './cases/grpc.ts';
-import { memoryOfStream, memoryUnderLoad } from './cases/memory.ts';
-import { getFromPostgres, listFromPostgres } from './cases/postgres.ts';
+import { latency } from './cases/latency.ts';
+import { memoryOfIdleConnections, memoryOfStream, smallHeap, soak } from './cases/memory.ts';
+import { getUser, listUsers } from './cases/reads.ts';
 import { startToFirstAnswer } from './cases/start.ts';
-import { createUser, createUserSlowly, getUser, listUsers } from './cases/users.ts';
-import { oneAndTwoWorkers } from './cases/workers.ts';
+import { sharing, workers } from './cases/workers.ts';
+import { createInMemory, createOnDisk, createOnSlowDisk } from './cases/writes.ts';
+import type { Case } from './result.ts';
 
 /** Every case, in the order they run. */
 export const cases: readonly Case[] = [
   getUser,
   listUsers,
-  createUser,
-  createUserSlowly,
-  smallFile,
-  largeFile,
+  createOnDisk,
+  createOnSlowDisk,
+  createInMemory,
+  staticFiles,
   getUserByGrpc,
-  oneAndTwoWorkers,
-  getFromPostgres,
-  listFromPostgres,
+  latency,
+  workers,
+  sharing,
   startToFirstAnswer,
+  memoryOfIdleConnections,
+  smallHeap,
   memoryOfStream,
-  ...growth,
-  memoryUnderLoad,
+  growth,
+  soak,
 ];

@@ -1,11 +1,15 @@
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 
-/** Where a program may run: the server's core, the load's, or both of these. */
-export type Cores = 'server' | 'load' | 'both';
+/** Where a program may run: on the server's core, the load's core, or all there are. */
+export type Cores = 'server' | 'load' | 'all';
 
 // The load generator has a core of its own, so that it takes nothing from what it measures.
-const sets: Readonly<Record<Cores, string>> = { server: '0', load: '1', both: '0,1' };
+const sets: Readonly<Record<Cores, string>> = {
+  server: '0',
+  load: '1',
+  all: `0-${availableParallelism() - 1}`,
+};
 
 const canPin = commandExists('taskset') && availableParallelism() > 1;
 
@@ -15,6 +19,6 @@ export function pin(cores: Cores, command: string, args: readonly string[]) {
   return { command: 'taskset', args: ['-c', sets[cores], command, ...args] };
 }
 
-export function commandExists(command: string): boolean {
-  return spawnSync(command, ['--version']).error === undefined;
+export function commandExists(command: string, argument = '--version'): boolean {
+  return spawnSync(command, [argument]).error === undefined;
 }

@@ -3,8 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openMigrated } from '../../src/storage/sqlite/schema.ts';
-import type { LoadRequest } from './load/types.ts';
-import { progressBar } from './progress.ts';
+import { report } from './progress.ts';
 
 export const listedRole = 'editor';
 
@@ -53,14 +52,10 @@ export async function dataFile(folder: string, users: number, posts = 0): Promis
     .map(({ name, sql }) => ({ name: String(name), sql: String(sql) }));
   // Sorting once is much less work than finding a place for each row.
   for (const { name } of indexes) db.exec(`DROP INDEX ${name}`);
-  const total = users + posts + indexes.length * (users + posts) * 0.2;
-  const progress = progressBar(`making ${users.toLocaleString('en')} users`, total);
-  insert(db, insertUsers, users, progress);
-  insert(db, insertPosts, posts, (done) => progress(users + done));
-  for (const [i, { sql }] of indexes.entries()) {
-    progress(users + posts + i * (users + posts) * 0.2);
-    db.exec(sql);
-  }
+  report(`making ${users.toLocaleString('en')} users and ${posts.toLocaleString('en')} posts`);
+  insert(db, insertUsers, users);
+  insert(db, insertPosts, posts);
+  for (const { sql } of indexes) db.exec(sql);
   db.exec("UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(id), 0) FROM users) WHERE name = 'users'");
   db.exec("UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(id), 0) FROM posts) WHERE name = 'posts'");
   db.exec('PRAGMA journal_mode = WAL');
@@ -69,19 +64,13 @@ export async function dataFile(folder: string, users: number, posts = 0): Promis
   return path;
 }
 
-function insert(db: DatabaseSync, sql: string, count: number, progress: (done: number) => void): void {
+function insert(db: DatabaseSync, sql: string, count: number): void {
   const statement = db.prepare(sql);
   for (let first = 1; first <= count; first += chunk) {
     const last = Math.min(first + chunk - 1, count);
     // A number would be bound as a float, and so would all that is counted up from it.
     statement.run({ first: BigInt(first), last: BigInt(last) });
-    progress(last);
   }
-}
-
-/** Requests that each read another user, from all over the file. */
-export function userRequests(users: number): LoadRequest[] {
-  return spreadIds(users, 1_000).map((id) => ({ path: `/users/${id}` }));
 }
 
 /** So many ids, spread over all of them. */

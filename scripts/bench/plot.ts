@@ -1,60 +1,34 @@
-import { chartHeight, drawChart, drawSvg, place, chartWidth as width } from '../harness/chart.ts';
-import type { CaseResult } from './case.ts';
+import { drawSvg } from '../harness/chart.ts';
+import { ours } from './peers.ts';
+import type { CaseResult } from './result.ts';
 import { median } from './statistics.ts';
+import { rate } from './turns.ts';
 
-const rowHeight = 22;
-const titleHeight = 34;
-const labelWidth = 165;
-const barWidth = 180;
-const columns = 2;
-const gap = 24;
+const rowHeight = 24;
+const labelWidth = 150;
+const barWidth = 330;
+const width = 620;
 
-/** The medians of all cases that have rivals, as bars: one panel a case, the service first. Then the curves. */
+/** One picture: GET /users/{id} beside the peers with the same features, fastest first. */
 export function drawPlot(results: readonly CaseResult[]): string {
-  const shown = results.filter(({ series, better, curves }) => {
-    return better === 'more' && series.length > 1 && curves === undefined;
-  });
-  let y = 30;
-  const panels = [
-    '<text class="title" x="0" y="12">Requests per second; workers and PostgreSQL on both cores, all others on one</text>',
-  ];
-  for (let first = 0; first < shown.length; first += columns) {
-    const row = shown.slice(first, first + columns);
-    for (const [i, result] of row.entries()) {
-      panels.push(place(i * (width + gap), y, panel(result)));
-    }
-    y += Math.max(...row.map(({ series }) => titleHeight + series.length * rowHeight)) + gap;
-  }
-  const charts = Object.entries(
-    Object.groupBy(
-      results.flatMap(({ curves = [] }) => curves),
-      ({ chart }) => chart,
-    ),
-  );
-  for (const [i, [title, curves = []]] of charts.entries()) {
-    panels.push(place((i % columns) * (width + gap), y, drawChart(title, curves)));
-    if (i % columns === columns - 1 || i === charts.length - 1) y += chartHeight + gap;
-  }
-  const fullWidth = columns * width + (columns - 1) * gap;
-  return drawSvg('Requests per second of users-service and its peers', fullWidth, y, panels);
-}
-
-function panel({ title, series }: CaseResult): string {
-  const values = series.map((one) => median(one.values));
-  const most = Math.max(...values);
-  const rows = series.map(({ name }, i) => {
-    const value = values[i] ?? 0;
-    const y = titleHeight + i * rowHeight;
-    const length = Math.max(1, (value / most) * barWidth);
+  const get = results.find(({ name }) => name === 'get');
+  if (get === undefined) throw new Error('--plot draws the case "get": run it');
+  const rows = get.series
+    .filter(({ name }) => !name.includes(',') && !name.startsWith('node:'))
+    .map(({ name, values }) => ({ name, value: median(values[rate] ?? []) }))
+    .sort((a, b) => b.value - a.value);
+  const most = Math.max(...rows.map(({ value }) => value));
+  const bars = rows.map(({ name, value }, i) => {
+    const y = 56 + i * rowHeight;
+    const length = (value / most) * barWidth;
     return [
-      `<text x="${labelWidth - 8}" y="${y + 4}" text-anchor="end">${escapeText(name)}</text>`,
-      `<rect class="${i === 0 ? 'ours' : 'theirs'}" x="${labelWidth}" y="${y - 8}" width="${length.toFixed(1)}" height="16" rx="2"/>`,
+      `<text x="${labelWidth - 8}" y="${y + 4}" text-anchor="end">${name}</text>`,
+      `<rect class="${name === ours ? 'ours' : 'theirs'}" x="${labelWidth}" y="${y - 8}" width="${length.toFixed(1)}" height="16" rx="2"/>`,
       `<text x="${(labelWidth + length + 6).toFixed(1)}" y="${y + 4}">${Math.round(value).toLocaleString('en')}</text>`,
     ].join('');
   });
-  return `<text class="title" x="0" y="14">${escapeText(title)}</text>${rows.join('')}`;
-}
-
-function escapeText(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+  const title = 'GET /users/{id} from SQLite: requests per second on one core';
+  const subtitle = 'all with a JSON log line, a histogram, an ETag and a request id for each request';
+  const heading = `<text class="title" x="0" y="14">${title}</text><text x="0" y="32">${subtitle}</text>`;
+  return drawSvg(title, width, 56 + rows.length * rowHeight, [heading, ...bars]);
 }

@@ -1,48 +1,77 @@
 import { cpus, totalmem } from 'node:os';
-import type { Bar, CaseResult } from './case.ts';
-import { median, verdicts } from './statistics.ts';
+import type { Bar, CaseResult, Series } from './result.ts';
+import { bootstrap, type Estimate, median, pairedRatio } from './statistics.ts';
 
 /** What the numbers were measured on. */
 export function machine() {
-  const [cpu] = cpus();
+  const [processor] = cpus();
   return {
-    cpu: cpu?.model ?? 'unknown',
+    cpu: processor?.model ?? 'unknown',
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     node: process.version,
   };
 }
 
-/** A table of one case: medians over the rounds, then its bars. */
+/** A table of one case: medians over the rounds, then the first series over each other, and the bars. */
 export function printCase(result: CaseResult): string {
-  const rows = result.series.map(({ name, values, cpuMicros, p99Ms }) => [
-    name,
-    format(median(values)),
-    `${format(Math.min(...values))}-${format(Math.max(...values))}`,
-    cpuMicros === undefined ? '' : median(cpuMicros).toFixed(1),
-    p99Ms === undefined ? '' : median(p99Ms).toFixed(2),
+  const { name, title, series, compare, notes = [] } = result;
+  const [first, ...others] = series;
+  const metrics = Object.keys(first?.values ?? {});
+  const header = [
+    '',
+    ...metrics,
+    ...(others.length > 0 ? compare.map((metric) => `ratio of ${metric}`) : []),
+  ];
+  const rows = series.map((one) => [
+    one.name,
+    ...metrics.map((metric) => format(median(one.values[metric] ?? []))),
+    ...(one === first ? [] : compare.map((metric) => interval(ratioOf(first, one, metric)))),
   ]);
-  const header = ['', result.unit, 'range', 'CPU us/request', 'p99 ms'];
-  const bars = verdicts(result).map((verdict) => {
-    const cpu = verdict.cpuRatio === undefined ? '' : ` (by CPU time ${verdict.cpuRatio.toFixed(2)})`;
-    const { ours, theirs, ratio, reached } = verdict;
-    const what = theirs === undefined ? ours : `${ours} / ${theirs}`;
-    return `  ${reached ? 'ok    ' : 'MISSED'} ${what}: ${ratio.toFixed(2)}${cpu}, ${bound(verdict)}`;
+  const bars = verdicts(result).map(({ what, estimate, reached, goal }) => {
+    return `  ${reached ? 'reached' : 'MISSED '} ${what}: ${interval(estimate)}, ${goal}`;
   });
-  const notes = (result.notes ?? []).map((note) => `  ${note}`);
-  return [`${result.name}: ${result.title}`, ...table([header, ...rows]), ...bars, ...notes, ''].join('\n');
+  return [
+    `${name}: ${title}`,
+    ...table([header, ...rows]),
+    ...bars,
+    ...notes.map((note) => `  ${note}`),
+    '',
+  ].join('\n');
 }
 
-/** The bars of all cases, one a line. */
+/** The number of bars that were reached, and the machine. */
 export function summary(results: readonly CaseResult[]): string {
-  const all = results.flatMap((result) => verdicts(result));
-  const missed = all.filter(({ reached }) => !reached).length;
+  const all = results.flatMap(verdicts);
+  const reached = all.filter((one) => one.reached).length;
   const { cpu, cores, memoryGiB, node } = machine();
-  return `${all.length - missed} of ${all.length} bars reached; ${cpu}, ${cores} cores, ${memoryGiB} GiB, Node ${node}`;
+  return `${reached} of ${all.length} bars reached; ${cpu}, ${cores} cores, ${memoryGiB} GiB, Node ${node}`;
 }
 
-export function bound({ atLeast, atMost }: Pick<Bar, 'atLeast' | 'atMost'>): string {
-  return atLeast === undefined ? `at most ${atMost}` : `at least ${atLeast}`;
+function verdicts({ series, bars = [] }: CaseResult) {
+  return bars.flatMap((bar: Bar) => {
+    const find = (name: string | undefined) => series.find((one) => one.name === name);
+    const ours = bar.ours === undefined ? series[0] : find(bar.ours);
+    const theirs = find(bar.theirs);
+    // A peer may be missing on this machine.
+    if (ours === undefined || (theirs === undefined && bar.theirs !== undefined)) return [];
+    const metric = bar.metric ?? Object.keys(ours.values)[0] ?? '';
+    const estimate =
+      theirs === undefined ? bootstrap(ours.values[metric] ?? []) : ratioOf(ours, theirs, metric);
+    const { atLeast = 0, atMost = Number.POSITIVE_INFINITY } = bar;
+    const reached = estimate.value >= atLeast && estimate.value <= atMost;
+    const goal = bar.atLeast === undefined ? `at most ${atMost}` : `at least ${atLeast}`;
+    const what = [ours.name, ...(theirs === undefined ? [] : [theirs.name])].join(' / ');
+    return [{ what: `${metric} of ${what}`, estimate, reached, goal }];
+  });
+}
+
+function ratioOf(ours: Series | undefined, theirs: Series, metric: string): Estimate {
+  return pairedRatio(ours?.values[metric] ?? [], theirs.values[metric] ?? []);
+}
+
+function interval({ value, low, high }: Estimate): string {
+  return `${format(value)} [${format(low)}, ${format(high)}]`;
 }
 
 function table(rows: readonly (readonly string[])[]): string[] {
@@ -55,5 +84,5 @@ function table(rows: readonly (readonly string[])[]): string[] {
 
 function format(value: number): string {
   const digits = value >= 1_000 ? 0 : value >= 10 ? 1 : 2;
-  return value.toLocaleString('en', { maximumFractionDigits: digits });
+  return value.toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: digits });
 }

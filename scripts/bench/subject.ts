@@ -1,62 +1,67 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { cpuSecondsOf } from '../harness/cpu.ts';
-import { type Cores, pin } from './cores.ts';
+import { type Cores, commandExists, pin } from './cores.ts';
 
 /** A server under measurement: a process of its own, pinned to the server's core. */
 export interface Subject {
-  /** `http://127.0.0.1:PORT`, when it has that face. */
+  /** `http://127.0.0.1:PORT`, if it has that API. */
   readonly http: string;
-  /** `127.0.0.1:PORT`, when it has that face. */
+  /** `127.0.0.1:PORT`, if it has that API. */
   readonly grpc: string;
   readonly pid: number;
-  /** From the spawn to the line that says where it listens, in milliseconds. */
-  readonly listeningAfterMs: number;
-  /** CPU time so far, of the process and its children, in seconds. */
-  cpuSeconds(): number;
+  /** So far, of all threads of the process and its children. */
+  cpuTime(): CpuTime;
   /** Resident memory, in bytes. */
   residentBytes(): number;
+  /** Forgets what was logged, so that it does not fill the disk. */
+  emptyLog(): void;
   stop(): Promise<void>;
+}
+
+/** In seconds. */
+export interface CpuTime {
+  readonly computed: number;
+  /** Ready to compute while another program had the core. */
+  readonly waited: number;
 }
 
 export interface Program {
   readonly command: string;
   readonly args: readonly string[];
-  /** Where it listens, for a program that does not say so itself. */
-  readonly http?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
 const startTimeoutMs = 20_000;
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The service as it is run: every feature on, its log going to a file. */
-export function service(args: readonly string[]): Program {
+/** The service as it is run, from a checkout: every feature on, its log going to a file. */
+export function service(args: readonly string[], checkout = root): Program {
   const own = ['--port', '0', '--grpc-port', '0', '--log', 'json', ...args];
-  return { command: process.execPath, args: [main, ...own] };
+  return { command: process.execPath, args: [join(checkout, 'src', 'main.ts'), ...own] };
 }
 
-/** The service as the package has it, compiled into a folder. */
-export function builtService(folder: string, args: readonly string[]): Program {
-  const { command, args: all } = service(args);
-  return { command, args: [join(folder, 'dist', 'main.js'), ...all.slice(1)] };
+/** A file of `peers/`. */
+export function peer(file: string, ...args: readonly string[]): Program {
+  const path = join(root, 'scripts', 'bench', 'peers', file);
+  return { command: process.execPath, args: [path, ...args], env: { NODE_ENV: 'production' } };
 }
 
-/** The simplest server there is, which answers everything with this text. */
-export function bareServer(body: string): Program {
-  const file = fileURLToPath(new URL('./peers/bare.js', import.meta.url));
-  return { command: process.execPath, args: [file, body] };
-}
-
-/** A server of `peers/`. */
-export function peer(name: string, ...args: readonly string[]): Program {
-  const file = fileURLToPath(new URL(`./peers/${name}.ts`, import.meta.url));
-  return { command: process.execPath, args: [file, ...args], env: { NODE_ENV: 'production' } };
+/** The peer in Go, compiled; undefined where Go or a C compiler is missing. */
+export function goPeer(folder: string, ...args: readonly string[]): Program | undefined {
+  const go = ['go', '/usr/local/go/bin/go'].find((command) => commandExists(command, 'version'));
+  if (go === undefined) return undefined;
+  const program = join(folder, 'go-peer');
+  const built = spawnSync(go, ['build', '-o', program, '.'], {
+    cwd: join(root, 'scripts', 'bench', 'peers', 'go'),
+    env: { ...process.env, CGO_ENABLED: '1' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  return built.status === 0 ? { command: program, args } : undefined;
 }
 
 /** A program run by another command, such as strace; by none when that is empty. */
@@ -72,7 +77,6 @@ export async function start(program: Program, folder: string, cores: Cores = 'se
   const outputPath = join(place, 'output');
   const output = openSync(outputPath, 'a');
   const { command, args } = pin(cores, program.command, program.args);
-  const startedAt = performance.now();
   const child = spawn(command, args, {
     cwd: place,
     env: { PATH: process.env['PATH'], ...program.env },
@@ -90,15 +94,15 @@ export async function start(program: Program, folder: string, cores: Cores = 'se
     rmSync(place, { recursive: true, force: true });
   };
   const found = await listening(program, child, outputPath);
-  const listeningAfterMs = performance.now() - startedAt;
-  // What was logged so far would only fill the disk; opened to append, it goes on from nothing.
-  truncateSync(outputPath);
+  // Opened to append, it goes on from nothing.
+  const emptyLog = () => truncateSync(outputPath);
+  emptyLog();
   return {
     ...found,
     pid,
-    listeningAfterMs,
-    cpuSeconds: () => sum(family(pid).map(cpuSecondsOf)),
+    cpuTime: () => cpuTimeOf(family(pid)),
     residentBytes: () => sum(family(pid).map(residentBytesOf)),
+    emptyLog,
     stop,
   };
 }
@@ -112,11 +116,6 @@ async function listening(
   while (performance.now() < deadline) {
     const output = readFileSync(outputPath, 'utf8');
     if (child.exitCode !== null) throw new Error(`${program.args.join(' ')} ended:\n${output}`);
-    if (program.http !== undefined) {
-      const answered = await fetch(program.http).catch(() => undefined);
-      await answered?.arrayBuffer();
-      if (answered !== undefined) return { http: program.http, grpc: '' };
-    }
     const line = output.split('\n').find((text) => text.includes('"listening"'));
     if (line !== undefined && output.includes('\n')) {
       const { http = '', grpc = '' } = JSON.parse(line);
@@ -138,6 +137,18 @@ function family(pid: number): number[] {
       .filter(Boolean)
       .flatMap((child) => family(Number(child))),
   ];
+}
+
+/** From `schedstat`, which counts in nanoseconds: `stat` counts in hundredths of a second. */
+function cpuTimeOf(pids: readonly number[]): CpuTime {
+  const threads = pids.flatMap((pid) => {
+    return readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/schedstat`);
+  });
+  const times = threads.map((path) => readFileSync(path, 'utf8').split(' ').map(Number));
+  return {
+    computed: sum(times.map(([computed = 0]) => computed)) / 1e9,
+    waited: sum(times.map(([, waited = 0]) => waited)) / 1e9,
+  };
 }
 
 function residentBytesOf(pid: number): number {

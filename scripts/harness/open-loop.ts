@@ -33,6 +33,7 @@ export interface LoadReport {
   /** From the moment the request was due to its answer, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
+  readonly p999: number;
   readonly refusedP99: number;
   /** How late requests were sent at worst: above a few ms the generator itself was overloaded. */
   readonly lateMs: number;
@@ -87,6 +88,7 @@ class OpenLoop {
       failed: perSecond(failed),
       p50: percentile(this.#accepted, 0.5),
       p99: percentile(this.#accepted, 0.99),
+      p999: percentile(this.#accepted, 0.999),
       refusedP99: percentile(this.#refused, 0.99),
       lateMs: Math.round(this.#lateMs),
       cpuShare: cpu / seconds,
@@ -104,7 +106,8 @@ class OpenLoop {
         if (this.#measuring) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
         this.#arrive(dueAt);
       }
-      setTimeout(tick, 1);
+      // A timer would send the requests of a whole millisecond at once.
+      setImmediate(tick);
     };
     tick();
   }
@@ -174,7 +177,7 @@ class OpenLoop {
 
 function percentile(values: readonly number[], share: number): number {
   const sorted = Float64Array.from(values).sort();
-  return Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) * 10) / 10;
+  return Math.round((sorted[Math.floor(sorted.length * share)] ?? 0) * 100) / 100;
 }
 
 const job: LoadJob = JSON.parse(process.argv[2] ?? '');

@@ -1,52 +1,49 @@
 import assert from 'node:assert/strict';
 import { Client, credentials } from '@grpc/grpc-js';
 import { GetUserRequest, UserMessage } from '../../../src/grpc/stubs.ts';
-import type { Case } from '../case.ts';
 import { dataFile } from '../data.ts';
-import { measureThroughput } from '../measure.ts';
 import { openDatabase } from '../peers/database.ts';
-import { peer, type Subject, service } from '../subject.ts';
+import { serviceOver } from '../peers.ts';
+import type { Case } from '../result.ts';
+import { peer, type Subject } from '../subject.ts';
+import { contest, type Work } from '../turns.ts';
 
-const users = 100_000;
 const id = 7;
 const method = '/Users/GetUser';
-const ours = 'users-service';
-const bare = 'bare grpc-js';
 
 export const getUserByGrpc: Case = {
   name: 'grpc',
-  title: 'gRPC GetUser from SQLite',
+  title: 'gRPC GetUser',
   async run(context) {
-    const file = await dataFile(context.dataFolder, users);
-    const name = openDatabase(file).getUser(id)?.name ?? '';
-    const check = (subject: Subject) => answersUser(subject, name);
-    const request = {
-      method: 'POST',
-      path: method,
-      headers: { 'content-type': 'application/grpc', te: 'trailers' },
-      body: framed(message().serializeBinary()),
-    } as const;
-    return await measureThroughput(
-      {
-        name: this.name,
-        title: this.title,
-        load: { connections: 8, streams: 8, requests: [request] },
-        contestants: [
-          { name: ours, program: service(['--database', `sqlite:${file}`]), check },
-          { name: bare, program: peer('grpc-bare', name), check },
-          { name: 'connect-node', program: peer('connect-node', file), check },
-          { name: 'nice-grpc', program: peer('nice-grpc', file), check },
-        ],
-        bars: [
-          { ours, theirs: bare, atLeast: 0.95 },
-          { ours, theirs: 'connect-node', atLeast: 1 },
-          { ours, theirs: 'nice-grpc', atLeast: 1 },
-        ],
-      },
-      context,
-    );
+    const file = await dataFile(context.dataFolder, 100_000);
+    const name = openDatabase(file).getUser(id)?.user.name ?? '';
+    const contestants = [
+      serviceOver(file),
+      { name: 'nice-grpc', program: peer('nice-grpc.ts', file, '--features') },
+      { name: 'nice-grpc, bare', program: peer('nice-grpc.ts', file) },
+      { name: 'grpc-js, a constant', program: peer('grpc-bare.ts', name) },
+    ];
+    const bars = [
+      { theirs: 'nice-grpc', atLeast: 1.5 },
+      { theirs: 'nice-grpc, bare', atLeast: 1.25 },
+      { theirs: 'grpc-js, a constant', atLeast: 0.7 },
+    ];
+    return await contest(contestants, [grpcWork(this.name, this.title, name, bars)], context);
   },
 };
+
+/** GetUser of one user, whose name is known. */
+export function grpcWork(name: string, title: string, userName: string, bars: Work['bars'] = []): Work {
+  const headers = { 'content-type': 'application/grpc', te: 'trailers' };
+  const body = framed(message().serializeBinary());
+  return {
+    name,
+    title,
+    bars,
+    load: { connections: 8, streams: 8, paths: [method], headers, body },
+    check: (subject) => answersUser(subject, userName),
+  };
+}
 
 function message() {
   const request = new GetUserRequest();
@@ -61,8 +58,7 @@ function framed(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([head, bytes]);
 }
 
-/** Fails unless GetUser of the user that the load asks for gives this name. */
-export async function answersUser({ grpc }: Pick<Subject, 'grpc'>, name: string): Promise<void> {
+async function answersUser({ grpc }: Subject, name: string): Promise<void> {
   const client = new Client(grpc, credentials.createInsecure());
   try {
     const user = await new Promise<UserMessage | undefined>((resolve, reject) => {

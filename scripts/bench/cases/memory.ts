@@ -1,152 +1,195 @@
-import { randomFillSync } from 'node:crypto';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { cpSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import type { BenchContext, Case, CaseResult } from '../case.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { answersJson } from '../check.ts';
 import { dataFile, listedRole, spreadIds } from '../data.ts';
-import { sendLoad } from '../load/load.ts';
-import type { LoadRequest } from '../load/types.ts';
-import { progressBar } from '../progress.ts';
-import { median } from '../statistics.ts';
-import { service, start } from '../subject.ts';
+import { type Load, sendLoad } from '../load.ts';
+import { openDatabase } from '../peers/database.ts';
+import { ours, serviceOver } from '../peers.ts';
+import { report } from '../progress.ts';
+import type { Case } from '../result.ts';
+import { median, shuffle } from '../statistics.ts';
+import { type Program, peer, start } from '../subject.ts';
+import { contest } from '../turns.ts';
+import { newUser } from './writes.ts';
 
 const users = 100_000;
 const posts = 1_000_000;
 const mebibyte = 2 ** 20;
-const sliceSeconds = 5;
+const idleConnections = 5_000;
+const idleRounds = 5;
+const constant = 'node:http, a constant';
 
-/** What was seen in a few seconds of load. */
-interface Slice {
-  readonly requests: number;
-  readonly p99Ms: number;
-  /** Resident memory at its end. */
-  readonly mebibytes: number;
-}
-
-/** All kinds of work at once, for ten minutes: memory at the end against memory at the beginning. */
-export const memoryUnderLoad: Case = {
-  name: 'memory',
-  title: 'memory under mixed load, the last tenth against the second',
-  long: true,
-  async run(context: BenchContext): Promise<CaseResult> {
-    const { folder, memorySeconds } = context;
-    const file = join(folder, 'memory.db');
-    cpSync(await dataFile(context.dataFolder, users), file);
-    const publicFolder = join(folder, 'memory-public');
-    mkdirSync(publicFolder);
-    writeFileSync(join(publicFolder, '10k.bin'), randomFillSync(new Uint8Array(10 * 1024)));
-    const program = service(['--database', `sqlite:${file}`, '--public', publicFolder]);
-    const subject = await start(program, folder);
-    const slices: Slice[] = [];
-    try {
-      const load = { connections: 64, requests: mixedRequests() };
-      const progress = progressBar('memory: under load', memorySeconds);
-      while (slices.length * sliceSeconds < memorySeconds) {
-        const { requests, errors, p99Ms = Number.NaN } = await sendLoad(subject.http, load, sliceSeconds);
-        if (errors > 0) throw new Error(`${errors} of ${requests} answers were errors`);
-        slices.push({ requests, p99Ms, mebibytes: subject.residentBytes() / mebibyte });
-        progress(slices.length * sliceSeconds);
+/** What a connection costs that has had one response and is kept open. */
+export const memoryOfIdleConnections: Case = {
+  name: 'idle',
+  title: `memory of an idle connection, ${idleConnections} at once`,
+  async run({ folder, dataFolder }) {
+    const file = await dataFile(dataFolder, 1_000);
+    const subjects = [serviceOver(file), { name: constant, program: peer('bare.js', '{"id":7}') }].map(
+      (one) => ({ ...one, kibibytes: [] as number[] }),
+    );
+    for (let round = 0; round < idleRounds; round += 1) {
+      report(`idle: round ${round + 1} of ${idleRounds}`);
+      for (const { program, kibibytes } of shuffle(subjects)) {
+        kibibytes.push((await bytesOfIdle(program, folder)) / 1024);
       }
-      return toResult(this, slices);
-    } finally {
-      await subject.stop();
     }
+    const series = subjects.map(({ name, kibibytes }) => ({ name, values: { KiB: kibibytes } }));
+    const bars = [{ theirs: constant, atMost: 1.2 }];
+    return [{ name: this.name, title: this.title, compare: ['KiB'], series, bars }];
   },
 };
 
-function toResult({ name, title }: Case, slices: readonly Slice[]): CaseResult {
-  const memory = slices.map(({ mebibytes }) => mebibytes);
-  const tenth = Math.max(1, Math.floor(slices.length / 10));
-  const [early, late] = ['second tenth', 'last tenth'];
-  const requests = slices.reduce((sum, slice) => sum + slice.requests, 0);
-  const x = slices.map((_, i) => ((i + 1) * sliceSeconds) / 60);
-  const over = 'over minutes of mixed load';
-  return {
-    name,
-    title,
-    unit: 'MiB',
-    better: 'less',
-    series: [
-      { name: early, values: [median(memory.slice(tenth, 2 * tenth))] },
-      { name: late, values: [median(memory.slice(-tenth))] },
-    ],
-    bars: [{ ours: late, theirs: early, atMost: 1.1 }],
-    curves: [
-      { chart: `Memory in MiB ${over}`, line: 'resident', x, y: memory },
-      { chart: `p99 in ms ${over}`, line: 'p99', x, y: slices.map(({ p99Ms }) => p99Ms) },
-    ],
-    notes: [`${requests.toLocaleString('en')} requests; at most ${Math.max(...memory).toFixed(0)} MiB`],
+async function bytesOfIdle(program: Program, folder: string): Promise<number> {
+  // Collected before each measurement: what a connection leaves behind for the collector is not what it holds.
+  const exposed = { ...program, args: ['--expose-gc', '--import', collector, ...program.args] };
+  const subject = await start(exposed, folder);
+  const sockets: Socket[] = [];
+  const open = async (): Promise<void> => {
+    const socket = connect(Number(new URL(subject.http).port), '127.0.0.1');
+    sockets.push(socket);
+    socket.write('GET /users/7 HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    await once(socket, 'data');
   };
+  const collectedBytes = async (): Promise<number> => {
+    process.kill(subject.pid, 'SIGUSR2');
+    await sleep(1_000);
+    return subject.residentBytes();
+  };
+  try {
+    await open();
+    const before = await collectedBytes();
+    for (let i = 0; i < idleConnections; i += 1) await open();
+    return ((await collectedBytes()) - before) / idleConnections;
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    await subject.stop();
+  }
 }
 
-/** A million posts in one answer: what memory is taken for them while they stream. */
+const collector = `data:text/javascript,process.on('SIGUSR2',()=>gc())`;
+
+/** The service in a container of little memory, under the work that makes the most garbage. */
+export const smallHeap: Case = {
+  name: 'heap',
+  title: 'lists of 100 with a heap of 64 MiB',
+  async run(context) {
+    const file = await dataFile(context.dataFolder, users);
+    const normal = serviceOver(file);
+    const small = { ...normal.program, args: ['--max-old-space-size=64', ...normal.program.args] };
+    const path = `/users?role=${listedRole}&sort=name&limit=100`;
+    const work = {
+      name: this.name,
+      title: this.title,
+      load: { connections: 64, paths: [path] },
+      check: answersJson(
+        path,
+        JSON.parse(JSON.stringify(openDatabase(file).listUsers(listedRole, 'name', 100))),
+      ),
+    };
+    return await contest(
+      [
+        { name: '64 MiB', program: small },
+        { ...normal, name: 'no limit' },
+      ],
+      [work],
+      context,
+    );
+  },
+};
+
+/** All kinds of work in turn, for ten minutes: memory at the end against memory at the beginning. */
+export const soak: Case = {
+  name: 'soak',
+  title: 'memory under mixed load, the last tenth of the time against the second',
+  long: true,
+  async run({ folder, dataFolder, soakSeconds }) {
+    const file = join(folder, 'soak.db');
+    cpSync(await dataFile(dataFolder, users), file);
+    const subject = await start(serviceOver(file).program, folder);
+    const memory: number[] = [];
+    try {
+      const endsAt = performance.now() + soakSeconds * 1000;
+      while (performance.now() < endsAt) {
+        for (const load of mixedLoads) await sendLoad(subject, load, 2_048);
+        subject.emptyLog();
+        memory.push(subject.residentBytes() / mebibyte);
+        report(`soak: round ${memory.length}`);
+      }
+    } finally {
+      await subject.stop();
+    }
+    const tenth = Math.max(1, Math.floor(memory.length / 10));
+    const [early, late] = ['second tenth', 'last tenth'];
+    const requests = (memory.length * mixedLoads.length * 2_048).toLocaleString('en');
+    return [
+      {
+        name: this.name,
+        title: this.title,
+        compare: ['MiB'],
+        series: [
+          { name: late, values: { MiB: [median(memory.slice(-tenth))] } },
+          { name: early, values: { MiB: [median(memory.slice(tenth, 2 * tenth))] } },
+        ],
+        bars: [{ theirs: early, atMost: 1.1 }],
+        notes: [`${requests} requests; at most ${Math.max(...memory).toFixed(0)} MiB`],
+      },
+    ];
+  },
+};
+
+const mixedLoads: readonly Load[] = [
+  {
+    connections: 64,
+    paths: spreadIds(users, 500).flatMap((id) => [
+      `/users/${id}`,
+      `/users?role=${listedRole}&sort=-name&limit=20`,
+      `/users/${id}/posts?limit=20`,
+      '/index.html',
+      '/health',
+    ]),
+  },
+  newUser,
+  {
+    ...newUser,
+    paths: spreadIds(users, 500).map((id) => `/users/${id}/posts`),
+    body: '{"title":"A post","body":"Its text"}',
+  },
+];
+
+/** A million posts in one response: the memory it takes while they stream. */
 export const memoryOfStream: Case = {
   name: 'stream',
   title: 'memory added while 1,000,000 posts stream',
-  async run({ folder, dataFolder, rounds }: BenchContext): Promise<CaseResult> {
+  async run({ folder, dataFolder }) {
     const file = await dataFile(dataFolder, 1, posts);
-    const subject = await start(service(['--database', `sqlite:${file}`]), folder);
+    const subject = await start(serviceOver(file).program, folder);
+    let most = 0;
     try {
-      await drainPosts(`${subject.http}/users/1/posts?limit=100`);
-      const added: number[] = [];
-      const progress = progressBar('stream', rounds);
-      for (let round = 0; round < rounds; round += 1) {
-        const before = subject.residentBytes();
-        let most = before;
-        const sampler = setInterval(() => {
-          most = Math.max(most, subject.residentBytes());
-        }, 20);
-        const count = await drainPosts(`${subject.http}/users/1/posts`);
-        clearInterval(sampler);
-        if (count !== posts) throw new Error(`${count} posts came, not ${posts}`);
-        added.push((most - before) / mebibyte);
-        progress(round + 1);
-      }
-      const ours = 'users-service';
-      return {
-        name: this.name,
-        title: this.title,
-        unit: 'MiB',
-        better: 'less',
-        series: [{ name: ours, values: [Math.max(...added)] }],
-        bars: [{ ours, atMost: 50 }],
-      };
+      await drain(`${subject.http}/users/1/posts?limit=100`);
+      const before = subject.residentBytes();
+      const sampler = setInterval(() => {
+        most = Math.max(most, subject.residentBytes() - before);
+      }, 20);
+      const bytes = await drain(`${subject.http}/users/1/posts`);
+      clearInterval(sampler);
+      if (bytes < posts * 100) throw new Error(`only ${bytes} bytes arrived`);
     } finally {
       await subject.stop();
     }
+    const series = [{ name: ours, values: { MiB: [most / mebibyte] } }];
+    return [{ name: this.name, title: this.title, compare: [], series, bars: [{ atMost: 40 }] }];
   },
 };
 
-/** Reads an answer to its end; resolves to the number of posts in it. */
-async function drainPosts(url: string): Promise<number> {
+/** Reads a response to its end; resolves to its length. */
+async function drain(url: string): Promise<number> {
   const { body, status } = await fetch(url);
   if (status !== 200 || body === null) throw new Error(`${url} was answered with ${status}`);
-  const field = Buffer.from('"userId":1,');
-  let count = 0;
-  let rest = Buffer.alloc(0);
-  for await (const chunk of body) {
-    const bytes = Buffer.concat([rest, chunk]);
-    let from = 0;
-    for (let at = bytes.indexOf(field); at !== -1; at = bytes.indexOf(field, from)) {
-      count += 1;
-      from = at + field.length;
-    }
-    // What may be the beginning of the next one.
-    rest = Buffer.from(bytes.subarray(Math.max(from, bytes.length - field.length + 1)));
-  }
-  return count;
-}
-
-function mixedRequests(): LoadRequest[] {
-  const headers = { 'content-type': 'application/json' };
-  return spreadIds(users, 500).flatMap((id): LoadRequest[] => [
-    { path: `/users/${id}` },
-    { path: `/users/${id}` },
-    { path: `/users?role=${listedRole}&sort=-name&limit=20` },
-    { method: 'POST', path: '/users', headers, body: `{"name":"User ${id}","role":"member"}` },
-    { method: 'POST', path: `/users/${id}/posts`, headers, body: '{"title":"A post","body":"Its text"}' },
-    // Not all of them: they become more and more.
-    { path: `/users/${id}/posts?limit=20` },
-    { path: '/10k.bin' },
-    { path: '/health' },
-  ]);
+  let bytes = 0;
+  for await (const chunk of body) bytes += chunk.length;
+  return bytes;
 }

@@ -1,14 +1,42 @@
-/** The ceiling: node:http and a constant answer of a given text. JavaScript, so that nothing is stripped at its start. */
+/** The limit: node:http and a constant. A POST is parsed and gets the same constant. */
+import cluster from 'node:cluster';
 import { createServer } from 'node:http';
 
-const body = process.argv[2] ?? '';
-const length = Buffer.byteLength(body);
+const [, , body = '', mode = 'single', processes = '1', port = '0'] = process.argv;
+const head = { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) };
 
-const server = createServer((_request, response) => {
-  response.writeHead(200, { 'content-type': 'application/json; charset=utf-8', 'content-length': length });
-  response.end(body);
+const server = createServer((request, response) => {
+  if (request.method !== 'POST') {
+    response.writeHead(200, head).end(body);
+    return;
+  }
+  let text = '';
+  request.setEncoding('utf8');
+  request.on('data', (chunk) => {
+    text += chunk;
+  });
+  request.on('end', () => {
+    JSON.parse(text);
+    response.writeHead(201, head).end(body);
+  });
 });
-server.listen(0, '127.0.0.1', () => {
-  const { port } = server.address();
-  process.stdout.write(`${JSON.stringify({ event: 'listening', http: `http://127.0.0.1:${port}` })}\n`);
-});
+
+// Several processes on one port: handed out by the primary of node:cluster, or by the kernel (reusePort).
+if (mode !== 'single' && cluster.isPrimary) {
+  let listening = 0;
+  for (let i = 0; i < Number(processes); i += 1) {
+    cluster.fork().once('message', () => {
+      listening += 1;
+      if (listening === Number(processes)) announce();
+    });
+  }
+  process.on('SIGTERM', () => process.exit());
+} else {
+  const options = { port: Number(port), host: '127.0.0.1', reusePort: mode === 'reusePort' };
+  server.listen(options, () => (process.send === undefined ? announce() : process.send('listening')));
+}
+
+function announce() {
+  const at = mode === 'single' ? server.address().port : port;
+  process.stdout.write(`${JSON.stringify({ event: 'listening', http: `http://127.0.0.1:${at}` })}\n`);
+}

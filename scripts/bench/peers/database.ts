@@ -8,9 +8,10 @@ export interface UserRow {
 
 /** What a peer does with the data: the same statements, on the same settings, as the service. */
 export interface Database {
-  getUser(id: number): UserRow | undefined;
-  listUsers(role: string, limit: number): UserRow[];
-  /** Commits by itself, as an insert does unless somebody makes it wait for others. */
+  getUser(id: number): { user: UserRow; etag: string } | undefined;
+  /** Users of a role by `name` or `-name`; without a sort, all users by id. */
+  listUsers(role: string | undefined, sort: string | undefined, limit: number): UserRow[];
+  /** Commits by itself, as an insert does unless a program collects them. */
   createUser(name: string, role: string): UserRow;
 }
 
@@ -22,24 +23,28 @@ export function openDatabase(path: string): Database {
     PRAGMA cache_size = -16384;
     PRAGMA wal_autocheckpoint = 4000;
   `);
-  const get = db.prepare('SELECT id, name, role FROM users WHERE id = ?');
-  const list = db.prepare('SELECT id, name, role FROM users WHERE role = ? ORDER BY name DESC, id LIMIT ?');
+  const columns = 'SELECT id, name, role FROM users';
+  const get = db.prepare('SELECT id, name, role, version FROM users WHERE id = ?');
+  const first = db.prepare(`${columns} ORDER BY id LIMIT ?`);
+  const byName = db.prepare(`${columns} WHERE role = ? ORDER BY name, id LIMIT ?`);
+  const byNameDown = db.prepare(`${columns} WHERE role = ? ORDER BY name DESC, id DESC LIMIT ?`);
   const insert = db.prepare('INSERT INTO users (name, role) VALUES (?, ?)');
   return {
     getUser(id) {
-      const row = get.get(id);
-      return row && toUser(row);
+      const row = get.get(id) as { id: number; name: string; role: string; version: number } | undefined;
+      if (row === undefined) return undefined;
+      const { name, role, version } = row;
+      return { user: role === '' ? { id, name } : { id, name, role }, etag: `"${version}"` };
     },
-    listUsers: (role, limit) => list.all(role, limit).map(toUser),
+    // The rows as they are: each user of the lists that are measured has a role.
+    listUsers(role, sort, limit) {
+      const rows =
+        role === undefined ? first.all(limit) : (sort === '-name' ? byNameDown : byName).all(role, limit);
+      return rows as unknown as UserRow[];
+    },
     createUser(name, role) {
       const { lastInsertRowid } = insert.run(name, role);
       return { id: Number(lastInsertRowid), name, role };
     },
   };
-}
-
-export function toUser({ id, name, role }: Record<string, unknown> = {}): UserRow {
-  return role === ''
-    ? { id: Number(id), name: String(name) }
-    : { id: Number(id), name: String(name), role: String(role) };
 }

@@ -2,9 +2,27 @@
 import { fastify } from 'fastify';
 import { announce, argument } from './announce.ts';
 import { openDatabase } from './database.ts';
+import { enter, leave, requestId, withFeatures } from './features.ts';
 
 const db = openDatabase(argument());
-const app = fastify({ logger: process.argv.includes('--log') });
+const app = fastify({ genReqId: (request) => requestId(request.headers['x-request-id']) });
+
+if (withFeatures) {
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!enter()) {
+      reply.code(503).send({ error: 'too many requests' });
+      return;
+    }
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  app.addHook('onResponse', (request, reply, done) => {
+    const { id, method, url: path, routeOptions } = request;
+    const route = routeOptions.url ?? 'unmatched';
+    leave({ id, method, path, route, status: reply.statusCode, ms: reply.elapsedTime });
+    done();
+  });
+}
 
 const user = {
   type: 'object',
@@ -15,10 +33,9 @@ const listQuery = {
   type: 'object',
   properties: {
     role: { type: 'string' },
-    sort: { type: 'string', const: '-name' },
+    sort: { type: 'string', enum: ['name', '-name'] },
     limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
   },
-  required: ['role', 'sort'],
 };
 const draft = {
   type: 'object',
@@ -32,15 +49,26 @@ app.get<{ Params: { id: number } }>(
   { schema: { params: idParams, response: { 200: user } } },
   (request, reply) => {
     const found = db.getUser(request.params.id);
-    if (found === undefined) reply.code(404).send({ error: 'no such user' });
-    else reply.send(found);
+    if (found === undefined) {
+      reply.code(404).send({ error: 'no such user' });
+      return;
+    }
+    if (withFeatures) {
+      reply.header('etag', found.etag);
+      if (request.headers['if-none-match'] === found.etag) {
+        reply.code(304).send();
+        return;
+      }
+    }
+    reply.send(found.user);
   },
 );
-app.get<{ Querystring: { role: string; limit: number } }>(
+app.get<{ Querystring: { role?: string; sort?: string; limit: number } }>(
   '/users',
   { schema: { querystring: listQuery, response: { 200: { type: 'array', items: user } } } },
   (request, reply) => {
-    reply.send(db.listUsers(request.query.role, request.query.limit));
+    const { role, sort, limit } = request.query;
+    reply.send(db.listUsers(role, sort, limit));
   },
 );
 app.post<{ Body: { name: string; role: string } }>(

@@ -1,0 +1,99 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { offer } from '../../harness/offer.ts';
+import { dataFile, spreadIds } from '../data.ts';
+import { type PeerName, peerOver, serviceOver } from '../peers.ts';
+import { report } from '../progress.ts';
+import type { Case, CaseResult } from '../result.ts';
+import { shuffle } from '../statistics.ts';
+import { peakOf, type Runner, withRunners } from '../turns.ts';
+
+const users = 100_000;
+const peers: readonly PeerName[] = ['Fastify', 'Hono', 'Express', 'Go'];
+const writesPerSecond = 200;
+const turnMs = 1_500;
+const warmUpMs = 250;
+
+// Of its own peak each: a slower server gets less.
+const plans = [
+  { name: 'latency-half', title: 'half of the peak', share: 0.5, writes: false },
+  { name: 'latency-most', title: 'nine tenths of the peak', share: 0.9, writes: false },
+  { name: 'latency-half-writes', title: 'half of the peak', share: 0.5, writes: true },
+  { name: 'latency-most-writes', title: 'nine tenths of the peak', share: 0.9, writes: true },
+];
+
+/**
+ * From the moment a request is due to its response, at a rate that does not wait for responses: a server
+ * that pauses is charged for all requests that fall due meanwhile.
+ */
+export const latency: Case = {
+  name: 'latency',
+  title: 'latency of GET /users/{id}',
+  async run(context) {
+    const data = await dataFile(context.dataFolder, users);
+    const over = (who: string) => {
+      const file = join(context.folder, `latency-${who}.db`);
+      cpSync(data, file);
+      return file;
+    };
+    const contestants = [
+      serviceOver(over('service')),
+      ...peers.flatMap((name) => peerOver(name, over(name), context.folder)),
+    ];
+    return await withRunners(contestants, context.folder, async (runners) => {
+      const load = { connections: 32, paths: spreadIds(users, 1_000).map((id) => `/users/${id}`) };
+      const places = [];
+      for (const { name, subject } of runners) {
+        report(`latency: the peak of ${name}`);
+        places.push({ name, subject, peak: await peakOf(subject, load) });
+      }
+      const results: CaseResult[] = [];
+      for (const plan of plans) results.push(await measureLatency(plan, places, context.rounds));
+      return results;
+    });
+  },
+};
+
+async function measureLatency(
+  { name, title, share, writes }: (typeof plans)[number],
+  places: readonly (Runner & { readonly peak: number })[],
+  rounds: number,
+): Promise<CaseResult> {
+  const all = places.map((place) => ({ ...place, reports: [] as Awaited<ReturnType<typeof offer>>[] }));
+  for (let round = 0; round < rounds; round += 1) {
+    report(`${name}: round ${round + 1} of ${rounds}`);
+    for (const { subject, peak, reports } of shuffle(all)) {
+      const job = {
+        port: Number(new URL(subject.http).port),
+        pid: subject.pid,
+        connections: 1_000,
+        warmUpMs,
+        measureMs: turnMs,
+        users,
+      };
+      const [reads] = await Promise.all([
+        offer({ ...job, rate: Math.round(peak * share), writesInTen: 0 }),
+        ...(writes ? [offer({ ...job, rate: writesPerSecond, writesInTen: 10 })] : []),
+      ]);
+      subject.emptyLog();
+      if (reads.failed > 0) throw new Error(`${name}: ${reads.failed} requests a second failed`);
+      reports.push(reads);
+    }
+  }
+  return {
+    name,
+    title: `${latency.title} at ${title}${writes ? `, beside ${writesPerSecond} writes a second` : ''}`,
+    compare: ['p99 ms'],
+    series: all.map(({ name: who, reports }) => ({
+      name: who,
+      values: {
+        'p50 ms': reports.map(({ p50 }) => p50),
+        'p99 ms': reports.map(({ p99 }) => p99),
+        'p999 ms': reports.map(({ p999 }) => p999),
+        'offered/s': reports.map(({ offered }) => offered),
+        'late ms': reports.map(({ lateMs }) => lateMs),
+      },
+    })),
+    bars: writes && share === 0.5 ? [{ theirs: 'Fastify', metric: 'p99 ms', atMost: 0.15 }] : [],
+  };
+}

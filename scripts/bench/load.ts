@@ -1,0 +1,47 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { pin } from './cores.ts';
+import type { Subject } from './subject.ts';
+
+export interface Load {
+  readonly connections: number;
+  /** Requested in turn; more than one, so that a cache of the last response is of no use. */
+  readonly paths: readonly string[];
+  /** Present: a POST of this body. */
+  readonly body?: string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Requests at once on each HTTP/2 connection to the gRPC port; absent: HTTP/1.1. */
+  readonly streams?: number;
+}
+
+/**
+ * Sends this many requests by h2load, on the load's core, as fast as they are answered. Resolves to the seconds
+ * that took. The number is fixed, not the time, so that no request is under way when the clock stops.
+ */
+export async function sendLoad({ http, grpc }: Subject, load: Load, requests: number): Promise<number> {
+  const { connections, paths, body, headers = {}, streams } = load;
+  const url = streams === undefined ? http : `http://${grpc}`;
+  const folder = mkdtempSync(join(tmpdir(), 'h2load-'));
+  try {
+    const [uris, data] = [join(folder, 'uris'), join(folder, 'data')];
+    writeFileSync(uris, paths.map((path) => `${url}${path}\n`).join(''));
+    if (body !== undefined) writeFileSync(data, body);
+    const { command, args } = pin('load', 'h2load', [
+      ...['-n', String(requests), '-c', String(connections), '-i', uris],
+      ...(streams === undefined ? ['--h1'] : ['-m', String(streams)]),
+      ...(body === undefined ? [] : ['-d', data]),
+      ...Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]),
+    ]);
+    const { stdout } = await promisify(execFile)(command, args);
+    const [, time, unit] = /^finished in ([\d.]+)(us|ms|s|m)/m.exec(stdout) ?? [];
+    const succeeded = /(\d+) succeeded/.exec(stdout)?.[1];
+    const scale = { us: 1e-6, ms: 1e-3, s: 1, m: 60 }[String(unit)];
+    if (scale === undefined || Number(succeeded) !== requests) throw new Error(`h2load failed:\n${stdout}`);
+    return Number(time) * scale;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

@@ -1,0 +1,131 @@
+import type { Cores } from './cores.ts';
+import { type Load, sendLoad } from './load.ts';
+import { endProgress, report } from './progress.ts';
+import type { Bar, CaseResult, Series } from './result.ts';
+import { median, shuffle } from './statistics.ts';
+import { type Program, type Subject, start } from './subject.ts';
+
+/** A server that is measured beside the others of its contest. */
+export interface Contestant {
+  readonly name: string;
+  readonly program: Program;
+  /** Where it runs, if not on the server's core. */
+  readonly cores?: Cores;
+}
+
+/** A load that all contestants get. */
+export interface Work {
+  readonly name: string;
+  readonly title: string;
+  /** May differ between contestants, by their names. */
+  readonly load: Load | ((contestant: string) => Load);
+  /** Throws unless the server gives the right responses; runs before and after the rounds. */
+  readonly check: (subject: Subject, contestant: string) => Promise<void>;
+  readonly bars?: readonly Bar[];
+}
+
+export const rate = 'requests/s';
+export const cpu = 'CPU us/request';
+/** How much of the time the server computed or waited for its core: below 1, the load was the limit. */
+export const busy = 'busy';
+
+const turnSeconds = 0.2;
+const warmUpSeconds = 2;
+const firstTurn = 256;
+
+/** A contestant that is up. */
+export interface Runner {
+  readonly name: string;
+  readonly subject: Subject;
+}
+
+/** Starts all contestants, measures each work among them, and stops them. */
+export async function contest(
+  contestants: readonly Contestant[],
+  works: readonly Work[],
+  { folder, rounds }: { readonly folder: string; readonly rounds: number },
+): Promise<CaseResult[]> {
+  return await withRunners(contestants, folder, async (runners) => {
+    const results: CaseResult[] = [];
+    for (const work of works) results.push(await measure(work, runners, rounds));
+    return results;
+  });
+}
+
+export async function withRunners<T>(
+  contestants: readonly Contestant[],
+  folder: string,
+  use: (runners: readonly Runner[]) => Promise<T>,
+): Promise<T> {
+  const runners: Runner[] = [];
+  try {
+    for (const { name, program, cores } of contestants) {
+      report(`starting ${name}`);
+      runners.push({ name, subject: await start(program, folder, cores) });
+    }
+    return await use(runners);
+  } finally {
+    endProgress();
+    await Promise.all(runners.map(({ subject }) => subject.stop()));
+  }
+}
+
+/**
+ * Turns of a fraction of a second in random order: all contestants of a round meet the same disturbances,
+ * and none of them always follows the same other.
+ */
+async function measure(work: Work, runners: readonly Runner[], rounds: number): Promise<CaseResult> {
+  const places = runners.map((runner) => {
+    const { name, subject } = runner;
+    const load = typeof work.load === 'function' ? work.load(name) : work.load;
+    return { name, subject, load, requests: Math.max(firstTurn, load.connections), turns: [] as Turn[] };
+  });
+  for (const { name, subject } of places) await work.check(subject, name);
+  for (const place of places) {
+    report(`${work.name}: warming up ${place.name}`);
+    const endsAt = performance.now() + warmUpSeconds * 1000;
+    while (performance.now() < endsAt) await takeTurn(place);
+  }
+  for (let round = 0; round < rounds; round += 1) {
+    report(`${work.name}: round ${round + 1} of ${rounds}`);
+    for (const place of shuffle(places)) place.turns.push(await takeTurn(place));
+  }
+  for (const { name, subject } of places) await work.check(subject, name);
+  const series = places.map(({ name, turns }): Series => {
+    const of = (metric: keyof Turn) => turns.map((turn) => turn[metric]);
+    return { name, values: { [rate]: of(rate), [cpu]: of(cpu), [busy]: of(busy) } };
+  });
+  return { name: work.name, title: work.title, series, compare: [rate, cpu], bars: work.bars ?? [] };
+}
+
+interface Turn {
+  readonly [rate]: number;
+  readonly [cpu]: number;
+  readonly [busy]: number;
+}
+
+/** One load of about the length of a turn, judged by the turn before it. */
+async function takeTurn(place: { subject: Subject; load: Load; requests: number }): Promise<Turn> {
+  const { subject, load, requests } = place;
+  const before = subject.cpuTime();
+  const seconds = await sendLoad(subject, load, requests);
+  const after = subject.cpuTime();
+  subject.emptyLog();
+  const wanted = Math.round((requests / seconds) * turnSeconds);
+  // A disturbed turn must not make the next one much longer or shorter.
+  place.requests = Math.max(load.connections * 2, Math.min(Math.max(wanted, requests / 2), requests * 2) | 0);
+  const computed = after.computed - before.computed;
+  return {
+    [rate]: requests / seconds,
+    [cpu]: (computed / requests) * 1e6,
+    [busy]: (computed + after.waited - before.waited) / seconds,
+  };
+}
+
+/** How many requests a second a contestant serves: the median of some turns. */
+export async function peakOf(subject: Subject, load: Load): Promise<number> {
+  const place = { subject, load, requests: firstTurn };
+  const rates: number[] = [];
+  for (let i = 0; i < 25; i += 1) rates.push((await takeTurn(place))[rate]);
+  return median(rates.slice(10));
+}
