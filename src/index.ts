@@ -29,6 +29,7 @@ export type { RequestListener } from './http/listener.ts';
 export type { ListenerLimits } from './http/request.ts';
 export type { HttpTimeouts, TlsOptions } from './http/server.ts';
 export { createRequestListener, type RequestListenerOptions } from './rest/app.ts';
+export { createFetchHandler, type FetchHandler } from './rest/fetch.ts';
 export {
   type Addresses,
   type CloseOptions,

@@ -10,6 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../kit/free-ports.ts';
 import { documents } from '../kit/markdown.ts';
+import { runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const page = documents.get('src/embedding.md') ?? '';
@@ -67,6 +68,20 @@ it('src/embedding.md has an example for each host, and this test runs those it h
     'next',
   ]);
   assert.deepEqual(names(runnable), ['node:http', 'express', 'express', 'fastify', 'koa']);
+});
+
+it('the example of the fetch handler in src/embedding.md gets a response', async () => {
+  const [, code = ''] = /```ts\n([^`]*createFetchHandler[^`]*)```/.exec(page) ?? [];
+  const source = JSON.stringify(new URL('../../src/index.ts', import.meta.url).href);
+  const script = `${code}\nconsole.log(response.status, await response.text());`
+    .replace("'users-service'", source)
+    .replace('sqlite:./data/users.db', 'memory:');
+  const {
+    code: exitCode,
+    stdout,
+    stderr,
+  } = await runTool(process.execPath, ['--input-type=module', '--eval', script]);
+  assert.deepEqual([exitCode, stdout], [0, '200 []\n'], stderr);
 });
 
 describe('an example in src/embedding.md serves users below its prefix', () => {

@@ -77,7 +77,7 @@ describe('the package', () => {
       for (const name of names) console.log(Object.keys(await import('users-service' + name)).sort().join());
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
-      'DomainError,addUsersService,createRequestListener,createService,errorKinds,openStore',
+      'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
       'createHttpApi,createRequestListener,routes',
       'addUsersService,createGrpcApp',
       'createMemoryStore',

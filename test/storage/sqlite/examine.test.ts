@@ -19,6 +19,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import type { Finding } from '../../../src/storage/finding.ts';
 import { examineSqlite } from '../../../src/storage/sqlite/examine.ts';
+import { schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -144,7 +145,7 @@ describe('the examination of a SQLite file', () => {
 
   it('reports a file in UTF-16', () => {
     const path = join(temporaryFolder(), 'users.db');
-    run(path, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = 4");
+    run(path, `PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = ${schemaVersion}`);
     chmodSync(path, 0o600);
     assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
   });

@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import { duplexPair, Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { http } from '../http/node-http.ts';
+import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
+import { createRequestListener, type RequestListenerOptions } from './app.ts';
+
+/** Answers a request; fails when its signal aborts or its body does. */
+export type FetchHandler = (request: Request) => Promise<Response>;
+
+// They describe the host's connection (RFC 9110, 7.6.1), or a length that another program has counted.
+const ofConnection = ['connection', 'content-length', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'];
+// RFC 9110, 6.4.1; `Response` accepts no body for them.
+const withoutBody = [204, 205, 304];
+
+/**
+ * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request goes over a connection
+ * of its own in memory, so that it meets the same limits and gets the same headers as over a port. Throws as
+ * `createRequestListener` does.
+ */
+export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
+  // It never listens: connections are handed to it.
+  const server = http.createServer(createRequestListener(options));
+  const { observe = () => undefined } = options;
+  server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
+  return async (request) => {
+    const [near, far] = duplexPair();
+    // What ends one side ends the other: a reply that is cut, and a client that leaves.
+    near.on('close', () => far.destroy());
+    far.on('close', () => near.destroy());
+    server.emit('connection', far);
+
+    const { method, body, signal } = request;
+    const { host, pathname, search } = new URL(request.url);
+    const headers = new Headers(request.headers);
+    for (const name of ofConnection) headers.delete(name);
+    if (!headers.has('host')) headers.set('host', host);
+    if (body !== null) headers.set('transfer-encoding', 'chunked');
+
+    const { promise, resolve, reject } = Promise.withResolvers<Response>();
+    const outgoing = http.request({
+      createConnection: () => near,
+      method,
+      path: pathname + search,
+      headers: Object.fromEntries(headers),
+      signal,
+    });
+    outgoing.on('response', (incoming) => resolve(toResponse(incoming, method))).on('error', reject);
+    if (body === null) outgoing.end();
+    else pipeline(body, outgoing).catch(reject);
+    return await promise;
+  };
+}
+
+function toResponse(incoming: IncomingMessage, method: string): Response {
+  const { rawHeaders, statusCode: status = 500 } = incoming;
+  const headers = new Headers();
+  for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '');
+  for (const name of ofConnection) if (name !== 'content-length') headers.delete(name);
+  if (method !== 'HEAD' && !withoutBody.includes(status)) {
+    return new Response(Readable.toWeb(incoming), { status, headers });
+  }
+  incoming.resume();
+  return new Response(null, { status, headers });
+}

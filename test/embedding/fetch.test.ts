@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import {
+  type CallOptions,
+  createFetchHandler,
+  createRequestListener,
+  type FetchHandler,
+  type RequestEvent,
+  type RequestListenerOptions,
+} from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+
+const base = 'http://users.example';
+const jsonType = { 'content-type': 'application/json' };
+
+function create(options: Partial<RequestListenerOptions> = {}) {
+  const repository = createMemoryStore();
+  const requests: RequestEvent[] = [];
+  const failures: unknown[] = [];
+  const { promise: ended, resolve } = Promise.withResolvers<RequestEvent>();
+  const handle = createFetchHandler({
+    repository,
+    publicDir: false,
+    observe(event) {
+      if (event.type === 'failure') failures.push(event.cause);
+      if (event.type !== 'request') return;
+      requests.push(event);
+      resolve(event);
+    },
+    ...options,
+  });
+  return { repository, requests, failures, ended, handle };
+}
+
+function post(
+  handle: FetchHandler,
+  path: string,
+  body: NonNullable<RequestInit['body']>,
+  init: RequestInit = {},
+) {
+  return handle(new Request(`${base}${path}`, { method: 'POST', headers: jsonType, body, ...init }));
+}
+
+/** A folder with one file of this length. */
+async function folderOf(t: TestContext, length: number): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'fetch-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'long.bin'), Buffer.alloc(length, 'x'));
+  return folder;
+}
+
+describe('the fetch handler', () => {
+  it('creates, reads, changes and deletes a user', async () => {
+    const { handle } = create({ basePath: '/api' });
+    const created = await post(handle, '/api/users', '{"name":"Ada"}');
+    assert.equal(created.status, 201);
+    assert.equal(created.headers.get('location'), '/api/users/1');
+    assert.deepEqual(await created.json(), { id: 1, name: 'Ada' });
+
+    const read = await handle(new Request(`${base}/api/users/1`));
+    assert.deepEqual([read.status, await read.json()], [200, { id: 1, name: 'Ada' }]);
+    const etag = read.headers.get('etag') ?? '';
+
+    const cached = await handle(new Request(`${base}/api/users/1`, { headers: { 'if-none-match': etag } }));
+    assert.deepEqual([cached.status, await cached.text()], [304, '']);
+    const head = await handle(new Request(`${base}/api/users/1`, { method: 'HEAD' }));
+    assert.deepEqual([head.status, head.headers.get('content-length'), head.body], [200, '21', null]);
+
+    const headers = { ...jsonType, 'if-match': etag };
+    const patch = { method: 'PATCH', headers, body: '{"role":"admin"}' };
+    const changed = await handle(new Request(`${base}/api/users/1`, patch));
+    assert.deepEqual(await changed.json(), { id: 1, name: 'Ada', role: 'admin' });
+    const stale = await handle(new Request(`${base}/api/users/1`, patch));
+    assert.equal(stale.status, 412);
+
+    const deleted = await handle(new Request(`${base}/api/users/1`, { method: 'DELETE' }));
+    assert.deepEqual([deleted.status, deleted.body], [204, null]);
+  });
+
+  it('lists by the query, with links and the headers of every reply, and none of a connection', async () => {
+    const { handle, repository } = create();
+    for (const name of ['Ada', 'Grace']) await repository.createUser({ name });
+    const response = await handle(
+      new Request(`${base}/users?sort=-name&limit=1`, { headers: { 'x-request-id': 'mine' } }),
+    );
+    assert.deepEqual(await response.json(), [{ id: 2, name: 'Grace' }]);
+    assert.match(response.headers.get('link') ?? '', /rel="next"/);
+    assert.equal(response.headers.get('x-request-id'), 'mine');
+    assert.equal(response.headers.get('x-content-type-options'), 'nosniff');
+    for (const name of ['connection', 'keep-alive', 'transfer-encoding']) {
+      assert.equal(response.headers.get(name), null, name);
+    }
+  });
+
+  const refusals: readonly [what: string, request: () => Request, status: number, error: RegExp][] = [
+    ['an unknown path', () => new Request(`${base}/nope`), 404, /^no such resource$/],
+    [
+      'a wrong method',
+      () => new Request(`${base}/users`, { method: 'DELETE' }),
+      405,
+      /^method not allowed; allowed: GET,/,
+    ],
+    ['an unknown method', () => new Request(`${base}/users`, { method: 'BREW' }), 501, /not implemented/],
+    ['an encoded slash that leads nowhere', () => new Request(`${base}/users/1%2F2`), 400, /^id must be/],
+    [
+      'a head that is too long',
+      () => new Request(`${base}/users`, { headers: { 'x-long': 'x'.repeat(20_000) } }),
+      431,
+      /^the head of the request is too long$/,
+    ],
+    [
+      'a body that is too long',
+      () =>
+        new Request(`${base}/users`, { method: 'POST', headers: jsonType, body: `"${'x'.repeat(500_000)}"` }),
+      413,
+      /^the body must be at most 131072 bytes$/,
+    ],
+    [
+      'a body that is no JSON',
+      () => new Request(`${base}/users`, { method: 'POST', body: 'name=Ada' }),
+      415,
+      /^Content-Type must be/,
+    ],
+  ];
+  for (const [what, request, status, error] of refusals) {
+    it(`rejects ${what} with the error body of the service`, async () => {
+      const response = await create().handle(request());
+      const body = (await response.json()) as { error: string };
+      assert.equal(response.status, status);
+      assert.deepEqual(Object.keys(body), ['error']);
+      assert.match(body.error, error);
+    });
+  }
+
+  it('takes the length of a body from the body, whatever its headers say', async () => {
+    const { handle, repository, requests, ended } = create();
+    const smuggled = `{"name":"Ada"}DELETE /users/1 HTTP/1.1\r\nHost: ${base}\r\n\r\n`;
+    const headers = {
+      ...jsonType,
+      'content-length': '14',
+      connection: 'keep-alive',
+      'transfer-encoding': 'chunked',
+    };
+    const response = await post(handle, '/users', smuggled, { headers });
+    assert.deepEqual([response.status, (await ended).status], [400, 400]);
+    assert.deepEqual([await repository.countUsers({}), requests.length], [0, 1]);
+  });
+
+  it('serves only the allowed hosts, by the URL or a Host header', async () => {
+    const { handle } = create({ allowedHosts: ['users.example'] });
+    const statuses = [
+      new Request(`${base}/health`),
+      new Request('http://evil.example/health'),
+      new Request('http://127.0.0.1/health', { headers: { host: 'evil.example' } }),
+    ].map(async (request) => (await handle(request)).status);
+    assert.deepEqual(await Promise.all(statuses), [200, 421, 421]);
+  });
+
+  it('serves many requests at once', async () => {
+    const { handle, repository } = create();
+    const names = Array.from({ length: 200 }, (_, i) => `User ${i}`);
+    const responses = await Promise.all(
+      names.map((name) => post(handle, '/users', JSON.stringify({ name }))),
+    );
+    assert.ok(responses.every(({ status }) => status === 201));
+    assert.equal(await repository.countUsers({}), 200);
+  });
+
+  it('takes a body that is streamed, and streams a reply', async (t) => {
+    const { handle } = create({ publicDir: await folderOf(t, 3_000_000) });
+    async function* parts() {
+      yield Buffer.from('{"name":');
+      await new Promise((resolve) => setImmediate(resolve));
+      yield Buffer.from('"Ada"}');
+    }
+    const body = ReadableStream.from(parts());
+    const created = await post(handle, '/users', body, { duplex: 'half' });
+    assert.equal(created.status, 201);
+    const file = await handle(new Request(`${base}/long.bin`));
+    assert.equal((await file.arrayBuffer()).byteLength, 3_000_000);
+  });
+
+  it('reports a client that stops reading as one that left', async (t) => {
+    const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
+    const { body } = await handle(new Request(`${base}/long.bin`));
+    assert.ok(body);
+    await body.getReader().cancel();
+    assert.equal((await ended).status, 499);
+  });
+
+  it('cuts the reply of a client that reads nothing for too long', async (t) => {
+    const { handle, ended } = create({
+      publicDir: await folderOf(t, 3_000_000),
+      limits: { writeTimeoutMs: 50 },
+    });
+    const response = await handle(new Request(`${base}/long.bin`));
+    assert.equal((await ended).status, 499);
+    await assert.rejects(response.arrayBuffer());
+  });
+
+  it('fails when the signal of the request aborts, and ends its work', async () => {
+    const { promise: reading, resolve: startReading } = Promise.withResolvers<AbortSignal | undefined>();
+    const repository = createMemoryStore();
+    const slow = {
+      ...repository,
+      getUser: (_id: number, { signal }: CallOptions = {}) => {
+        startReading(signal);
+        return new Promise<never>((_, reject) =>
+          signal?.addEventListener('abort', () => reject(signal.reason)),
+        );
+      },
+    };
+    const { handle, ended } = create({ repository: slow });
+    const controller = new AbortController();
+    const answer = handle(new Request(`${base}/users/1`, { signal: controller.signal }));
+    assert.ok(await reading, 'the store has a signal');
+    controller.abort();
+    await assert.rejects(answer, { name: 'AbortError' });
+    assert.equal((await ended).status, 499);
+  });
+
+  it('fails when the body of the request fails', async () => {
+    const { handle, repository } = create();
+    const body = new ReadableStream({
+      pull: (controller) => controller.error(new Error('the host lost it')),
+    });
+    await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost it/);
+    assert.equal(await repository.countUsers({}), 0);
+  });
+
+  it('rejects wrong options as the listener does', () => {
+    for (const createHandler of [createFetchHandler, createRequestListener]) {
+      assert.throws(
+        () => createHandler({ repository: createMemoryStore(), limits: { maxBodyBytes: 0 } }),
+        /^RangeError: limits\.maxBodyBytes must be a whole number from 1 to/,
+      );
+    }
+  });
+
+  it('leaves nothing that keeps the process alive', async () => {
+    const before = process.getActiveResourcesInfo();
+    const { handle } = create();
+    assert.equal(await (await handle(new Request(`${base}/health`))).text(), '{"ok":true}');
+    assert.deepEqual(process.getActiveResourcesInfo().toSorted(), before.toSorted());
+  });
+});
