@@ -1,10 +1,10 @@
 import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { type Finding, fail, ok, warn } from '../finding.ts';
+import { hostName, loadDriver } from './driver.ts';
 import { messageOf } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
-import { hostName, loadDriver } from './store.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;

@@ -1,9 +1,9 @@
-import type { Client, PoolConfig } from 'pg';
+import type { PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
-import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
-import { cannotOpen, messageOf } from './errors.ts';
+import { hostName, loadDriver } from './driver.ts';
+import { cannotOpen } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 import { postgresImport } from './import.ts';
 import { PostgresPool } from './pool.ts';
@@ -115,23 +115,4 @@ function once(warn: Warn): Warn {
     if (!sent.has(message)) warn(message);
     sent.add(message);
   };
-}
-
-export async function loadDriver(): Promise<typeof import('pg')> {
-  try {
-    return await import('pg');
-  } catch (cause) {
-    throw new Error('a postgres: database needs the package "pg": run npm install pg', { cause });
-  }
-}
-
-/** `host:port` of a URL, as the driver reads it. */
-export function hostName(driver: typeof Client, connectionString: string): string {
-  try {
-    const { host, port } = new driver({ connectionString });
-    return `${host}:${port}`;
-  } catch (caught) {
-    // The driver's messages name the part of the URL, and not the URL, which may hold a password.
-    throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
-  }
 }

@@ -145,7 +145,10 @@ describe('the examination of a SQLite file', () => {
 
   it('reports a file in UTF-16', () => {
     const path = join(temporaryFolder(), 'users.db');
-    run(path, `PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = ${schemaVersion}`);
+    run(
+      path,
+      `PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = ${schemaVersion}`,
+    );
     chmodSync(path, 0o600);
     assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
   });
