@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Entry, FaultEntry } from '../../scripts/simulate/history.ts';
+import { judge, story } from '../../scripts/simulate/model.ts';
+import { drawPlan } from '../../scripts/simulate/plan.ts';
+
+// The model of `npm run simulate`, on histories written by hand.
+
+type Given = Partial<Omit<Entry, 'start' | 'end' | 'kind' | 'record'>>;
+
+/** Requests one after another, unless `at` gives a request other times. */
+class Writer {
+  readonly entries: Entry[] = [];
+
+  user(kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
+    return this.#add('user', kind, given, at);
+  }
+
+  post(kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
+    return this.#add('post', kind, given, at);
+  }
+
+  #add(record: Entry['record'], kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
+    const step = this.entries.length;
+    const [start, end] = at ?? [step * 10, step * 10 + 5];
+    this.entries.push({ step, client: 0, process: 0, record, kind, start, end, ...given });
+    return this;
+  }
+}
+
+const ann = { id: 1, name: 'ann' };
+const created = () =>
+  new Writer().user('create', { sent: { name: 'ann' }, status: 201, version: 1, row: ann });
+const ben = { id: 2, name: 'ben', role: 'admin' };
+const bensCreation = { sent: { name: 'ben', role: 'admin' }, status: 201, version: 1, row: ben } as const;
+const ifMatch = (version: number) => ({ header: 'if-match', versions: [version] }) as const;
+const fault: FaultEntry = { fault: 'kill', target: 0, start: 0, end: 1_000 };
+
+function rulesOf({ entries }: Writer, faults: readonly FaultEntry[] = []): string[] {
+  return [...new Set(judge({ entries, faults }).violations.map(({ rule }) => rule))].sort();
+}
+
+const good: Readonly<Record<string, Writer>> = {
+  'a life of a user': created()
+    .user('get', { user: 1, status: 200, version: 1, row: ann })
+    .user('patch', {
+      user: 1,
+      sent: { role: 'guest' },
+      guard: ifMatch(1),
+      status: 200,
+      version: 2,
+      row: { ...ann, role: 'guest' },
+    })
+    .user('replace', { user: 1, sent: { name: 'bob' }, guard: ifMatch(1), status: 412 })
+    .user('call', { user: 1, status: 'OK', row: { id: 1, name: 'ann' } })
+    .user('get', { user: 1, guard: { header: 'if-none-match', versions: [2] }, status: 304, version: 2 })
+    .user('delete', { user: 1, status: 204 })
+    .user('get', { user: 1, status: 404 })
+    .user('call', { user: 1, status: 'NOT_FOUND' }),
+  'a read that overlaps a write sees either value': created()
+    .user(
+      'patch',
+      { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { id: 1, name: 'bob' } },
+      [20, 60],
+    )
+    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } }, [30, 40])
+    .user('get', { user: 1, status: 200, version: 1, row: ann }, [25, 45]),
+  'a creation with a key, repeated': created()
+    .user('create', { ...bensCreation, key: 'k' })
+    .user('create', { ...bensCreation, key: 'k', replayed: true })
+    .user('create', { sent: { name: 'other' }, key: 'k', status: 422 }),
+  'a list and a walk': created()
+    .user('create', bensCreation)
+    .user('list', { query: { limit: 1 }, walk: { step: 2 }, status: 200, rows: [ann], hasNext: true })
+    .user('list', { query: { limit: 1 }, walk: { step: 2, after: ann }, status: 200, rows: [ben] })
+    .user('list', { query: { role: 'admin', limit: 5 }, status: 200, rows: [ben], total: 1 }),
+  'posts end with their user': created()
+    .post('create', {
+      user: 1,
+      sent: { title: 't', body: '' },
+      status: 201,
+      version: 1,
+      row: { id: 1, userId: 1, title: 't', body: '' },
+    })
+    .user('delete', { user: 1, status: 204 })
+    .post('get', { user: 1, post: 1, status: 404 })
+    .post('list', { user: 1, query: {}, status: 404 }),
+};
+
+for (const [what, history] of Object.entries(good)) {
+  test(`the model accepts ${what}`, () => assert.deepEqual(rulesOf(history), []));
+}
+
+test('an unanswered write may have happened or not', () => {
+  const cut = () => created().user('patch', { user: 1, sent: { name: 'bob' } });
+  const old = cut().user('get', { user: 1, status: 200, version: 1, row: ann });
+  const changed = cut().user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
+  assert.deepEqual(rulesOf(old, [fault]), []);
+  assert.deepEqual(rulesOf(changed, [fault]), []);
+  assert.deepEqual(rulesOf(old), ['wrong status'], 'and needs a fault as its reason');
+  changed.user('get', { user: 1, status: 200, version: 1, row: ann });
+  assert.deepEqual(rulesOf(changed, [fault]), ['not linearizable'], 'but not unhappen');
+});
+
+const renamed = { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { id: 1, name: 'bob' } };
+const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = {
+  'a stale read': [
+    'not linearizable',
+    created().user('patch', renamed).user('get', { user: 1, status: 200, version: 1, row: ann }),
+  ],
+  'a stale name over gRPC': [
+    'not linearizable',
+    created()
+      .user('patch', renamed)
+      .user('call', { user: 1, status: 'OK', row: { id: 1, name: 'ann' } }),
+  ],
+  'a write that was acknowledged and lost': [
+    'not linearizable',
+    created()
+      .user('patch', renamed)
+      .user('list', { query: { limit: 9 }, status: 200, rows: [ann] }),
+  ],
+  'two writes of one version': [
+    'lost update',
+    created()
+      .user('patch', renamed)
+      .user('patch', { ...renamed, sent: { name: 'cy' }, row: { id: 1, name: 'cy' } }),
+  ],
+  'a write that undoes another field': [
+    'lost update',
+    new Writer().user('create', { ...bensCreation, row: { ...ben, id: 1 } }).user('patch', renamed),
+  ],
+  'a write despite If-Match': [
+    'ignored If-Match',
+    created()
+      .user('patch', renamed)
+      .user('delete', { user: 1, guard: ifMatch(1), status: 204 }),
+  ],
+  'a 412 for the current version': [
+    'wrong 412',
+    created().user('patch', { user: 1, sent: { name: 'x' }, guard: ifMatch(1), status: 412 }),
+  ],
+  'a 404 for a user that nothing deleted': ['wrong 404', created().user('get', { user: 1, status: 404 })],
+  'a user that was read after its deletion': [
+    'not linearizable',
+    created()
+      .user('delete', { user: 1, status: 204 })
+      .user('get', { user: 1, status: 200, version: 1, row: ann }),
+  ],
+  'two deletions': [
+    'deleted twice',
+    created().user('delete', { user: 1, status: 204 }).user('delete', { user: 1, status: 204 }),
+  ],
+  'a key that created twice': [
+    'doubled',
+    created()
+      .user('create', { ...bensCreation, key: 'k' })
+      .user('create', { ...bensCreation, key: 'k', row: { ...ben, id: 3 } }),
+  ],
+  'an id given twice': [
+    'id given twice',
+    created().user('create', { ...bensCreation, row: { ...ben, id: 1 } }),
+  ],
+  'an id below an earlier one': [
+    'id not rising',
+    new Writer()
+      .user('create', bensCreation)
+      .user('create', { sent: { name: 'ann' }, status: 201, version: 1, row: ann }),
+  ],
+  'a row that a page skips': [
+    'skipped row',
+    created()
+      .user('create', bensCreation)
+      .user('list', { query: { limit: 9 }, status: 200, rows: [ben] }),
+  ],
+  'a row that a walk skips': [
+    'skipped row',
+    created()
+      .user('create', bensCreation)
+      .user('list', {
+        query: { limit: 1, sort: '-id' },
+        walk: { step: 2 },
+        status: 200,
+        rows: [ben],
+        hasNext: true,
+      })
+      .user('list', {
+        query: { limit: 1, sort: '-id' },
+        walk: { step: 2, after: ben },
+        status: 200,
+        rows: [],
+      }),
+  ],
+  'a row that a walk repeats': [
+    'wrong order',
+    created()
+      .user('create', bensCreation)
+      .user('list', { query: { limit: 2 }, walk: { step: 2, after: ann }, status: 200, rows: [ann, ben] }),
+  ],
+  'a row that does not fit the filter': [
+    'wrong filter',
+    created().user('list', { query: { prefix: 'b', limit: 9 }, status: 200, rows: [ann] }),
+  ],
+  'a wrong count': [
+    'wrong count',
+    created().user('list', { query: { limit: 9 }, status: 200, rows: [ann], total: 2 }),
+  ],
+  'a page of two moments': [
+    'torn page',
+    created()
+      .user('create', bensCreation)
+      .user('patch', renamed, [30, 35])
+      .user(
+        'patch',
+        { user: 2, sent: { name: 'cy' }, status: 200, version: 2, row: { ...ben, name: 'cy' } },
+        [40, 45],
+      )
+      .user('list', { query: { limit: 9 }, status: 200, rows: [ann, { ...ben, name: 'cy' }] }, [25, 50]),
+  ],
+  'a value that nothing wrote': [
+    'value that never was',
+    created().user('list', { query: { limit: 9 }, status: 200, rows: [{ id: 1, name: 'eve' }] }),
+  ],
+  'a status that is not documented': ['wrong status', created().user('get', { user: 1, status: 500 })],
+  'a refusal without a fault': ['wrong status', created().user('get', { user: 1, status: 503 })],
+};
+
+for (const [what, [rule, history]] of Object.entries(bad)) {
+  test(`the model rejects ${what}`, () => {
+    assert.ok(rulesOf(history).includes(rule), `${rulesOf(history)}`);
+  });
+}
+
+test('the story of a violation is the requests for its record, with the culprits marked', () => {
+  const history = { entries: bad['a stale read']?.[1].entries ?? [], faults: [] };
+  const verdict = judge(history);
+  const [violation] = verdict.violations;
+  assert.ok(violation);
+  assert.deepEqual(
+    story(violation, verdict)
+      .split('\n')
+      .map((line) => line.slice(0, 42)),
+    [
+      'not linearizable: user 1: version 2 at 15.',
+      '> 10.0-15.0 ms client 0 at process 0: patc',
+      '> 20.0-25.0 ms client 0 at process 0: get ',
+    ],
+  );
+});
+
+test('a seed always draws the same plan, and another seed another one', () => {
+  assert.deepEqual(drawPlan(7), drawPlan(7));
+  assert.notDeepEqual(drawPlan(7).steps, drawPlan(8).steps);
+  const { steps, faults, store } = drawPlan(7, { steps: 4 });
+  assert.equal(steps.length, 4);
+  // Another plan for a known seed would make the seeds of old reports worthless.
+  assert.deepEqual(
+    [store.kind, store.processes, steps[0]?.kind, steps[0]?.record, faults.length],
+    ['sqlite', 3, 'get', 'post', 5],
+  );
+});
