@@ -29,7 +29,10 @@ export function createStore(bare: BareStore): Store {
           enter(options);
           return changes.position(options);
         },
-        watch: (wake) => changes.watch(wake),
+        watch(wake) {
+          enter();
+          return changes.watch(wake);
+        },
       },
     }),
     async getUser(id, options) {

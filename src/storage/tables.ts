@@ -24,8 +24,8 @@ export interface Column {
 /** All that both databases know of a resource; their statements and the mapping of their rows come from it. */
 export interface Table {
   readonly name: RecordKind;
-  /** One of its records, in messages. */
-  readonly record: string;
+  /** One of its records, in messages and types of changes. */
+  readonly record: 'user' | 'post';
   readonly columns: readonly Column[];
 }
 

@@ -52,6 +52,21 @@ const migrations: readonly string[] = [
   ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
   UPDATE idempotency_keys SET response = json_insert(response, '$.version', 1);
   `,
+  // The feed of changes says nothing of what was there before it: in a file with rows it begins behind position 1.
+  `
+  CREATE TABLE changes (
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    type TEXT NOT NULL,
+    time TEXT NOT NULL,
+    record TEXT NOT NULL, -- as JSON
+    user_id INTEGER NOT NULL,
+    request_id TEXT,
+    key TEXT
+  ) STRICT;
+  CREATE TABLE feed (gone INTEGER NOT NULL) STRICT; -- one row: changes up to this position are not kept
+  INSERT INTO feed (gone) SELECT max(seq) > 0 FROM sqlite_sequence;
+  INSERT INTO sqlite_sequence (name, seq) SELECT 'changes', gone FROM feed;
+  `,
 ];
 
 /** The version of the present schema. */

@@ -2,9 +2,11 @@ import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { checkRanges, type Range } from '../../check-range.ts';
+import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
+import { sqliteFeed } from './changes.ts';
 import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
 import { keysInUse } from './idempotency.ts';
 import { sqliteReads } from './reads.ts';
@@ -21,6 +23,8 @@ export interface SqliteStoreOptions {
   readonly idempotencyTtlMs?: number;
   /** The clock idempotency keys expire by, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;
+  /** How many changes the feed keeps at least, 0 to 100,000,000; 0: there is no feed. Default: 100,000. */
+  readonly changesKept?: number;
 }
 
 const defaults: Required<SqliteStoreOptions> = {
@@ -28,12 +32,14 @@ const defaults: Required<SqliteStoreOptions> = {
   maxPendingWrites: 10_000,
   idempotencyTtlMs,
   now: Date.now,
+  changesKept: defaultChangesKept,
 };
 
 const ranges: Readonly<Record<Exclude<keyof SqliteStoreOptions, 'now'>, Range>> = {
   busyTimeoutMs: [0, 60_000],
   maxPendingWrites: [1, 1_000_000],
   idempotencyTtlMs: [1, Number.MAX_SAFE_INTEGER],
+  changesKept: [0, maxChangesKept],
 };
 
 /**
@@ -61,28 +67,34 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
 const slowDiskMs = 2_000;
 
 function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
-  const { busyTimeoutMs, maxPendingWrites } = settings;
+  const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   const files = openFiles(path);
   const reads = sqliteReads(db);
+  const feed = changesKept === 0 ? undefined : sqliteFeed(db);
   const once = keysInUse(settings);
   const queue = new WriteQueue({
-    startWriter: () => startWriter({ files, busyTimeoutMs }),
+    startWriter: () => startWriter({ files, busyTimeoutMs, changesKept }),
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
+    onCommit: () => feed?.wake(),
   });
   queue.start();
   let isTrying = false;
 
   return createStore({
     ...reads,
-    createUser: (draft, options) => once(options, (key) => queue.write('createUser', [draft, key])),
-    updateUser: (id, patch, options) => queue.write('updateUser', [id, patch, options?.expected]),
-    deleteUser: (id, options) => queue.write('deleteUser', [id, options?.expected]),
+    ...(feed && { changes: feed.changes }),
+    createUser: (draft, options) =>
+      once(options, (key) => queue.write('createUser', [draft, key, options?.origin])),
+    updateUser: (id, patch, options) =>
+      queue.write('updateUser', [id, patch, options?.expected, options?.origin]),
+    deleteUser: (id, options) => queue.write('deleteUser', [id, options?.expected, options?.origin]),
     createPost: (userId, draft, options) =>
-      once(options, (key) => queue.write('createPost', [userId, draft, key])),
+      once(options, (key) => queue.write('createPost', [userId, draft, key, options?.origin])),
     updatePost: (userId, id, patch, options) =>
-      queue.write('updatePost', [userId, id, patch, options?.expected]),
-    deletePost: (userId, id, options) => queue.write('deletePost', [userId, id, options?.expected]),
+      queue.write('updatePost', [userId, id, patch, options?.expected, options?.origin]),
+    deletePost: (userId, id, options) =>
+      queue.write('deletePost', [userId, id, options?.expected, options?.origin]),
     importRows: (kind, rows) => queue.write('importRows', [kind, rows]),
     continueIds: (last) => queue.write('continueIds', [last]),
     async ping() {
@@ -101,6 +113,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     },
     async close() {
       await queue.drain();
+      feed?.close();
       // The last connection to close tidies up the log, which may take a while: let it be the writer's.
       db.close();
       await queue.close();

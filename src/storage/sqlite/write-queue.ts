@@ -31,6 +31,8 @@ export interface WriteQueueOptions {
   readonly maxPendingWrites: number;
   /** How long a write may wait for its turn, in milliseconds. */
   readonly maxWaitMs: number;
+  /** Called after each commit. */
+  readonly onCommit?: () => void;
 }
 
 interface PendingWrite extends Write {
@@ -151,6 +153,7 @@ export class WriteQueue {
     this.#sent = [];
     // The next group first: its commit goes on while these are answered.
     this.#sendGroup();
+    if (failure === undefined) this.#options.onCommit?.();
     for (const [i, { resolve, reject }] of answered.entries()) {
       const outcome = outcomes[i];
       if (outcome === undefined) reject(new DomainError('internal', 'a write was not answered'));

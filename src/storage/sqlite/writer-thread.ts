@@ -10,6 +10,8 @@ export interface WriterData {
   readonly files: OpenFiles;
   /** How long to wait for another process's lock, in milliseconds. */
   readonly busyTimeoutMs: number;
+  /** How many changes the feed keeps at least; 0: there is no feed. */
+  readonly changesKept: number;
 }
 
 // About as long as a commit takes: four busy processes get even shares, and an idle wait costs 1 % of a core.
@@ -19,9 +21,9 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 // The entry of a worker thread: an import of it elsewhere is a mistake.
 if (parentPort === null) throw new Error('writer-thread.ts runs in a worker thread');
 const port = parentPort;
-const { files, busyTimeoutMs }: WriterData = workerData;
+const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
 const db = connect(files.path);
-const writes = sqliteWrites(db);
+const writes = sqliteWrites(db, changesKept);
 const checkFiles = watchFiles(files);
 let isSafe = true;
 // From here on, waiting is up to `begin`.

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import type { Change, Origin } from '../../domain/change.ts';
 import { preconditionFailed } from '../../domain/errors.ts';
 import type { PostDraft, PostPatch, StoredPost } from '../../domain/post.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
@@ -19,6 +20,7 @@ import {
   userMissing,
   users,
 } from '../tables.ts';
+import { type ChangeLog, changeLog } from './change-log.ts';
 import { isMissingParent } from './errors.ts';
 import { createOnce, type TimedKey } from './idempotency.ts';
 import { isKey, prepareRows } from './reads.ts';
@@ -34,7 +36,8 @@ type Key = readonly [id: number, ...others: number[]];
  * The writes, each called inside a transaction that others share. One that throws leaves no trace:
  * it is a single statement, or it undoes its own.
  */
-export function sqliteWrites(db: DatabaseSync) {
+export function sqliteWrites(db: DatabaseSync, changesKept: number) {
+  const log = changeLog(db, changesKept);
   const createOnceFor = createOnce(db);
   const undoable = <T>(write: () => T): T => {
     db.exec('SAVEPOINT write');
@@ -50,27 +53,39 @@ export function sqliteWrites(db: DatabaseSync) {
   };
   const once = <T>(key: TimedKey | undefined, create: () => T): Created<T> =>
     key === undefined ? { value: create(), replayed: false } : undoable(() => createOnceFor(key, create));
-  const user = recordWrites<StoredUser>(db, users);
-  const post = recordWrites<StoredPost>(db, posts);
+  const user = recordWrites<StoredUser>(db, users, log);
+  const post = recordWrites<StoredPost>(db, posts, log);
 
   return {
-    createUser(draft: UserDraft, key?: TimedKey): Created<StoredUser> {
+    createUser(draft: UserDraft, key?: TimedKey, origin?: Origin): Created<StoredUser> {
       return once(key, () => {
-        const created = user.insert(draft);
+        const created = user.insert(draft, origin);
         if (created === undefined) throw new Error('an INSERT without a condition has a row');
         return created;
       });
     },
-    updateUser: (id: number, patch: UserPatch, expected?: Expected) => user.update([id], patch, expected),
-    deleteUser: (id: number, expected?: Expected) => user.delete([id], expected),
+    updateUser: (id: number, patch: UserPatch, expected?: Expected, origin?: Origin) =>
+      user.update([id], patch, expected, origin),
+    deleteUser: (id: number, expected?: Expected, origin?: Origin): boolean =>
+      undoable(() => {
+        // While they are there: they go with their user.
+        log.addPostDeletions(id, origin);
+        return user.delete([id], expected, origin);
+      }),
 
-    createPost(userId: number, draft: PostDraft, key?: TimedKey): Created<StoredPost> | undefined {
-      const { value, replayed } = once(key, () => post.insert({ ...draft, userId }));
+    createPost(
+      userId: number,
+      draft: PostDraft,
+      key?: TimedKey,
+      origin?: Origin,
+    ): Created<StoredPost> | undefined {
+      const { value, replayed } = once(key, () => post.insert({ ...draft, userId }, origin));
       return value && { value, replayed };
     },
-    updatePost: (userId: number, id: number, patch: PostPatch, expected?: Expected) =>
-      post.update([id, userId], patch, expected),
-    deletePost: (userId: number, id: number, expected?: Expected) => post.delete([id, userId], expected),
+    updatePost: (userId: number, id: number, patch: PostPatch, expected?: Expected, origin?: Origin) =>
+      post.update([id, userId], patch, expected, origin),
+    deletePost: (userId: number, id: number, expected?: Expected, origin?: Origin) =>
+      post.delete([id, userId], expected, origin),
 
     importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): number {
       const { columns } = tables[kind];
@@ -92,6 +107,7 @@ export function sqliteWrites(db: DatabaseSync) {
             throw isMissingParent(caught) ? userMissing(kind, row.id) : caught;
           }
         }
+        if (added > 0) log.restart();
         return added;
       });
     },
@@ -109,43 +125,59 @@ export function sqliteWrites(db: DatabaseSync) {
   };
 }
 
-/** The writes of one record of a table. */
-function recordWrites<Row>(db: DatabaseSync, table: Table) {
+/** The writes of one record of a table, each with its change. */
+function recordWrites<Row extends Change['record']>(db: DatabaseSync, table: Table, log: ChangeLog) {
   const given = givenColumns(table);
   const edited = editableColumns(table);
   const insert = db.prepare(insertSql(table));
   const update = prepareRows(db, updateSql(table));
   const afterKey = `?${keyColumns(table).length + 1}`;
-  const remove = db.prepare(`DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(afterKey)}`);
-  const findVersion = prepareRows(db, `SELECT version FROM ${table.name} WHERE ${isKey(table)}`);
-  /** Why a change met no row: there is none (`undefined`), or it is of another version. */
-  const refuse = (key: Key, expected: Expected): undefined => {
-    const version = findVersion.get(...key)?.[0];
-    if (version === undefined) return undefined;
-    throw expected?.includes(Number(version)) === false
-      ? preconditionFailed(table.record, key[0])
-      : versionsExhausted(table.record, key[0]);
+  const columns = columnNames(table.columns);
+  const remove = prepareRows(
+    db,
+    `DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(afterKey)} RETURNING ${columns}`,
+  );
+  const find = prepareRows(db, `SELECT ${columns} FROM ${table.name} WHERE ${isKey(table)}`);
+  /** The record of a write that has met no row; `undefined` when there is none, and fails when it is of another version. */
+  const unchanged = (key: Key, expected: Expected): Row | undefined => {
+    const row = find.get(...key);
+    const record = row && toRecord<Row>(table.columns, row);
+    if (record && expected?.includes(record.version) === false)
+      throw preconditionFailed(table.record, key[0]);
+    return record;
   };
   return {
     /** `undefined` when it would belong to a record that is not there. */
-    insert(record: object): Row | undefined {
-      const values = recordValues(given, record);
+    insert(draft: object, origin?: Origin): Row | undefined {
+      const values = recordValues(given, draft);
       const { changes, lastInsertRowid } = insert.run(...values);
-      return changes === 0
-        ? undefined
-        : toRecord<Row>(table.columns, [Number(lastInsertRowid), ...values, 1]);
+      if (changes === 0) return undefined;
+      const record = toRecord<Row>(table.columns, [Number(lastInsertRowid), ...values, 1]);
+      log.add(`${table.record}.created`, record, origin);
+      return record;
     },
 
-    update(key: Key, patch: object, expected: Expected): Row | undefined {
+    update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
       const values = columnValues(edited, patch).map((value) => value ?? null);
       const row = update.get(...key, jsonOf(expected), ...values);
-      return row === undefined ? refuse(key, expected) : toRecord<Row>(table.columns, row);
+      if (row === undefined) {
+        const record = unchanged(key, expected);
+        const current = record && recordValues(edited, record);
+        if (current?.every((value, i) => value === (values[i] ?? value)) === false) {
+          throw versionsExhausted(table.record, key[0]);
+        }
+        return record;
+      }
+      const record = toRecord<Row>(table.columns, row);
+      log.add(`${table.record}.updated`, record, origin);
+      return record;
     },
 
-    delete(key: Key, expected: Expected): boolean {
-      if (remove.run(...key, jsonOf(expected)).changes !== 0) return true;
-      refuse(key, expected);
-      return false;
+    delete(key: Key, expected: Expected, origin?: Origin): boolean {
+      const row = remove.get(...key, jsonOf(expected));
+      if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(table.columns, row), origin);
+      else unchanged(key, expected);
+      return row !== undefined;
     },
   };
 }
@@ -162,7 +194,10 @@ function insertSql(table: Table): string {
   return `INSERT INTO ${table.name} (${columnNames(given)}) ${rows}`;
 }
 
-/** Takes the key, then the versions that are expected, then the values of the editable columns, of which NULL is left. */
+/**
+ * Takes the key, then the versions that are expected, then the values of the editable columns, of which NULL is left.
+ * Meets no row where it would change nothing.
+ */
 function updateSql(table: Table): string {
   const expected = keyColumns(table).length + 1;
   const edits = editableColumns(table).map(({ name }, i) => ({
@@ -172,8 +207,8 @@ function updateSql(table: Table): string {
   const changes = edits.map(({ name, next }) => `${name} IS NOT ${next}`).join(' OR ');
   return `
     UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
-      version = version + (${changes})
-    WHERE ${isKey(table)} AND ${isExpected(`?${expected}`)} AND (version < ${maxVersion} OR NOT (${changes}))
+      version = version + 1
+    WHERE ${isKey(table)} AND ${isExpected(`?${expected}`)} AND version < ${maxVersion} AND (${changes})
     RETURNING ${columnNames(table.columns)}`;
 }
 

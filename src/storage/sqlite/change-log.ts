@@ -1,0 +1,84 @@
+import type { DatabaseSync } from 'node:sqlite';
+import type { Change, ChangeType, Origin } from '../../domain/change.ts';
+import { posts, type Table } from '../tables.ts';
+import { prepareRows } from './reads.ts';
+
+// Each time so many changes were added, up to four times as many old ones are deleted: no single write
+// pays for all of them, and a store whose limit was lowered shrinks.
+const changesPerTrim = 256;
+const maxTrimmed = 1_024;
+
+const columns = 'type, time, record, user_id, request_id, key';
+const lastPosition = "(SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
+
+export type ChangeLog = ReturnType<typeof changeLog>;
+
+/** Adds changes to the feed, in the transaction of their write; none where `changesKept` is 0. */
+export function changeLog(db: DatabaseSync, changesKept: number) {
+  const insert = db.prepare(`INSERT INTO changes (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
+  const insertPosts = db.prepare(`
+    INSERT INTO changes (${columns})
+    SELECT 'post.deleted', ?, ${recordSql(posts)}, user_id, ?, ? FROM posts WHERE user_id = ? ORDER BY id`);
+  const last = prepareRows(db, `SELECT ${lastPosition}`);
+  const skip = db.prepare("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'changes'");
+  const raiseGone = db.prepare(
+    `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
+  );
+  const trim = db.prepare(`
+    DELETE FROM changes WHERE position <= (SELECT gone FROM feed)
+      AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
+  // A process that adds fewer than that trims as well.
+  let untrimmed = changesPerTrim;
+  let restartedAt: unknown;
+
+  const added = (count: number): void => {
+    untrimmed += count;
+    if (untrimmed < changesPerTrim) return;
+    untrimmed = 0;
+    raiseGone.run(changesKept);
+    trim.run();
+  };
+  const restart = (): void => {
+    skip.run();
+    raiseGone.run(0);
+    trim.run();
+  };
+  return {
+    /** Makes all positions so far `gone`, after a write that the feed does not show. */
+    restart,
+
+    add(type: ChangeType, record: Change['record'], { requestId = null, key = null }: NullableOrigin = {}) {
+      if (changesKept === 0) {
+        // Once, until this write is rolled back or another process adds a change.
+        if (last.get()?.[0] === restartedAt) return;
+        restart();
+        restartedAt = last.get()?.[0];
+        return;
+      }
+      const userId = 'userId' in record ? record.userId : record.id;
+      try {
+        insert.run(type, new Date().toISOString(), JSON.stringify(record), userId, requestId, key);
+        added(1);
+      } catch (caught) {
+        // As on a full disk. A savepoint for each write costs more than the loss of one group.
+        if (db.isTransaction) db.exec('ROLLBACK');
+        throw caught;
+      }
+    },
+
+    /** Adds the deletion of each post of a user. */
+    addPostDeletions(userId: number, { requestId = null, key = null }: NullableOrigin = {}): void {
+      if (changesKept === 0) return;
+      const { changes } = insertPosts.run(new Date().toISOString(), requestId, key, userId);
+      added(Number(changes));
+    },
+  };
+}
+
+type NullableOrigin = { readonly [Name in keyof Origin]: Origin[Name] | null };
+
+/** The record of a row as JSON, for a table whose columns all have a value. */
+function recordSql(table: Table): string {
+  const fields = table.columns.map(({ field, name }) => `'${field}', ${name}`);
+  return `json_object(${fields.join(', ')})`;
+}

@@ -1,0 +1,113 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { type Change, changesGone } from '../../domain/change.ts';
+import type { ChangeFeed } from '../../domain/repository.ts';
+import { fromSqlite } from './errors.ts';
+import { prepareRows } from './reads.ts';
+
+// How often to look for commits of other processes, while somebody watches.
+const pollMs = 50;
+// A read looks at so many changes for those that match: some milliseconds of the thread of all requests.
+const maxExamined = 10_000;
+
+/** The feed of changes as it is read, and what wakes those who watch it. */
+export function sqliteFeed(db: DatabaseSync) {
+  const watchers = new Set<() => void>();
+  // Another value after each commit of another connection.
+  const dataVersion = prepareRows(db, 'PRAGMA data_version');
+  // In one statement, so that all is of one moment. There is one row at least, with or without a change.
+  const page = prepareRows(
+    db,
+    `SELECT gone, seq, position, type, time, record, request_id, key
+    FROM feed JOIN sqlite_sequence ON name = 'changes' LEFT JOIN (
+      SELECT * FROM changes
+      WHERE position > ?1 AND position <= ?1 + ${maxExamined}
+        AND (?2 IS NULL OR type IN (SELECT value FROM json_each(?2)))
+        AND (?3 IS NULL OR user_id = ?3)
+      ORDER BY position LIMIT ?4 + 1)
+    ORDER BY position`,
+  );
+  const last = prepareRows(db, "SELECT seq FROM sqlite_sequence WHERE name = 'changes'");
+  let seen: unknown;
+  let timer: NodeJS.Timeout | undefined;
+
+  const look = (): boolean => {
+    const before = seen;
+    try {
+      seen = dataVersion.get()?.[0];
+    } catch {
+      // The next look shows it, or a read reports what is wrong.
+    }
+    return seen !== before;
+  };
+  const wakeAll = (): void => {
+    for (const wake of watchers) wake();
+  };
+  const stop = (): void => {
+    clearInterval(timer);
+    timer = undefined;
+  };
+
+  const changes: ChangeFeed = {
+    async read({ after, limit, types, userId }) {
+      const rows = attempt(() =>
+        page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit),
+      );
+      const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
+      if (after < gone || after > newest) throw changesGone(after, gone + 1);
+      const found = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));
+      const given = found.slice(0, limit);
+      const isFull = found.length > limit;
+      const next = isFull ? (given.at(-1)?.position ?? after) : Math.min(newest, after + maxExamined);
+      return { changes: given, next, more: next < newest };
+    },
+    async position() {
+      return Number(attempt(() => last.get())?.[0]);
+    },
+    watch(wake) {
+      // Each call has one of its own, with the same function as well.
+      const watcher = () => wake();
+      watchers.add(watcher);
+      if (timer === undefined) {
+        look();
+        timer = setInterval(() => look() && wakeAll(), pollMs).unref();
+      }
+      return () => {
+        watchers.delete(watcher);
+        if (watchers.size === 0) stop();
+      };
+    },
+  };
+  return {
+    changes,
+    /** For after each commit of this process. */
+    wake(): void {
+      if (timer === undefined) return;
+      look();
+      wakeAll();
+    },
+    close(): void {
+      watchers.clear();
+      stop();
+    },
+  };
+}
+
+function attempt<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (caught) {
+    throw fromSqlite(caught);
+  }
+}
+
+function toChange(row: Readonly<Record<number, unknown>>): Change {
+  const { 2: position, 3: type, 4: time, 5: record, 6: requestId, 7: key } = row;
+  // Only `changeLog` writes these rows.
+  return {
+    position,
+    type,
+    time,
+    record: JSON.parse(String(record)),
+    origin: { ...(requestId !== null && { requestId }), ...(key !== null && { key }) },
+  } as Change;
+}
