@@ -16,6 +16,8 @@ import type { StoredUser, User } from '../domain/user.ts';
 export interface OpenOptions {
   /** The clock by which idempotency keys expire, in milliseconds. */
   readonly now?: () => number;
+  /** How many changes the feed keeps at least; 0: there is no feed. */
+  readonly changesKept?: number;
 }
 
 /** Makes a new, empty repository. */
@@ -23,6 +25,8 @@ export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
 
 /** What the suite may rely on beyond the contract. What is absent is not tested. */
 export interface RepositoryTraits {
+  /** It has a feed of changes, unless it is opened to keep none. */
+  readonly feed?: boolean;
   /** Opens again what a closed repository held, as after a restart. Absent: nothing outlives `close`. */
   readonly reopen?: (closed: Repository) => Promise<Repository>;
   /** How many idempotency keys are stored, expired ones included. */

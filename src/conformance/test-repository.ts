@@ -1,5 +1,7 @@
 import { describe } from 'node:test';
 import { testChanges } from './changes.ts';
+import { testFeed } from './feed.ts';
+import { testFeedReads } from './feed-reads.ts';
 import { createFixture, type OpenRepository, type RepositoryTraits } from './fixture.ts';
 import { testIdempotency } from './idempotency.ts';
 import { testLifecycle } from './lifecycle.ts';
@@ -26,6 +28,10 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testSearches(fixture);
     testPosts(fixture);
     testIdempotency(fixture);
+    if (traits.feed) {
+      testFeed(fixture);
+      testFeedReads(fixture);
+    }
     testLifecycle(fixture);
   });
 }

@@ -5,6 +5,7 @@ import { maxId, maxVersion } from '../domain/record.ts';
 import { byKind, type Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import { addUsers, rejects } from './fixture.ts';
+import { follow } from './follow.ts';
 
 const users: readonly StoredUser[] = [
   { id: 3, name: 'Ada', role: 'admin', version: 7 },
@@ -120,6 +121,24 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal(await store.importRows('posts', posts), 0);
       assert.deepEqual(await store.exportRows('users', 0, 10), users);
       assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
+    });
+
+    it('makes its feed of changes begin anew with an import, if it has one', async (t) => {
+      const store = await open(t);
+      const feed = store.changes;
+      if (feed === undefined) return t.skip('it has no feed of changes');
+      await addUsers(store, 'a');
+      await follow(feed, ({ length }) => length === 1);
+      const before = await feed.position();
+      await store.importRows('users', users);
+      await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
+      await rejects(feed.read({ after: before, limit: 1 }), 'gone');
+      const after = await feed.position();
+      assert.equal(await store.importRows('users', users), 0);
+      await store.importRows('posts', []);
+      await store.updateUser(3, { name: 'Eve' });
+      const [change] = await follow(feed, ({ length }) => length === 1, { after });
+      assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
     });
 
     it('imports nothing at all', async (t) => {

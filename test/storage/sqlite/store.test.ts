@@ -27,6 +27,7 @@ testRepository(
     return store;
   },
   {
+    feed: true,
     reopen: (closed) => openSqliteStore(pathOf(closed)),
     async countKeys(repository) {
       const db = new DatabaseSync(pathOf(repository));

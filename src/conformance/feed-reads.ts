@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Change, type ChangeQuery, type ChangeType, changeTypes } from '../domain/change.ts';
+import { type Fixture, rejects, walkUsers } from './fixture.ts';
+import { addSample, feedOf, follow, idsOf, readAll } from './follow.ts';
+
+const filters: readonly (readonly [
+  what: string,
+  filter: Pick<ChangeQuery, 'types' | 'userId'>,
+  ids: string[],
+])[] = [
+  ['one type', { types: ['post.created'] }, ['post.created 1', 'post.created 2', 'post.created 3']],
+  [
+    'several types',
+    { types: ['user.deleted', 'user.updated', 'post.deleted'] },
+    ['user.updated 2', 'post.deleted 1', 'post.deleted 3', 'user.deleted 1'],
+  ],
+  ['a user and its posts', { userId: 2 }, ['user.created 2', 'post.created 2', 'user.updated 2']],
+  ['types of a user', { types: ['post.created', 'user.deleted'], userId: 2 }, ['post.created 2']],
+  ['a user that never was', { userId: 3 }, []],
+];
+
+export function testFeedReads(fixture: Fixture): void {
+  describe('reading the feed of changes', () => {
+    it('is read in pages, each from where the one before ends', async (t) => {
+      const repository = await fixture.open(t);
+      const all = await addSample(repository);
+      const feed = feedOf(repository);
+      const last = await feed.position();
+      assert.equal(last, all.at(-1)?.position);
+      for (const limit of [1, 3, 10, 11, 1_000]) assert.deepEqual(await readAll(feed, { limit }), all);
+      const first = await feed.read({ after: 0, limit: 9 });
+      assert.deepEqual([first.more, first.next], [true, all[8]?.position]);
+      for (const [i, { position }] of all.entries()) {
+        assert.deepEqual(await feed.read({ after: position, limit: 100 }), {
+          changes: all.slice(i + 1),
+          next: last,
+          more: false,
+        });
+      }
+    });
+
+    for (const [what, filter, ids] of filters) {
+      it(`is filtered by ${what}`, async (t) => {
+        const repository = await fixture.open(t);
+        await addSample(repository);
+        const feed = feedOf(repository);
+        for (const limit of [1, 2, 100]) {
+          const found = await readAll(feed, { ...filter, limit });
+          assert.deepEqual(idsOf(found).sort(), ids.toSorted(), `limit ${limit}`);
+        }
+        // What does not match is behind the reader too.
+        assert.equal((await feed.read({ ...filter, after: 0, limit: 100 })).next, await feed.position());
+      });
+    }
+
+    it('is filtered by every type', async (t) => {
+      const repository = await fixture.open(t);
+      const all = await addSample(repository);
+      for (const type of changeTypes satisfies readonly ChangeType[]) {
+        const expected = all.filter((change) => change.type === type);
+        assert.deepEqual(await readAll(feedOf(repository), { types: [type] }), expected, type);
+      }
+      assert.deepEqual(await readAll(feedOf(repository), { types: changeTypes }), all);
+    });
+
+    it('has the position behind which there is all that a later list lacks', async (t) => {
+      const repository = await fixture.open(t);
+      const feed = feedOf(repository);
+      const writing = Promise.all(
+        Array.from({ length: 200 }, (_, i) => repository.createUser({ name: `${i}` })),
+      );
+      const after = await feed.position();
+      const listed = (await walkUsers(repository, 'limit=50')).map(({ id }) => id);
+      await writing;
+      const isWhole = (changes: readonly Change[]) =>
+        new Set([...listed, ...changes.map(({ record }) => record.id)]).size === 200;
+      await follow(feed, isWhole, { after });
+    });
+
+    it('is gone where the position was never given', async (t) => {
+      const repository = await fixture.open(t);
+      const feed = feedOf(repository);
+      await rejects(feed.read({ after: 1, limit: 1 }), 'gone');
+      await addSample(repository);
+      const last = await feed.position();
+      for (const after of [last + 1, Number.MAX_SAFE_INTEGER]) {
+        await rejects(feed.read({ after, limit: 1 }), 'gone');
+        await rejects(feed.read({ after, limit: 1, userId: 1, types: ['user.created'] }), 'gone');
+      }
+    });
+
+    it('is gone where changes are not kept any more, and has the newest of them', async (t) => {
+      const changesKept = 20;
+      const repository = await fixture.open(t, { changesKept });
+      const feed = feedOf(repository);
+      const isGone = () =>
+        feed.read({ after: 0, limit: 1 }).then(
+          () => false,
+          () => true,
+        );
+      let created = 0;
+      for (; created < 10_000 && !(await isGone()); created += 100) {
+        await Promise.all(Array.from({ length: 100 }, () => repository.createUser({ name: 'Ada' })));
+      }
+      await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
+      const isWhole = (changes: readonly Change[]) => changes.some(({ record }) => record.id === created);
+      const newest = await follow(feed, isWhole, { after: (await feed.position()) - 1 });
+      const after = Number(newest.at(-1)?.position) - changesKept;
+      const ids = (await readAll(feed, { after })).map(({ record }) => record.id).sort((a, b) => a - b);
+      assert.deepEqual(
+        ids,
+        Array.from({ length: changesKept }, (_, i) => created - changesKept + 1 + i),
+      );
+    });
+  });
+}

@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Change } from '../domain/change.ts';
+import type { Repository } from '../domain/repository.ts';
+import { addUsers, type Fixture, rejects } from './fixture.ts';
+import { addSample, feedOf, firstChanges, follow, idsOf } from './follow.ts';
+
+const ada = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+const post = { id: 1, userId: 1, title: 'Title', body: 'line 1\n\t"2" 😀', version: 1 };
+
+/** What a test compares of a change. */
+function whatOf({ type, record }: Change): unknown[] {
+  return [type, record];
+}
+
+/** Writes without an effect on a store where user 1 has post 1, each with its failure if it has one. */
+const idle: Readonly<Record<string, (repository: Repository) => Promise<unknown>>> = {
+  'an update with nothing': (repository) => repository.updateUser(1, {}),
+  'an update to what is there': (repository) => repository.updateUser(1, { name: 'Ada', role: 'admin' }),
+  'an update of no user': (repository) => repository.updateUser(2, { name: 'Eve' }),
+  'an update of another version': (repository) =>
+    rejects(repository.updateUser(1, { name: 'Eve' }, { expected: [2] }), 'precondition-failed'),
+  'a deletion of no user': (repository) => repository.deleteUser(2),
+  'a deletion of another version of a user with a post': (repository) =>
+    rejects(repository.deleteUser(1, { expected: [2] }), 'precondition-failed'),
+  'a post of no user': (repository) => repository.createPost(2, { title: 'Title', body: '' }),
+  'an update of a post to what is there': (repository) => repository.updatePost(1, 1, { title: 'Title' }),
+  'an update of another user’s post': (repository) => repository.updatePost(2, 1, { title: 'Other' }),
+  'an update of another version of a post': (repository) =>
+    rejects(repository.updatePost(1, 1, { title: 'Other' }, { expected: [2] }), 'precondition-failed'),
+  'a deletion of no post': (repository) => repository.deletePost(1, 2),
+  'a deletion of another version of a post': (repository) =>
+    rejects(repository.deletePost(1, 1, { expected: [2] }), 'precondition-failed'),
+};
+
+export function testFeed(fixture: Fixture): void {
+  describe('the feed of changes', () => {
+    it('is empty at first', async (t) => {
+      const feed = feedOf(await fixture.open(t));
+      assert.equal(await feed.position(), 0);
+      assert.deepEqual(await feed.read({ after: 0, limit: 1 }), { changes: [], next: 0, more: false });
+    });
+
+    it('has each write, in order, with the record after it, or before its deletion', async (t) => {
+      const repository = await fixture.open(t);
+      await repository.createUser({ name: 'Ada', role: 'admin' });
+      await repository.updateUser(1, { name: 'Eve', role: null });
+      await repository.createPost(1, { title: post.title, body: post.body });
+      await repository.updatePost(1, 1, { body: '' });
+      await repository.deletePost(1, 1);
+      await repository.deleteUser(1);
+      const changes = await firstChanges(repository, 6);
+      assert.deepEqual(changes.map(whatOf), [
+        ['user.created', ada],
+        ['user.updated', { id: 1, name: 'Eve', version: 2 }],
+        ['post.created', post],
+        ['post.updated', { ...post, body: '', version: 2 }],
+        ['post.deleted', { ...post, body: '', version: 2 }],
+        ['user.deleted', { id: 1, name: 'Eve', version: 2 }],
+      ]);
+    });
+
+    it('has the time of each change, in UTC with milliseconds', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      const [change] = await firstChanges(repository, 1);
+      assert.match(String(change?.time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      const agoMs = Date.now() - Date.parse(String(change?.time));
+      assert.ok(Math.abs(agoMs) < 60_000, `${agoMs} ms ago`);
+    });
+
+    it('has who asked for each write', async (t) => {
+      const repository = await fixture.open(t);
+      const origins = [
+        { requestId: 'a-1', key: 'ops' },
+        { requestId: 'a "2"' },
+        { key: 'ops' },
+        {},
+        { requestId: 'a-5', key: 'jobs' },
+        { requestId: 'a-6' },
+      ];
+      const [first, second, third, , fifth, sixth] = origins.map((origin) => ({ origin }));
+      await repository.createUser({ name: 'Ada' }, first);
+      await repository.createPost(1, { title: 'Title', body: '' }, second);
+      await repository.updateUser(1, { name: 'Eve' }, third);
+      await repository.updatePost(1, 1, { title: 'Other' });
+      await repository.deletePost(1, 1, fifth);
+      await repository.deleteUser(1, sixth);
+      const changes = await firstChanges(repository, 6);
+      assert.deepEqual(
+        changes.map(({ origin }) => origin),
+        origins,
+      );
+    });
+
+    it('has the deletion of each post of a deleted user, then that of the user, by the same origin', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada', 'Bob');
+      for (const userId of [1, 2, 1]) await repository.createPost(userId, post);
+      await repository.updatePost(1, 3, { title: 'Other' });
+      const origin = { requestId: 'a-1', key: 'ops' };
+      await repository.deleteUser(1, { origin, expected: [1] });
+      const deletions = (await firstChanges(repository, 9)).slice(6);
+      const posts = deletions.slice(0, 2).sort((a, b) => a.record.id - b.record.id);
+      assert.deepEqual([...posts, ...deletions.slice(2)].map(whatOf), [
+        ['post.deleted', post],
+        ['post.deleted', { ...post, id: 3, title: 'Other', version: 2 }],
+        ['user.deleted', { id: 1, name: 'Ada', version: 1 }],
+      ]);
+      for (const deletion of deletions) assert.deepEqual(deletion.origin, origin);
+    });
+
+    for (const [what, write] of Object.entries(idle)) {
+      it(`has nothing of ${what}`, async (t) => {
+        const repository = await fixture.open(t);
+        await repository.createUser({ name: 'Ada', role: 'admin' });
+        await repository.createPost(1, { title: 'Title', body: '' });
+        await write(repository);
+        await addUsers(repository, 'last');
+        assert.deepEqual(idsOf(await firstChanges(repository, 3)), [
+          'user.created 1',
+          'post.created 1',
+          'user.created 2',
+        ]);
+      });
+    }
+
+    it('has a creation with an idempotency key once, by its first origin', async (t) => {
+      const repository = await fixture.open(t);
+      for (const requestId of ['first', 'second']) {
+        const create = (key: string) => ({ origin: { requestId }, idempotency: { key, fingerprint: '' } });
+        await repository.createUser({ name: 'Ada', role: 'admin' }, create('user'));
+        await repository.createPost(1, { title: post.title, body: post.body }, create('post'));
+      }
+      const other = { idempotency: { key: 'user', fingerprint: 'other' } };
+      await rejects(repository.createUser({ name: 'Eve' }, other), 'unprocessable');
+      const changes = await firstChanges(repository, 2);
+      assert.deepEqual(changes.map(whatOf), [
+        ['user.created', ada],
+        ['post.created', post],
+      ]);
+      for (const { origin } of changes) assert.deepEqual(origin, { requestId: 'first' });
+    });
+
+    it('has all writes of 32 writers once, those of a record by its versions', async (t) => {
+      const repository = await fixture.open(t);
+      const updates = 4;
+      const writer = async (i: number): Promise<void> => {
+        const { value } = await repository.createUser({ name: `${i}` });
+        for (let n = 1; n <= updates; n += 1) await repository.updateUser(value.id, { name: `${i}.${n}` });
+        // All of them change the first as well.
+        await repository.updateUser(1, { role: `of ${i}` });
+        if (value.id !== 1) await repository.deleteUser(value.id);
+      };
+      await repository.createUser({ name: 'first' });
+      const writing = Promise.all(Array.from({ length: 32 }, (_, i) => writer(i)));
+      const total = 1 + 32 * (updates + 3);
+      const feed = feedOf(repository);
+      const followers = await Promise.all(
+        [1, 7, 1_000].map((limit) => follow(feed, ({ length }) => length >= total, { limit })),
+      );
+      await writing;
+      for (const changes of followers) assert.deepEqual(changes, followers[0], 'all read the same');
+      const [changes = []] = followers;
+      assert.equal(changes.length, total);
+      const versions = new Map<number, number>();
+      for (const { type, record } of changes) {
+        const before = versions.get(record.id) ?? 0;
+        assert.equal(record.version, type === 'user.deleted' ? before : before + 1, `${type} ${record.id}`);
+        versions.set(record.id, record.version);
+      }
+      assert.deepEqual([...versions.values()].slice(1), Array(32).fill(updates + 1));
+    });
+
+    it('is absent where no changes are kept, and all else works', async (t) => {
+      const repository = await fixture.open(t, { changesKept: 0 });
+      assert.equal(repository.changes, undefined);
+      await addUsers(repository, 'Ada', 'Bob');
+      await repository.createPost(1, post);
+      assert.equal((await repository.updateUser(1, { name: 'Eve' }))?.version, 2);
+      assert.equal((await repository.updatePost(1, 1, { title: 'Other' }))?.version, 2);
+      assert.equal(await repository.deleteUser(1), true);
+      assert.equal(await repository.countUsers({}), 1);
+    });
+
+    it('wakes all who watch, until they no longer do', async (t) => {
+      const repository = await fixture.open(t);
+      const feed = feedOf(repository);
+      const woken = [0, 0];
+      const wakes = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+      const unwatch = feed.watch(() => {
+        woken[0] = Number(woken[0]) + 1;
+        wakes[0]?.resolve();
+      });
+      feed.watch(() => {
+        wakes[woken[1] === 0 ? 1 : 2]?.resolve();
+      });
+      t.after(unwatch);
+      await addUsers(repository, 'Ada');
+      await Promise.all([wakes[0]?.promise, wakes[1]?.promise]);
+      unwatch();
+      unwatch();
+      const before = woken[0];
+      woken[1] = 1;
+      await addUsers(repository, 'Bob');
+      await wakes[2]?.promise;
+      assert.equal(woken[0], before);
+    });
+
+    it('is unavailable when closed, and ends with the signal that ended before it', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'Ada');
+      const feed = feedOf(repository);
+      feed.watch(() => undefined);
+      const signal = AbortSignal.abort();
+      await rejects(feed.read({ after: 0, limit: 1 }, { signal }), 'cancelled');
+      await rejects(feed.position({ signal }), 'cancelled');
+      await repository.close();
+      await rejects(feed.read({ after: 0, limit: 1 }), 'unavailable');
+      await rejects(feed.position(), 'unavailable');
+      assert.throws(() => feed.watch(() => undefined), { kind: 'unavailable' });
+    });
+
+    fixture.itRestarts('goes on after a restart', async (t) => {
+      const repository = await fixture.open(t);
+      const before = await addSample(repository);
+      const again = await fixture.restart(t, repository);
+      await addUsers(again, 'next');
+      const changes = await firstChanges(again, 11);
+      assert.deepEqual(changes.slice(0, 10), before);
+      assert.deepEqual(changes.slice(10).map(whatOf), [
+        ['user.created', { id: 3, name: 'next', version: 1 }],
+      ]);
+    });
+  });
+}

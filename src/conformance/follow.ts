@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import type { Change, ChangeQuery } from '../domain/change.ts';
+import type { ChangeFeed, Repository } from '../domain/repository.ts';
+import { addUsers } from './fixture.ts';
+
+const patienceMs = 20_000;
+
+export function feedOf({ changes }: Repository): ChangeFeed {
+  assert(changes, 'it has a feed of changes');
+  return changes;
+}
+
+/** All changes from a position on that can be read, page by page. */
+export async function readAll(feed: ChangeFeed, query: Partial<ChangeQuery> = {}): Promise<Change[]> {
+  const read: Change[] = [];
+  for (let after = query.after ?? 0; ; ) {
+    const { changes, next, more } = await feed.read({ limit: 100, ...query, after });
+    for (const change of changes) {
+      assert(change.position > after && change.position <= next, `${after} < ${change.position} <= ${next}`);
+      after = change.position;
+    }
+    assert(next >= after, `next is ${next}, after ${after}`);
+    read.push(...changes);
+    if (!more) return read;
+    after = next;
+  }
+}
+
+/** Follows the feed from a position on until there is enough of it; fails when it is not woken in time. */
+export async function follow(
+  feed: ChangeFeed,
+  isEnough: (changes: readonly Change[]) => boolean,
+  query: Partial<ChangeQuery> = {},
+): Promise<Change[]> {
+  let woken = Promise.withResolvers<void>();
+  const unwatch = feed.watch(() => woken.resolve());
+  const timer = setTimeout(() => woken.reject(new Error('no change in time')), patienceMs);
+  const followed: Change[] = [];
+  try {
+    for (;;) {
+      const after = followed.at(-1)?.position ?? query.after ?? 0;
+      followed.push(...(await readAll(feed, { ...query, after })));
+      if (isEnough(followed)) return followed;
+      await woken.promise;
+      woken = Promise.withResolvers();
+    }
+  } finally {
+    clearTimeout(timer);
+    unwatch();
+  }
+}
+
+/** The first changes of a feed, as soon as there are so many. */
+export async function firstChanges(repository: Repository, count: number): Promise<Change[]> {
+  const changes = await follow(feedOf(repository), ({ length }) => length >= count);
+  assert.equal(changes.length, count, 'there are no more');
+  return changes;
+}
+
+export function idsOf(changes: readonly Change[]): string[] {
+  return changes.map(({ type, record }) => `${type} ${record.id}`);
+}
+
+/** Two users, of whom the first has posts 1 and 3 and the second has post 2; then some of it changes. Ten changes. */
+export async function addSample(repository: Repository): Promise<readonly Change[]> {
+  await addUsers(repository, 'Ada', 'Bob');
+  for (const userId of [1, 2, 1]) await repository.createPost(userId, { title: 'Title', body: '' });
+  await repository.updateUser(2, { name: 'Rob' });
+  await repository.updatePost(1, 3, { title: 'Other' });
+  await repository.deletePost(1, 1);
+  await repository.deleteUser(1);
+  return firstChanges(repository, 10);
+}
