@@ -99,19 +99,17 @@ export function testFeedReads(fixture: Fixture): void {
           () => false,
           () => true,
         );
-      let created = 0;
-      for (; created < 10_000 && !(await isGone()); created += 100) {
+      for (let round = 0; round < 100 && !(await isGone()); round += 1) {
         await Promise.all(Array.from({ length: 100 }, () => repository.createUser({ name: 'Ada' })));
       }
       await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
-      const isWhole = (changes: readonly Change[]) => changes.some(({ record }) => record.id === created);
+      const { value: last } = await repository.createUser({ name: 'last' });
+      const isWhole = (changes: readonly Change[]) => changes.some(({ record }) => record.id === last.id);
       const newest = await follow(feed, isWhole, { after: (await feed.position()) - 1 });
       const after = Number(newest.at(-1)?.position) - changesKept;
-      const ids = (await readAll(feed, { after })).map(({ record }) => record.id).sort((a, b) => a - b);
-      assert.deepEqual(
-        ids,
-        Array.from({ length: changesKept }, (_, i) => created - changesKept + 1 + i),
-      );
+      const kept = await readAll(feed, { after });
+      assert.equal(kept.length, changesKept);
+      assert.deepEqual(kept.at(-1)?.record, last);
     });
   });
 }
