@@ -1,4 +1,4 @@
-import { constants, type Stats } from 'node:fs';
+import { constants, lstatSync, type Stats } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import {
   type ByteRange,
@@ -8,11 +8,31 @@ import {
   parseRange,
   type Validators,
 } from './conditional.ts';
+import type { Handler } from './listener.ts';
 import { type ByteStream, type Headers, HttpError, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
+/** How much the small files of a folder may still take in memory. */
+export interface FileMemory {
+  freeBytes: number;
+}
+
+/** A version of a file, with the headers of its replies. */
+interface Version {
+  readonly stat: Stats;
+  readonly validators: Validators;
+  readonly headers: Headers;
+  /** Those of a reply with content. */
+  readonly contentHeaders: Headers;
+}
+
+interface KeptVersion extends Version {
+  readonly bytes: Uint8Array;
+}
+
 interface OpenedFile {
+  readonly known: KnownFile;
   readonly handle: FileHandle;
   /** Size and times of the opened file, whatever its name stands for by now. */
   readonly stat: Stats;
@@ -32,62 +52,111 @@ const goneCodes: ReadonlySet<string> = new Set([
   'EPERM',
 ]);
 const busyCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
-// A file no longer than this is read at once: one read instead of a stream's four hops.
-const wholeFileBytes = 64 * 1024;
+// A file no longer than this is read at once, and kept.
+const smallFileBytes = 64 * 1024;
+// A file that has just changed may change again without a new time: file systems count it in steps.
+const settledMs = 100;
 
-/** Answers a request for a file: conditional, whole or one range, compressed where accepted. */
-export async function serveFile(file: StaticFile, request: HttpRequest): Promise<Reply> {
-  const { handle, stat, coding } = await openAccepted(file, request.header('accept-encoding'));
-  let streaming = false;
-  try {
+/**
+ * Makes the handler of a file: conditional, whole or one range, compressed where accepted. `extra` are headers
+ * of its own. The bytes of a small file are kept; each request looks whether the file is still the same.
+ */
+export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory): Handler {
+  const kept = new Map<Coding | undefined, KeptVersion>();
+  const keep = (coding: Coding | undefined, version: KeptVersion): void => {
+    memory.freeBytes += kept.get(coding)?.stat.size ?? 0;
+    kept.delete(coding);
+    if (version.stat.size > memory.freeBytes || Date.now() - version.stat.ctimeMs < settledMs) return;
+    memory.freeBytes -= version.stat.size;
+    kept.set(coding, version);
+  };
+
+  const describe = (stat: Stats, coding: Coding | undefined): Version => {
     const validators = { tag: entityTag(stat, coding), modified: stat.mtime };
     const headers: Headers = {
       etag: `"${validators.tag}"`,
       'last-modified': stat.mtime.toUTCString(),
       'cache-control': 'no-cache',
       ...(file.encodings.length > 0 && { vary: 'accept-encoding' }),
+      ...extra,
     };
-    const outcome = evaluateConditions(request, validators);
-    if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
-    if (outcome === 'not-modified') return { status: 304, headers };
+    const contentHeaders = {
+      ...headers,
+      'content-type': file.type,
+      'accept-ranges': 'bytes',
+      ...(coding && { 'content-encoding': coding }),
+    };
+    return { stat, validators, headers, contentHeaders };
+  };
 
-    const range = requestedRange(request, validators, stat.size);
-    const bytes = range ?? { start: 0, end: stat.size - 1 };
-    const length = bytes.end - bytes.start + 1;
-    streaming = length > wholeFileBytes;
-    return {
-      status: range === undefined ? 200 : 206,
-      headers: {
-        ...headers,
-        'content-type': file.type,
-        'accept-ranges': 'bytes',
-        ...(coding && { 'content-encoding': coding }),
-        ...(range && { 'content-range': `bytes ${range.start}-${range.end}/${stat.size}` }),
-      },
-      body: streaming
-        ? new FileStream(handle, bytes)
-        : await readFully(handle, bytes.start, Buffer.allocUnsafe(length)),
-    };
-  } finally {
-    if (!streaming) await handle.close();
+  const serveOpened = async (request: HttpRequest, accepted: Coding | undefined): Promise<Reply> => {
+    const compressed = accepted && file.compressed[accepted];
+    const sibling = compressed && (await openFile(compressed));
+    const opened = sibling ?? (await openFile(file.plain));
+    if (opened === undefined) throw noSuchResource();
+    const { known, handle, stat } = opened;
+    const coding = sibling && accepted;
+    const version = describe(stat, coding);
+    let streaming = false;
+    try {
+      if (stat.size > smallFileBytes) {
+        return reply(request, version, (range) => {
+          streaming = true;
+          return new FileStream(handle, range);
+        });
+      }
+      const bytes = await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size));
+      // What a link leads to may change without the link.
+      if (known.within === undefined) keep(coding, { ...version, bytes });
+      return reply(request, version, partOf(bytes));
+    } finally {
+      if (!streaming) await handle.close();
+    }
+  };
+
+  return (request) => {
+    const coding = chooseEncoding(request.header('accept-encoding'), file.encodings);
+    const version = kept.get(coding);
+    const known = (coding && file.compressed[coding]) ?? file.plain;
+    if (version === undefined || !isUnchanged(known, version)) return serveOpened(request, coding);
+    return reply(request, version, partOf(version.bytes));
+  };
+}
+
+function partOf(bytes: Uint8Array) {
+  return ({ start, end }: ByteRange): Uint8Array => bytes.subarray(start, end + 1);
+}
+
+/** Whether the path still stands for the very file that was read, and neither it nor its folder became a link. */
+function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
+  try {
+    const { dev, ino, size, mtimeMs, ctimeMs } = lstatSync(path);
+    const same = dev === stat.dev && ino === stat.ino && size === stat.size;
+    return same && mtimeMs === stat.mtimeMs && ctimeMs === stat.ctimeMs;
+  } catch {
+    return false;
   }
 }
 
-async function openAccepted(
-  file: StaticFile,
-  acceptEncoding: string | undefined,
-): Promise<OpenedFile & { readonly coding: Coding | undefined }> {
-  const coding = chooseEncoding(acceptEncoding, file.encodings);
-  const sibling = coding && file.compressed[coding];
-  const compressed = sibling && (await openFile(sibling));
-  if (compressed !== undefined) return { ...compressed, coding };
-  const plain = await openFile(file.plain);
-  if (plain === undefined) throw noSuchResource();
-  return { ...plain, coding: undefined };
+function reply(
+  request: HttpRequest,
+  { stat, validators, headers, contentHeaders }: Version,
+  content: (range: ByteRange) => Uint8Array | ByteStream,
+): Reply {
+  const outcome = evaluateConditions(request, validators);
+  if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
+  if (outcome === 'not-modified') return { status: 304, headers };
+  const range = requestedRange(request, validators, stat.size);
+  if (range === undefined) {
+    return { status: 200, headers: contentHeaders, body: content({ start: 0, end: stat.size - 1 }) };
+  }
+  const contentRange = `bytes ${range.start}-${range.end}/${stat.size}`;
+  return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body: content(range) };
 }
 
 /** `undefined` when what stands at the path now is no file of the folder. */
-async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFile | undefined> {
+async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
+  const { path, within, dev, ino } = known;
   let handle: FileHandle | undefined;
   try {
     // A link may lead elsewhere by now: Kubernetes replaces what its links lead to on each change.
@@ -97,7 +166,7 @@ async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFi
     const stat = await handle.stat();
     const same = stat.ino === ino && stat.dev === dev;
     // The flags look at the last name alone: a folder before it may have become a link.
-    if (stat.isFile() && (same || (await realpath(target)) === target)) return { handle, stat };
+    if (stat.isFile() && (same || (await realpath(target)) === target)) return { known, handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (busyCodes.has(code)) {

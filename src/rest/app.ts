@@ -7,7 +7,7 @@ import { type Handler, HttpListener, type RequestListener, type Route } from '..
 import { type Headers, securityHeaders } from '../http/reply.ts';
 import type { ListenerLimits } from '../http/request.ts';
 import { parsePattern, Router } from '../http/router.ts';
-import { serveFile } from '../http/static.ts';
+import { fileHandler } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
@@ -65,6 +65,8 @@ export interface HttpApi {
 }
 
 const packagePublicDir = new URL('../../public', import.meta.url);
+// How much of the files in the public folder is kept in memory.
+const maxKeptBytes = 16 * 1024 * 1024;
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
 
@@ -115,22 +117,17 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
   const description: Headers = described
     ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` }
     : {};
+  const memory = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // The API wins over a file of the same name.
     if (router.has(file.pattern)) continue;
-    const serve: Handler = (request) => serveFile(file, request);
-    const handle = file.pattern.template === '/' ? redirectToRoot(serve) : serve;
+    const isRoot = file.pattern.template === '/';
     // Only our own pages are known to need no frame; another folder's may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
-    const headers = {
-      ...(file.pattern.template === '/' && description),
-      ...(isOurPage && pagePolicy(file.plain.path)),
-    };
-    router.add(file.pattern, {
-      template: 'static',
-      handle: Object.keys(headers).length > 0 ? withHeaders(handle, headers) : handle,
-      exempt: true,
-    });
+    const headers = { ...(isRoot && description), ...(isOurPage && pagePolicy(file.plain.path)) };
+    const serve = fileHandler(file, headers, memory);
+    const handle = isRoot ? redirectToRoot(serve, headers) : serve;
+    router.add(file.pattern, { template: 'static', handle, exempt: true });
   }
   const listener = new HttpListener({
     router,
@@ -162,21 +159,14 @@ function isHttpsOnly({ secure = false, host = '' }: ApiHooks): boolean {
  * At `/api`, where the listener is mounted, the relative addresses of its page would lead beside the
  * mount: the page is at `/api/`.
  */
-function redirectToRoot(serve: Handler): Handler {
+function redirectToRoot(serve: Handler, headers: Headers): Handler {
   return (request) => {
     const { basePath, raw, target } = request;
     // Express takes the mount point off the URL, and keeps the whole one beside it.
     const url = 'originalUrl' in raw && typeof raw.originalUrl === 'string' ? raw.originalUrl : raw.url;
     if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) return serve(request);
     const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;
-    return { status: 308, headers: { location, 'cache-control': 'no-cache' } };
-  };
-}
-
-function withHeaders(handle: Handler, headers: Headers): Handler {
-  return async (request) => {
-    const reply = await handle(request);
-    return { ...reply, headers: { ...reply.headers, ...headers } };
+    return { status: 308, headers: { location, 'cache-control': 'no-cache', ...headers } };
   };
 }
 

@@ -2,22 +2,28 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
-import {
+import promises, {
   appendFile,
   mkdir,
   mkdtemp,
   rename,
   rm,
+  stat,
   symlink,
   truncate,
   utimes,
   writeFile,
 } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { Handler } from '../../src/http/listener.ts';
+import { fileHandler } from '../../src/http/static.ts';
+import { listFiles } from '../../src/http/static-files.ts';
 import type { RawResponse } from '../kit/raw.ts';
 import { head, Wire } from '../kit/wire.ts';
+import { startKit } from '../support/http-kit.ts';
 import { startService } from '../support/service.ts';
 import { checkForm } from './wire/table.ts';
 
@@ -354,6 +360,70 @@ test('a folder without a file to serve is counted as 0', async (t) => {
   assert.ok(events[0]?.type === 'listening' && events[0].files === 0);
 });
 
+/** Resolves when the last change of a file is so old that a later one has another time. */
+async function settled(file: string): Promise<void> {
+  const { ctimeMs } = await stat(file);
+  while (Date.now() - ctimeMs < 150) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/** Counts how often a file is opened until the test ends. */
+function countOpens(t: TestContext): () => number {
+  const { mock } = t.mock.method(promises, 'open');
+  syncBuiltinESMExports();
+  t.after(() => {
+    mock.restore();
+    syncBuiltinESMExports();
+  });
+  return () => mock.callCount();
+}
+
+test('a small file is opened once, whatever is asked of it, until it changes', async (t) => {
+  const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
+  await settled(join(site.dir, 'digits.txt'));
+  const etag = await etagOf(site, '/digits.txt');
+  const opens = countOpens(t);
+  assert.equal((await site.get('/digits.txt')).body, '0123456789');
+  assert.equal((await site.get('/digits.txt', 'Range: bytes=2-4')).body, '234');
+  assert.equal((await site.get('/digits.txt', `If-None-Match: ${etag}`)).status, 304);
+  assert.equal((await site.get('/digits.txt', 'If-Match: "other"')).status, 412);
+  assert.equal((await site.ask('HEAD /digits.txt')).headers['content-length'], '10');
+  assert.equal(opens(), 0);
+  // The same length within the same second.
+  await writeFile(join(site.dir, 'digits.txt'), '9876543210');
+  await utimes(join(site.dir, 'digits.txt'), modified, modified);
+  assert.equal((await site.get('/digits.txt')).body, '9876543210');
+  assert.equal(opens(), 1);
+  for (const n of [1, 2]) assert.equal((await site.get('/link.txt')).body, '9876543210', `link, ${n}`);
+  assert.equal(opens(), 3, 'what a link leads to is not kept');
+});
+
+test('files are kept within a bound', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'kept-'));
+  t.after(() => rm(dir, { recursive: true }));
+  for (const name of ['a', 'b']) await writeFile(join(dir, name), name.repeat(10));
+  await settled(join(dir, 'b'));
+  const memory = { freeBytes: 15 };
+  const handlers = listFiles(dir).map((file): [string, Handler] => [
+    `GET ${file.pattern.template}`,
+    fileHandler(file, {}, memory),
+  ]);
+  const { port } = await startKit(t, Object.fromEntries(handlers));
+  const wire = await Wire.open(t, port);
+  const ask = async () => {
+    for (const name of ['a', 'b']) {
+      assert.equal((await wire.write(head(`GET /${name}`)).next()).body, name.repeat(10));
+    }
+  };
+  await ask();
+  assert.equal(memory.freeBytes, 5);
+  const opens = countOpens(t);
+  await ask();
+  assert.equal(opens(), 1, 'one of two fits');
+  await writeFile(join(dir, 'a'), '');
+  assert.equal((await wire.write(head('GET /a')).next()).body, '');
+  assert.equal(memory.freeBytes, 15, 'its place is given back when it has changed');
+});
+
 const changes: readonly [
   what: string,
   change: (file: string) => Promise<unknown>,
@@ -382,7 +452,10 @@ const changes: readonly [
 for (const [what, change, status, body] of changes) {
   test(`a file that is ${what} while the service runs is ${status}`, async (t) => {
     const site = await startSite(t);
+    await settled(join(site.dir, 'digits.txt'));
+    // The first request keeps its bytes.
     const before = await etagOf(site, '/digits.txt');
+    assert.equal(await etagOf(site, '/digits.txt'), before);
     await change(join(site.dir, 'digits.txt'));
     const got = await site.get('/digits.txt', `If-None-Match: ${before}`);
     assert.equal(got.status, status);
