@@ -53,13 +53,15 @@ function recordWrites<T>(pool: PostgresPool, table: Table, idempotencyTtlMs: num
     `DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(table)} RETURNING id`,
   );
   const findVersion = prepared(`SELECT version FROM ${table.name} WHERE ${isKey(table)}`);
-  /** Finds out why a change met no row. Ids are never given again: a record there now was there before. */
+  /** Finds out why a change met no row; a record that has been made since was not there. */
   const refuse = async (key: Key, expected: readonly number[] | undefined) => {
     const [row] = await pool.read<{ version: number }>(findVersion, key);
     if (row === undefined) return;
-    throw expected?.includes(row.version) === false
-      ? preconditionFailed(table.record, key[0])
-      : versionsExhausted(table.record, key[0]);
+    if (row.version >= maxVersion && expected?.includes(row.version) !== false) {
+      throw versionsExhausted(table.record, key[0]);
+    }
+    // Even if its version is an expected one by now.
+    if (expected !== undefined) throw preconditionFailed(table.record, key[0]);
   };
   return {
     /** `undefined` when it would belong to a record that is not there. */
