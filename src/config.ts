@@ -1,6 +1,6 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
-import { storeUrlMustBe } from './storage/open.ts';
+import { schemeOf, storeUrlMustBe } from './storage/open.ts';
 
 /** A row of the table of options. */
 export interface Option {
@@ -25,6 +25,7 @@ interface Values {
   readonly 'optional port': number | false;
   readonly host: string;
   readonly database: string;
+  readonly standbys: string;
   readonly path: string;
   readonly choice: string;
   readonly toggle: boolean;
@@ -55,6 +56,8 @@ export const options = {
     meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
   database: { kind: 'database', default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
     meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
+  'read-database': { kind: 'standbys', path: 'readDatabase',
+    meaning: 'Standbys of a postgres: database that answer reads, never with stale data: postgres://USER@HOST,HOST/NAME.' },
   'api-key': { kind: 'keys', default: [], path: 'apiKeys',
     meaning: 'Keys that x-api-key may hold, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
   'api-keys-file': { kind: 'path',
@@ -166,6 +169,8 @@ export function withDefaults<const Group extends string, Given extends object>(
     Given;
 }
 
+const secretKinds: readonly Option['kind'][] = ['keys', 'database', 'standbys'];
+
 /** Throws a `RangeError` or `TypeError` that names the first wrong value of a library call's options. */
 export function checkOptions(given: object): void {
   for (const [, row] of optionRows) {
@@ -176,7 +181,7 @@ export function checkOptions(given: object): void {
     if (must === undefined) continue;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may hold a secret.
-    const not = row.kind === 'keys' || row.kind === 'database' ? '' : `, not ${String(value)}`;
+    const not = secretKinds.includes(row.kind) ? '' : `, not ${String(value)}`;
     throw new Kind(`${row.path} must be ${must}${not}`);
   }
 }
@@ -196,6 +201,10 @@ export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unk
       return isText(value, /^[^\s/]+$/) ? undefined : 'an address or a host name';
     case 'database':
       return storeUrlMustBe(typeof value === 'string' ? value : '');
+    case 'standbys':
+      return isText(value) && schemeOf(value)?.hasStandbys && schemeOf(value)?.mustBe?.(value) === undefined
+        ? undefined
+        : 'a URL as postgres://USER@HOST,HOST/NAME';
     case 'path':
       return typeof value === 'string' || value === false ? undefined : 'a path';
     case 'choice':

@@ -15,6 +15,8 @@ import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metric
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
   /** `sqlite:PATH`, `postgres://…` or `memory:`; opened by `listen`, closed by `close`. */
   readonly database?: string;
+  /** The URL of standbys of a `postgres:` database, which answer reads. Default: none. */
+  readonly readDatabase?: string | undefined;
   /** A store that is open already, instead of `database`. The caller closes it. */
   readonly repository?: Repository;
   /** The address that both ports listen on. Default: `127.0.0.1`. */
@@ -126,10 +128,15 @@ class RunningService implements Service {
   }
 
   async #open(): Promise<Addresses> {
-    const { database, host, port, grpcPort, maxConnections, timeouts, grpcLimits, tls } = this.#options;
-    const onWarning = (message: string) => this.#observe({ type: 'warning', message });
+    const { database, readDatabase, host, port, grpcPort, maxConnections, timeouts, grpcLimits, tls } =
+      this.#options;
+    const storeOptions = {
+      ...(readDatabase !== undefined && { readDatabase }),
+      onWarning: (message: string) => this.#observe({ type: 'warning', message }),
+      onStandbyRead: this.#metrics.standbyRead,
+    };
     const repository =
-      this.#options.repository ?? (await step('database', () => openStore(database, { onWarning })));
+      this.#options.repository ?? (await step('database', () => openStore(database, storeOptions)));
     this.#repository = repository;
     const api = await step('publicDir', () =>
       createHttpApi(

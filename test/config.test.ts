@@ -198,6 +198,12 @@ describe('a mistake is named with its option and what it must be', () => {
       {},
       ['--workers must be 1 with --database memory:, which processes cannot share'],
     ],
+    [['--read-database', 'postgres://h/x'], {}, ['--read-database needs a postgres: database']],
+    [
+      ['--read-database', 'sqlite:x'],
+      {},
+      ['--read-database must be a URL as postgres://USER@HOST,HOST/NAME, not "sqlite:x"'],
+    ],
   ];
   for (const [argv, env, expected] of rows) {
     it(`${argv.join(' ')} ${Object.entries(env).join(' ')}`.trim(), () => {
@@ -258,13 +264,21 @@ describe('a secret is never shown', () => {
 
 describe('the texts', () => {
   it('--print-config says of each option what is in force and why', () => {
-    const argv = ['--port', '8080', '--database', 'postgres://me:pw@db/users'];
+    const argv = [
+      '--port',
+      '8080',
+      '--database',
+      'postgres://me:pw@db/users',
+      '--read-database',
+      'postgres://me:pw@a,b/users',
+    ];
     const lines = printConfig(parseConfig(argv, { WORKERS: '2' })).split('\n');
-    assert.deepEqual(lines.slice(0, 9), [
+    assert.deepEqual(lines.slice(0, 10), [
       'host = "127.0.0.1"  # default',
       'port = "8080"  # flag',
       'grpc-port = "50051"  # default',
       'database = "postgres://me:(hidden)@db/users"  # flag',
+      'read-database = "postgres://me:(hidden)@a,b/users"  # flag',
       'api-key = ""  # default',
       'api-keys-file = ""  # default',
       'auth = "none"  # default',
@@ -277,7 +291,7 @@ describe('the texts', () => {
   it('--help has a line for each option, with flag, variable, meaning and default, in columns', () => {
     const lines = optionsHelp().split('\n');
     assert.match(lines[1] ?? '', /^ {2}--port PORT +PORT +HTTP port; 0: any free port\. \[3000\]$/);
-    assert.match(lines[4] ?? '', /^ {2}--api-key KEYS +API_KEY +Keys that x-api-key may hold, .*\.$/);
+    assert.match(lines[5] ?? '', /^ {2}--api-key KEYS +API_KEY +Keys that x-api-key may hold, .*\.$/);
     const column = lines[0]?.indexOf('HOST', 12);
     for (const [index, [flag, row]] of optionRows.entries()) {
       const line = lines[index] ?? '';

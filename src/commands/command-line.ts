@@ -12,6 +12,7 @@ const placeholders: Readonly<Record<Option['kind'], string>> = {
   'optional port': 'PORT',
   host: 'HOST',
   database: 'URL',
+  standbys: 'URL',
   path: 'PATH',
   choice: '',
   toggle: 'on|off',
@@ -146,6 +147,7 @@ function fromText(kind: Option['kind'], text: string): unknown {
     case 'host':
       return text.replace(/^\[(.*)\]$/, '$1');
     case 'path':
+    case 'standbys':
       return text === '' ? undefined : text;
     case 'keys':
     case 'origins':
@@ -187,6 +189,9 @@ function contradictions(config: Config): string[] {
   if (config.workers > 1 && schemeOf(config.database)?.isShared === false) {
     problems.push(`--workers must be 1 with --database ${config.database}, which processes cannot share`);
   }
+  if (config['read-database'] !== undefined && schemeOf(config.database)?.hasStandbys !== true) {
+    problems.push('--read-database needs a postgres: database');
+  }
   return problems;
 }
 
@@ -215,5 +220,5 @@ export function printConfig({ settings }: ParsedConfig): string {
 
 function withoutSecrets(kind: Option['kind'], text: string): string {
   if (kind === 'keys') return text && '(hidden)';
-  return kind === 'database' ? withoutPasswords(text) : text;
+  return kind === 'database' || kind === 'standbys' ? withoutPasswords(text) : text;
 }

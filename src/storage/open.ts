@@ -17,6 +17,8 @@ export interface StoreScheme {
   readonly mustBe?: (url: string) => string | undefined;
   /** Whether several processes can use one store. */
   readonly isShared: boolean;
+  /** Whether standbys of it can answer reads. */
+  readonly hasStandbys?: true;
   /** The path of its file; absent where a store has none. */
   readonly file?: (url: string) => string | undefined;
   /** Loads and opens a store: no other is paid for. */
@@ -61,6 +63,7 @@ export const storeSchemes: readonly StoreScheme[] = [
         : 'a URL, with @ and / in its password as %40 and %2F';
     },
     isShared: true,
+    hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     examine: async (url) => (await import('./postgres/examine.ts')).examinePostgres(url),
   },
@@ -89,6 +92,10 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   const mustBe = storeUrlMustBe(url);
   // Not a word of the URL: what is wrong with it may be that its password is in the wrong place.
   if (scheme === undefined || mustBe !== undefined) throw invalid('the database URL', `must be ${mustBe}`);
+  const { readDatabase = url } = options;
+  if (readDatabase !== url && !(scheme.hasStandbys && schemeOf(readDatabase)?.hasStandbys)) {
+    throw invalid('readDatabase', 'must be standbys of a postgres: database');
+  }
   return await scheme.open(url, options);
 }
 

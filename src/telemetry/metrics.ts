@@ -11,6 +11,15 @@ const families = {
   users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],
+  users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by what became of them.'],
+  users_service_standby_wait_seconds_total: [
+    'counter',
+    'How long reads waited until a standby had replayed what they show.',
+  ],
+  users_service_standby_lag_bytes_total: [
+    'counter',
+    'How much log a standby had still to replay when a read came, over all reads.',
+  ],
   users_service_workers: [
     'gauge',
     'Workers, by whether their numbers are current or from an earlier scrape.',
@@ -21,6 +30,14 @@ type Family = keyof typeof families;
 
 /** Every series of every family, by its name and labels as Prometheus writes them. Plain data. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
+
+/** What became of a read that was meant for a standby of the database. */
+export interface StandbyReadEvent {
+  readonly host: string;
+  readonly outcome: string;
+  readonly waitMs: number;
+  readonly lagBytes: number;
+}
 
 interface RouteSeries {
   readonly labels: string;
@@ -36,6 +53,9 @@ export class Metrics {
   readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
   readonly #refused: Record<string, number> = {};
   readonly #keys: Record<string, number> = {};
+  readonly #standbyReads: Record<string, number> = {};
+  readonly #standbyWaits: Record<string, number> = {};
+  readonly #standbyLags: Record<string, number> = {};
   #storeFailures = 0;
   #failures = 0;
 
@@ -47,6 +67,14 @@ export class Metrics {
       if (event.where === 'store') this.#storeFailures += 1;
       else this.#failures += 1;
     }
+  };
+
+  /** Counts a read that was meant for a standby. */
+  readonly standbyRead = ({ host, outcome, waitMs, lagBytes }: StandbyReadEvent): void => {
+    const labels = `host="${escapeLabel(host)}"`;
+    increment(this.#standbyReads, `users_service_standby_reads_total{${labels},outcome="${outcome}"}`);
+    increment(this.#standbyWaits, `users_service_standby_wait_seconds_total{${labels}}`, waitMs / 1000);
+    increment(this.#standbyLags, `users_service_standby_lag_bytes_total{${labels}}`, lagBytes);
   };
 
   #request({ face, route, method, status, durationMs, key }: RequestEvent): void {
@@ -102,14 +130,19 @@ export class Metrics {
       ),
       users_service_key_requests_total: { ...this.#keys },
       users_service_refused_total: { ...this.#refused },
+      ...(Object.keys(this.#standbyReads).length > 0 && {
+        users_service_standby_reads_total: { ...this.#standbyReads },
+        users_service_standby_wait_seconds_total: { ...this.#standbyWaits },
+        users_service_standby_lag_bytes_total: { ...this.#standbyLags },
+      }),
       users_service_store_failures_total: { users_service_store_failures_total: this.#storeFailures },
       users_service_failures_total: { users_service_failures_total: this.#failures },
     };
   }
 }
 
-function increment(counts: Record<string, number>, series: string): void {
-  counts[series] = (counts[series] ?? 0) + 1;
+function increment(counts: Record<string, number>, series: string, by = 1): void {
+  counts[series] = (counts[series] ?? 0) + by;
 }
 
 function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSeries): Record<string, number> {

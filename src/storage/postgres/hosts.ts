@@ -24,14 +24,23 @@ export interface Hosts {
  * `read-write`; one host is taken as it is, so that reads work while it is a standby.
  */
 export function parseHosts(url: string): Hosts {
-  const [, head = '', hosts = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(url) ?? [];
-  const urls = hosts.split(',').map((host) => head + host + tail);
-  const target = new URLSearchParams(tail.split('?')[1]).get('target_session_attrs');
+  const urls = hostUrls(url);
+  const target = new URLSearchParams(url.split('?')[1]).get('target_session_attrs');
   const writable = target === null ? urls.length > 1 : target === 'read-write' || target === 'primary';
   if (!writable && target !== null && target !== 'any') {
     throw invalid('target_session_attrs', 'must be read-write, primary or any');
   }
   return { urls, writable };
+}
+
+/** A URL for each standby of a URL; whether each is one is seen when it is read from. */
+export function standbyUrls(url: string | undefined): readonly string[] {
+  return url === undefined ? [] : hostUrls(url);
+}
+
+function hostUrls(url: string): readonly string[] {
+  const [, head = '', hosts = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(url) ?? [];
+  return hosts.split(',').map((host) => head + host + tail);
 }
 
 /**

@@ -75,9 +75,16 @@ export class PostgresPool {
     values: readonly unknown[],
     signal?: AbortSignal,
   ): Promise<Row[]> {
+    return this.reads((send) => send<Row>(sql, values), signal);
+  }
+
+  /** Several such statements on one connection, all of which may be sent twice. */
+  reads<T>(work: (send: Send, connection: object) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const call: Call = { kind: 'read', purpose: 'calls', signal };
-    const rows = this.#start(call, (client) => this.#send<Row>(client, sql, values));
-    return signal === undefined ? rows : unlessAborted(rows, signal, () => this.#abandon(call));
+    const result = this.#start(call, (client) =>
+      work((sql, values = []) => this.#send(client, sql, values), client),
+    );
+    return signal === undefined ? result : unlessAborted(result, signal, () => this.#abandon(call));
   }
 
   /** A statement that is a transaction. */

@@ -4,12 +4,13 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { hostName, loadDriver } from './driver.ts';
 import { cannotOpen } from './errors.ts';
-import { parseHosts } from './hosts.ts';
+import { parseHosts, standbyUrls } from './hosts.ts';
 import { postgresImport } from './import.ts';
-import { PostgresPool } from './pool.ts';
+import { type PoolSettings, PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
 import type { Warn } from './session.ts';
+import { type StandbyRead, StandbyReads } from './standbys.ts';
 import { postgresWrites } from './writes.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
@@ -34,9 +35,16 @@ export interface PostgresStoreOptions {
   readonly applicationName?: string;
   /** Receives what an operator should know of the database, each message once. Default: nothing does. */
   readonly onWarning?: (message: string) => void;
+  /**
+   * A URL whose hosts are standbys, each of them one server, that answer reads. They show every write that
+   * was acknowledged before the read began. Default: the database itself answers them.
+   */
+  readonly readDatabase?: string;
+  /** Receives what became of each read that was meant for a standby. Default: nothing does. */
+  readonly onStandbyRead?: (read: StandbyRead) => void;
 }
 
-type Settings = Required<PostgresStoreOptions>;
+type Settings = Required<Omit<PostgresStoreOptions, 'readDatabase'>>;
 
 const defaults: Settings = {
   poolSize: 10,
@@ -49,9 +57,12 @@ const defaults: Settings = {
   idempotencyTtlMs,
   applicationName: 'users-service',
   onWarning: () => {},
+  onStandbyRead: () => {},
 };
 
-const ranges: Readonly<Record<Exclude<keyof Settings, 'applicationName' | 'onWarning'>, Range>> = {
+const ranges: Readonly<
+  Record<Exclude<keyof Settings, 'applicationName' | 'onWarning' | 'onStandbyRead'>, Range>
+> = {
   poolSize: [1, 1_000],
   waitTimeoutMs: [1, maxTimerMs],
   maxWaiting: [0, 1_000_000],
@@ -86,11 +97,15 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     keepAliveInitialDelayMillis: keepAliveDelayMs,
     application_name: settings.applicationName,
   };
-  const pool = new PostgresPool(
-    (host) => new Pool({ ...config, ...host }),
-    settings,
-    once(settings.onWarning),
-  );
+  const warn = once(settings.onWarning);
+  const openPool = (of: PoolSettings) =>
+    new PostgresPool((host) => new Pool({ ...config, ...host }), of, warn);
+  const pool = openPool(settings);
+  const standbys = standbyUrls(limits.readDatabase).map((one) => {
+    const host = { name: hostName(Client, one), url: one };
+    return { host: host.name, pool: openPool({ ...limits, writable: false, hosts: [host] }) };
+  });
+  const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, settings.onStandbyRead);
   try {
     await pool.prepare(prepareSchema);
   } catch (caught) {
@@ -98,10 +113,15 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
   return createStore({
-    ...postgresReads(pool),
+    ...postgresReads({
+      read: (sql, values, signal) => reads.read(sql, values, signal),
+      ping: (sql, signal) => pool.ping(sql, signal),
+    }),
     ...postgresWrites(pool, settings.idempotencyTtlMs),
     ...postgresImport(pool),
-    close: () => pool.close(),
+    async close() {
+      await Promise.all([pool, ...standbys.map((standby) => standby.pool)].map((one) => one.close()));
+    },
   });
 }
 

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import type { Store } from '../../../src/domain/repository.ts';
+import type { Send } from '../../../src/storage/postgres/pool.ts';
+import { type StandbyRead, StandbyReads } from '../../../src/storage/postgres/standbys.ts';
+import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { startPostgres } from '../../kit/postgres.ts';
+import type { PostgresServer } from '../../kit/postgres-server.ts';
+import { until } from '../../kit/postgres-session.ts';
+import { send } from '../../support/client.ts';
+import { startService } from '../../support/service.ts';
+
+describe('reads from standbys', async () => {
+  const postgres = await startPostgres();
+  after(() => postgres.close());
+  const primary = postgres.server;
+  const [quick, slow] = [await postgres.createStandby(), await postgres.createStandby()];
+  const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+
+  function urlOf(...hosts: readonly PostgresServer[]): string {
+    const url = new URL(primary.url(database));
+    return url.href.replace(url.host, hosts.map(({ port }) => `127.0.0.1:${port}`).join(','));
+  }
+
+  async function open(t: TestContext, url: string, standbys: string) {
+    const reads: StandbyRead[] = [];
+    const store = await openPostgresStore(url, {
+      readDatabase: standbys,
+      onStandbyRead: (read) => reads.push(read),
+    });
+    t.after(() => store.close());
+    const outcomes = () => [...new Set(reads.map(({ host, outcome }) => `${host.split(':')[1]} ${outcome}`))];
+    return { store, reads, outcomes };
+  }
+
+  async function set(server: PostgresServer, name: string, value: string): Promise<void> {
+    await server.query(`ALTER SYSTEM SET ${name} = '${value}'`);
+    await server.query('SELECT pg_reload_conf()');
+    await until(async () => {
+      const [row] = await server.query<{ value: string }>(`SELECT current_setting($1) AS value`, [name]);
+      return row?.value === value;
+    }, `${name} is ${value}`);
+  }
+
+  const create = async (store: Store, name: string) => (await store.createUser({ name })).value.id;
+
+  it('show each write that was acknowledged before, by another store', async (t) => {
+    const writer = await open(t, urlOf(primary), urlOf(quick, slow));
+    const { store, outcomes, reads } = await open(t, urlOf(primary), urlOf(quick, slow));
+    for (let round = 0; round < 100; round += 1) {
+      const id = await create(writer.store, `user ${round}`);
+      assert.equal((await store.getUser(id))?.name, `user ${round}`);
+      const { items } = await store.listUsers({
+        filter: { id: [id] },
+        sort: [{ field: 'id', descending: false }],
+        limit: 1,
+        start: { offset: 0 },
+      });
+      assert.equal(items.length, 1);
+    }
+    assert.equal(reads.length, 200);
+    assert.ok(outcomes().includes(`${quick.port} answered`), `${outcomes()}`);
+    assert.ok(outcomes().includes(`${slow.port} answered`), `${outcomes()}`);
+  });
+
+  it('are answered by another server where a standby lags, which is then left for a while', async (t) => {
+    await set(slow, 'recovery_min_apply_delay', '1min');
+    t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
+    const { store, outcomes, reads } = await open(t, urlOf(primary), urlOf(slow));
+    const id = await create(store, 'late');
+    assert.equal((await store.getUser(id))?.name, 'late');
+    assert.deepEqual(outcomes(), [`${slow.port} late`]);
+    assert.ok((reads[0]?.lagBytes ?? 0) > 0);
+    assert.equal((await store.getUser(id))?.name, 'late');
+    assert.equal(reads.length, 1, 'the standby is not asked again at once');
+  });
+
+  it('are answered by the primary while a standby is down, and by the standby again', async (t) => {
+    const { store, reads, outcomes } = await open(t, urlOf(primary), urlOf(quick));
+    const id = await create(store, 'Ada');
+    await store.getUser(id);
+    assert.deepEqual(outcomes(), [`${quick.port} answered`]);
+    await quick.stop('immediate');
+    assert.equal((await store.getUser(id))?.name, 'Ada');
+    assert.ok(outcomes().includes(`${quick.port} failed`), `${outcomes()}`);
+    await quick.start();
+    await until(async () => {
+      reads.length = 0;
+      assert.equal((await store.getUser(id))?.name, 'Ada');
+      return reads[0]?.outcome === 'answered';
+    }, 'the standby answers again');
+  });
+
+  it('pass over a host that is no standby', async (t) => {
+    const { store, outcomes } = await open(t, urlOf(primary), urlOf(primary));
+    const id = await create(store, 'Ada');
+    assert.equal((await store.getUser(id))?.name, 'Ada');
+    assert.deepEqual(outcomes(), [`${primary.port} failed`]);
+  });
+
+  it('need no rights beyond those on the tables', async (t) => {
+    await primary.query(`CREATE ROLE reader LOGIN PASSWORD 'secret' IN ROLE pg_read_all_data`);
+    const { store } = await open(t, urlOf(primary), urlOf(quick));
+    const id = await create(store, 'Ada');
+    const asReader = (url: string) => url.replace(/\/\/.*@/, '//reader:secret@');
+    const { store: reader, outcomes } = await open(t, urlOf(primary), asReader(urlOf(quick)));
+    await until(async () => (await reader.getUser(id))?.name === 'Ada', 'the role is on the standby');
+    await until(async () => {
+      await reader.getUser(id);
+      return outcomes().includes(`${quick.port} answered`);
+    }, 'the standby answers');
+  });
+
+  it('are counted in the metrics of a service', async (t) => {
+    const { http } = await startService(t, { database: urlOf(primary), readDatabase: urlOf(quick) });
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    await send(http, 'GET /users');
+    const { text } = await send(http, 'GET /metrics');
+    const host = `host="127.0.0.1:${quick.port}"`;
+    assert.match(text, new RegExp(`^users_service_standby_reads_total{${host},outcome="answered"} 1$`, 'm'));
+    assert.match(text, new RegExp(`^users_service_standby_wait_seconds_total{${host}} [\\d.e-]+$`, 'm'));
+    assert.match(text, new RegExp(`^users_service_standby_lag_bytes_total{${host}} \\d+$`, 'm'));
+  });
+
+  it('never come from a standby whose history is not that of the primary', async (t) => {
+    // `slow` stays behind and is promoted; `quick` has what is lost with the old primary, and more of the log.
+    await set(slow, 'primary_conninfo', '');
+    for (let round = 0; round < 20; round += 1) {
+      await primary.query(`SELECT pg_logical_emit_message(true, 'test', repeat('x', 100000))`);
+    }
+    await until(async () => {
+      const sql = 'SELECT pg_current_wal_lsn()::text AS lsn';
+      const [at] = await primary.query<{ lsn: string }>(sql);
+      const [row] = await quick.query<{ there: boolean }>(
+        'SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn AS there',
+        [at?.lsn],
+      );
+      return row?.there === true;
+    }, 'the standby has it all');
+    await primary.stop('immediate');
+    await slow.promote();
+    await until(async () => {
+      const [row] = await slow.query<{ mode: string }>(
+        `SELECT current_setting('transaction_read_only') AS mode`,
+      );
+      return row?.mode === 'off';
+    }, 'the new primary takes writes');
+    const { store, outcomes } = await open(t, urlOf(slow), urlOf(quick));
+    const id = await create(store, 'after');
+    assert.equal((await store.getUser(id))?.name, 'after');
+    assert.deepEqual(outcomes(), [`${quick.port} late`]);
+  });
+});
+
+describe('the question for the end of the log', () => {
+  it('is shared by the reads that come before it is sent, and by no later one', async () => {
+    const questions: PromiseWithResolvers<void>[] = [];
+    const place = { timeline: 1, bytes: 100 };
+    const primary = {
+      async read<Row>() {
+        const question = Promise.withResolvers<void>();
+        questions.push(question);
+        await question.promise;
+        return [place] as Row[];
+      },
+    };
+    const answer: Send = async <Row>() => [place] as Row[];
+    const pool = { reads: <T>(work: (answer: Send, connection: object) => Promise<T>) => work(answer, pool) };
+    const reads = new StandbyReads(primary, [{ host: 'h:1', pool }], () => undefined);
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const first = Array.from({ length: 50 }, () => reads.read({ text: 'SELECT' }, []));
+    await turn();
+    await turn();
+    assert.equal(questions.length, 1);
+    const later = [reads.read({ text: 'SELECT' }, []), reads.read({ text: 'SELECT' }, [])];
+    await turn();
+    assert.equal(questions.length, 1, 'one at a time');
+    questions[0]?.resolve();
+    await Promise.all(first);
+    await turn();
+    assert.equal(questions.length, 2);
+    questions[1]?.resolve();
+    await Promise.all(later);
+  });
+});
