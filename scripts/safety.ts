@@ -1,16 +1,21 @@
 // Checks the guarantees over several service processes that share one database, behind one address:
 //
-//   npm run try:safety -- [--processes 2] [--clients 64] [--postgres]
+//   npm run try:safety -- [--processes 2] [--clients 64] [--postgres | --pgbouncer | --haproxy]
+//
+// The last two put the PostgreSQL behind PgBouncer in transaction mode, or behind HAProxy. No response may be 500.
 //
 // Lost updates: every client appends its own letter to one user's name, by read, change and PUT with
 // If-Match. Doubled POSTs: every creation is sent by three clients at once. Skipped rows: walks along
 // `next` while other clients insert, rename and delete. Last, one process is killed under load.
+import { subscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { missingHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
 import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
+import { missingPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { Balancer } from './harness/balancer.ts';
 import { KillableServer } from './harness/server.ts';
@@ -20,6 +25,8 @@ const { values } = parseArgs({
     processes: { type: 'string', default: '2' },
     clients: { type: 'string', default: '64' },
     postgres: { type: 'boolean', default: false },
+    pgbouncer: { type: 'boolean', default: false },
+    haproxy: { type: 'boolean', default: false },
   },
 });
 const clients = Number(values.clients);
@@ -137,32 +144,52 @@ async function checkKilledProcess(url: string, victim: KillableServer): Promise<
   return ledger.compare(await allUsers(url));
 }
 
+const missing =
+  (values.pgbouncer && (await missingPgBouncer())) || (values.haproxy && (await missingHaproxy()));
+if (missing) {
+  console.log(`skipped: ${missing}`);
+  process.exit();
+}
+const statuses: Record<number, number> = {};
+subscribe('undici:request:headers', (message) => {
+  const { statusCode } = (message as { response: { statusCode: number } }).response;
+  statuses[statusCode] = (statuses[statusCode] ?? 0) + 1;
+});
+await using cleanups = new AsyncDisposableStack();
+const after = (end: () => Promise<void>) => cleanups.defer(end);
 const folder = await mkdtemp(join(tmpdir(), 'safety-'));
-const postgres = values.postgres ? await startPostgres() : undefined;
-const database = (await postgres?.createDatabase()) ?? `sqlite:${join(folder, 'users.db')}`;
+after(() => rm(folder, { recursive: true }));
+
+async function openDatabase(): Promise<string> {
+  if (!values.postgres && !values.pgbouncer && !values.haproxy) return `sqlite:${join(folder, 'users.db')}`;
+  const postgres = await startPostgres();
+  after(() => postgres.close());
+  const url = await postgres.createDatabase();
+  if (values.pgbouncer) return (await startPgBouncer(after, url)).through(url);
+  return values.haproxy ? (await startHaproxy(after, url)).through(url) : url;
+}
+
+const database = await openDatabase();
 const servers = Array.from(
   { length: Number(values.processes) },
   () => new KillableServer(['--database', database]),
 );
 const balancer = new Balancer(() => servers.map((server) => Number(new URL(server.url).port)));
-try {
-  await Promise.all(servers.map((server) => server.start()));
-  const url = await balancer.listen();
-  const checks = {
-    lostUpdates: () => checkLostUpdates(url),
-    doubledPosts: () => checkDoubledPosts(url),
-    skippedRows: () => checkSkippedRows(url),
-    killedProcess: () => checkKilledProcess(url, servers[0] ?? new KillableServer([])),
-  };
-  for (const [name, check] of Object.entries(checks)) {
-    const report = await check();
-    console.log(`${name} ${JSON.stringify(report)}`);
-    const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'clientsWithLostUpdates'];
-    if (Object.entries(report).some(([figure, n]) => bad.includes(figure) && n > 0)) process.exitCode = 1;
-  }
-} finally {
-  balancer.close();
-  await Promise.all(servers.map((server) => server.kill()));
-  await postgres?.close();
-  await rm(folder, { recursive: true });
+after(async () => balancer.close());
+for (const server of servers) after(() => server.kill());
+await Promise.all(servers.map((server) => server.start()));
+const url = await balancer.listen();
+const checks = {
+  lostUpdates: () => checkLostUpdates(url),
+  doubledPosts: () => checkDoubledPosts(url),
+  skippedRows: () => checkSkippedRows(url),
+  killedProcess: () => checkKilledProcess(url, servers[0] ?? new KillableServer([])),
+};
+for (const [name, check] of Object.entries(checks)) {
+  const report = await check();
+  console.log(`${name} ${JSON.stringify(report)}`);
+  const bad = ['lost', 'doubled', 'reusedIds', 'skipped', 'repeated', 'clientsWithLostUpdates'];
+  if (Object.entries(report).some(([figure, n]) => bad.includes(figure) && n > 0)) process.exitCode = 1;
 }
+console.log(`statuses ${JSON.stringify(statuses)}`);
+if (statuses[500] !== undefined) process.exitCode = 1;

@@ -11,6 +11,10 @@ export interface OutageTarget {
   readonly client: UsersClient;
   /** Clients that read, and as many that create; half as many call over gRPC. */
   readonly clients: number;
+  /** Pause of each client after a response, in milliseconds. Default: none after a success, 10 after a failure. */
+  readonly pauseMs?: number;
+  /** Called after each answer. */
+  readonly onAnswer?: (what: string, isSuccess: boolean) => void;
 }
 
 /** What was answered since the last report. */
@@ -43,6 +47,7 @@ export class OutageLoad {
   readonly #target: OutageTarget;
   readonly #working: Promise<void>[];
   #isRunning = true;
+  #isAbandoned = false;
   #isDatabaseDown = false;
   #answers: Record<string, number> = {};
   #slowestMs: Record<string, number> = {};
@@ -87,10 +92,16 @@ export class OutageLoad {
     await Promise.all(this.#working);
   }
 
+  /** Ends the load, with creations that are not acknowledged. */
+  async abandon(): Promise<void> {
+    this.#isAbandoned = true;
+    await this.stop();
+  }
+
   async #probe(path: string, allowed: readonly number[]): Promise<void> {
     while (this.#isRunning) {
       await this.#measure(`GET ${path}`, () => this.#fetch(path), allowed);
-      await sleep(probePauseMs);
+      await this.#pause(probePauseMs);
     }
   }
 
@@ -98,11 +109,17 @@ export class OutageLoad {
     while (this.#isRunning) {
       const intent = this.ledger.add();
       // A refused attempt may still be under way at the database: then its key is in use.
-      for (let allowed = [201, 503]; intent.id === undefined; allowed = [201, 409, 503]) {
+      for (
+        let allowed = [201, 503];
+        intent.id === undefined && !this.#isAbandoned;
+        allowed = [201, 409, 503]
+      ) {
         const answer = await this.#measure('POST /users', () => this.#post(intent), allowed);
-        if (answer.status === 201) intent.id = JSON.parse(answer.text).id;
-        else if (!allowed.includes(Number(answer.status))) return;
-        else await sleep(refusedPauseMs);
+        if (answer.status === 201) {
+          intent.id = JSON.parse(answer.text).id;
+          await this.#pause(0);
+        } else if (!allowed.includes(Number(answer.status))) return;
+        else await this.#pause(refusedPauseMs);
       }
     }
   }
@@ -111,7 +128,7 @@ export class OutageLoad {
     while (this.#isRunning) {
       const read = () => this.#fetch(`/users/${this.#someId()}`);
       const { status } = await this.#measure('GET /users/{id}', read, [200, 503]);
-      if (status !== 200) await sleep(refusedPauseMs);
+      await this.#pause(status === 200 ? 0 : refusedPauseMs);
     }
   }
 
@@ -123,8 +140,13 @@ export class OutageLoad {
         return { status: grpcNames[code] ?? code, text: '', retryAfter: null };
       };
       const { status } = await this.#measure('GetUser', call, ['OK', 'UNAVAILABLE']);
-      if (status !== 'OK') await sleep(refusedPauseMs);
+      await this.#pause(status === 'OK' ? 0 : refusedPauseMs);
     }
+  }
+
+  async #pause(defaultMs: number): Promise<void> {
+    const ms = this.#target.pauseMs ?? defaultMs;
+    if (ms > 0) await sleep(ms);
   }
 
   /** One that is known to be there: what is not found was lost. */
@@ -151,6 +173,7 @@ export class OutageLoad {
     if ((status === 503 || status === 409) && retryAfter === null)
       this.violations.add(`${name} without Retry-After`);
     const isSuccess = status === 200 || status === 201 || status === 'OK';
+    this.#target.onAnswer?.(what, isSuccess);
     if (isSuccess && startedDown && this.#isDatabaseDown && what !== 'GET /health') {
       this.violations.add(`${name} without a database`);
     }

@@ -119,7 +119,7 @@ function databaseName(): string {
  * A shell that outlives this process, however that ends (kill -9 included), and then stops its
  * servers and removes its folder: it waits for the end of a pipe that only this process holds.
  */
-function startGuard(folder: string): { release(): void } {
+export function startGuard(folder: string): { release(): void } {
   const script = `cat >/dev/null
     for file in "$0"/*/data/postmaster.pid; do
       [ -f "$file" ] && kill -QUIT "$(head -n 1 "$file")"

@@ -1,7 +1,7 @@
 import type { Pool, PoolClient, PoolConfig } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
 import { cannotConnect, isWaitTimeout, overloaded, sqlState } from './errors.ts';
-import { findHost, type Host, reconnectDelayMs } from './hosts.ts';
+import { findHost, type Host } from './hosts.ts';
 import { kill, type SessionLimits, setUpSession, unlessAborted, unlessLate, type Warn } from './session.ts';
 
 export interface ConnectionSettings extends SessionLimits {
@@ -27,6 +27,8 @@ export interface Call {
 
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
+// A server that is starting should not have to refuse each of thousands of calls by itself.
+const reconnectDelayMs = 50;
 
 /** Open connections to one database, whose sessions are set up. */
 export class Connections {

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { invalid } from '../../domain/errors.ts';
 import { messageOf } from './errors.ts';
 
-// A server that is starting should not have to refuse each of thousands of calls by itself.
-export const reconnectDelayMs = 50;
+// Servers that are taking over should not be kept busy by the connections of all who wait for them.
+const askAgainMs = 200;
 
 /** A server, by a URL for it alone. */
 export interface Host {
@@ -60,7 +60,7 @@ export function findHost(hosts: readonly Host[], probe: (host: Host) => Promise<
       if (failures.size === hosts.length) {
         reject(new Error(hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`).join('; ')));
       }
-      await delay(reconnectDelayMs);
+      await delay(askAgainMs);
     }
   };
   for (const host of hosts) ask(host);

@@ -1,0 +1,299 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, openSync, readFileSync } from 'node:fs';
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { freePorts } from '../../test/kit/free-ports.ts';
+import { startGuard } from '../../test/kit/postgres.ts';
+import { findNobody } from '../../test/kit/postgres-binaries.ts';
+import { until } from '../../test/kit/postgres-session.ts';
+
+const run = promisify(execFile);
+const password = 'secret';
+const names = ['a', 'b', 'c'] as const;
+// Patroni takes no shorter time to live of the leader's key than 20 s.
+const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
+const startLimitMs = 120_000;
+
+export interface Tools {
+  /** The folder of initdb, pg_basebackup and pg_rewind. */
+  readonly postgres: string;
+  /** Of etcd, Patroni and PostgreSQL. */
+  readonly versions: readonly string[];
+}
+
+/** Finds etcd, Patroni and PostgreSQL, or says what is missing. */
+export async function findTools(): Promise<Tools | string> {
+  const version = async (command: string) => (await run(command, ['--version'])).stdout.split('\n')[0] ?? '';
+  const [postgres] = globSync('/usr/lib/postgresql/*/bin').toSorted().reverse();
+  if (postgres === undefined) return 'PostgreSQL is not in /usr/lib/postgresql (Debian: postgresql-15)';
+  try {
+    const versions = [
+      await version('etcd'),
+      await version('patroni'),
+      await version(join(postgres, 'postgres')),
+    ];
+    await version('setpriv');
+    return { postgres, versions };
+  } catch (error) {
+    const program = error instanceof Error && 'path' in error ? error.path : error;
+    return `${program} is not installed (Debian: etcd-server; PyPI: patroni[etcd3] and psycopg[binary])`;
+  }
+}
+
+type User = { readonly uid: number; readonly gid: number } | undefined;
+
+interface Node {
+  readonly name: string;
+  readonly port: number;
+  readonly rest: string;
+  readonly folder: string;
+  patroni: ChildProcess;
+}
+
+interface Member {
+  readonly name: string;
+  readonly role: string;
+  readonly state: string;
+}
+
+/** etcd and three Patroni nodes with synchronous replication, on 127.0.0.1. */
+export class PatroniCluster {
+  readonly #folder: string;
+  readonly #tools: Tools;
+  readonly #user: User;
+  readonly #guard: { release(): void };
+  readonly #nodes: Node[] = [];
+  #etcd: ChildProcess | undefined;
+  #etcdPort = 0;
+
+  private constructor(folder: string, tools: Tools, user: User) {
+    this.#folder = folder;
+    this.#tools = tools;
+    this.#user = user;
+    this.#guard = startGuard(folder);
+  }
+
+  static async start(tools: Tools): Promise<PatroniCluster> {
+    const folder = await mkdtemp(join(tmpdir(), 'users-service-patroni-'));
+    await chmod(folder, 0o755);
+    const cluster = new PatroniCluster(
+      folder,
+      tools,
+      process.getuid?.() === 0 ? await findNobody() : undefined,
+    );
+    try {
+      await cluster.#startEtcd();
+      const ports = await freePorts(names.length * 2);
+      for (const [i, name] of names.entries()) {
+        await cluster.#addNode(name, ports[2 * i] ?? 0, ports[2 * i + 1] ?? 0);
+      }
+      await cluster.untilHealthy();
+      return cluster;
+    } catch (error) {
+      await cluster.close();
+      throw error;
+    }
+  }
+
+  /** The URL of a database that names all nodes. */
+  url(database: string): string {
+    const hosts = this.#nodes.map(({ port }) => `127.0.0.1:${port}`);
+    return `postgres://postgres:${password}@${hosts}/${database}`;
+  }
+
+  get names(): readonly string[] {
+    return this.#nodes.map(({ name }) => name);
+  }
+
+  /** Resolves to the leader's name when it has a synchronous standby, and both standbys follow it. */
+  async untilHealthy(): Promise<string> {
+    let leader = '';
+    const isHealthy = async () => {
+      const members = await this.#members();
+      const running = members.filter(({ state }) => state === 'running' || state === 'streaming');
+      const ofRole = (role: string) => running.filter((member) => member.role === role);
+      leader = ofRole('leader')[0]?.name ?? '';
+      const isComplete = running.length === names.length && members.length === names.length;
+      return isComplete && leader !== '' && ofRole('sync_standby').length === 1;
+    };
+    await until(isHealthy, `Patroni has a leader and two standbys (logs in ${this.#folder})`, startLimitMs);
+    return leader;
+  }
+
+  /** Resolves to the time at which another node than the old leader is the primary and holds the leader's key. */
+  async untilLedByAnother(old: string): Promise<number> {
+    const others = this.#nodes.filter(({ name }) => name !== old);
+    for (const start = performance.now(); performance.now() - start < startLimitMs; ) {
+      const statuses = await Promise.all(others.map(({ rest }) => statusOf(`${rest}/primary`)));
+      if (statuses.includes(200)) return performance.now();
+      await sleep(50);
+    }
+    throw new Error(`no new leader within ${startLimitMs} ms (logs in ${this.#folder})`);
+  }
+
+  /** Ends all processes of a node at once, as the loss of its machine would. */
+  async kill(name: string): Promise<void> {
+    const { patroni } = this.#node(name);
+    const ended = once(patroni, 'exit');
+    this.#signal(name, 'SIGKILL');
+    await ended;
+  }
+
+  /** Starts the node again that was killed. */
+  restart(name: string): void {
+    const node = this.#node(name);
+    node.patroni = this.#spawnPatroni(node.folder);
+  }
+
+  /** Stops all processes of a node, whose kernel goes on accepting connections. */
+  freeze(name: string): void {
+    this.#signal(name, 'SIGSTOP');
+  }
+
+  thaw(name: string): void {
+    this.#signal(name, 'SIGCONT');
+  }
+
+  async switchOver(leader: string): Promise<void> {
+    const response = await fetch(`${this.#node(leader).rest}/switchover`, {
+      method: 'POST',
+      body: JSON.stringify({ leader }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`the switchover was refused: ${text}`);
+  }
+
+  async close(): Promise<void> {
+    for (const { name } of this.#nodes) this.#signal(name, 'SIGKILL');
+    this.#etcd?.kill('SIGKILL');
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 10 });
+    this.#guard.release();
+  }
+
+  async #startEtcd(): Promise<void> {
+    const [client = 0, peer = 0] = await freePorts(2);
+    this.#etcdPort = client;
+    const urls = (port: number) => `http://127.0.0.1:${port}`;
+    this.#etcd = this.#spawn('etcd', [
+      ...['--data-dir', join(this.#folder, 'etcd'), '--initial-cluster', `default=${urls(peer)}`],
+      ...['--listen-client-urls', urls(client), '--advertise-client-urls', urls(client)],
+      ...['--listen-peer-urls', urls(peer), '--initial-advertise-peer-urls', urls(peer)],
+    ]);
+    await until(async () => (await statusOf(`${urls(client)}/health`)) === 200, 'etcd runs');
+  }
+
+  async #addNode(name: string, port: number, restPort: number): Promise<void> {
+    const folder = join(this.#folder, name);
+    await mkdir(folder);
+    const login = (username: string) => ({ username, password });
+    const rest = `127.0.0.1:${restPort}`;
+    const hba = [
+      'host all all 127.0.0.1/32 scram-sha-256',
+      'host replication all 127.0.0.1/32 scram-sha-256',
+    ];
+    const config = {
+      scope: 'users',
+      name,
+      restapi: { listen: rest, connect_address: rest },
+      etcd3: { hosts: [`127.0.0.1:${this.#etcdPort}`] },
+      bootstrap: {
+        dcs: {
+          ...settings,
+          // Asynchronous replication loses acknowledged writes in a failover, by design.
+          synchronous_mode: true,
+          postgresql: { use_pg_rewind: true, parameters: { wal_log_hints: 'on', max_connections: 100 } },
+        },
+        initdb: [{ encoding: 'UTF8' }, { locale: 'C' }, 'data-checksums'],
+      },
+      postgresql: {
+        listen: `127.0.0.1:${port}`,
+        connect_address: `127.0.0.1:${port}`,
+        data_dir: join(folder, 'data'),
+        bin_dir: this.#tools.postgres,
+        pgpass: join(folder, 'pgpass'),
+        pg_hba: hba,
+        parameters: { unix_socket_directories: folder },
+        authentication: {
+          superuser: login('postgres'),
+          replication: login('replicator'),
+          rewind: login('rewind'),
+        },
+      },
+    };
+    // JSON is YAML.
+    await writeFile(join(folder, 'patroni.yaml'), JSON.stringify(config));
+    if (this.#user !== undefined) await chown(folder, this.#user.uid, this.#user.gid);
+    this.#nodes.push({ name, port, rest: `http://${rest}`, folder, patroni: this.#spawnPatroni(folder) });
+  }
+
+  #spawnPatroni(folder: string): ChildProcess {
+    return this.#spawn('patroni', [join(folder, 'patroni.yaml')], this.#user);
+  }
+
+  /** Starts a program that ends with this process, whatever way that ends. */
+  #spawn(program: string, args: readonly string[], user?: User): ChildProcess {
+    const log = openSync(join(this.#folder, `${program}.log`), 'a');
+    const as = user === undefined ? [] : [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'];
+    return spawn('setpriv', [...as, '--pdeathsig', 'KILL', program, ...args], {
+      stdio: ['ignore', log, log],
+    });
+  }
+
+  #node(name: string): Node {
+    const node = this.#nodes.find((one) => one.name === name);
+    if (node === undefined) throw new Error(`there is no node ${name}`);
+    return node;
+  }
+
+  /** Patroni first, so that it cannot start PostgreSQL again. */
+  #signal(name: string, signal: NodeJS.Signals): void {
+    const { patroni, folder } = this.#node(name);
+    patroni.kill(signal);
+    // Twice, because the server may just start another process.
+    for (let pass = 0; pass < 2; pass += 1) {
+      for (const pid of postgresPids(folder)) {
+        try {
+          process.kill(pid, signal);
+        } catch {
+          // It has ended meanwhile.
+        }
+      }
+    }
+  }
+
+  async #members(): Promise<readonly Member[]> {
+    for (const { rest } of this.#nodes) {
+      const response = await fetch(`${rest}/cluster`).catch(() => undefined);
+      if (response?.ok) return JSON.parse(await response.text()).members;
+    }
+    return [];
+  }
+}
+
+async function statusOf(url: string): Promise<number | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(1_000) });
+    await response.arrayBuffer();
+    return response.status;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The process of a running server and those that it has started. */
+function postgresPids(folder: string): number[] {
+  try {
+    const data = join(folder, 'data');
+    const server = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
+    // After a crash the number may be that of another program.
+    if (!readFileSync(`/proc/${server}/cmdline`, 'utf8').includes(data)) return [];
+    const children = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ');
+    return [server, ...children.map(Number).filter((pid) => pid > 0)];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { access, constants, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePorts } from './free-ports.ts';
+import { until } from './postgres-session.ts';
+
+const program = '/usr/sbin/haproxy';
+
+/** Why there is no HAProxy to test with; `false` when there is one. */
+export async function missingHaproxy(): Promise<string | false> {
+  const found = await access(program, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+  return found ? false : `${program} is not installed`;
+}
+
+/** Starts an HAProxy that passes the bytes of PostgreSQL's protocol to the server at a URL. */
+export async function startHaproxy(
+  after: (end: () => Promise<void>) => void,
+  server: string,
+): Promise<{ through(url: string): string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'users-service-haproxy-'));
+  const [port = 0] = await freePorts(1);
+  const config = join(folder, 'haproxy.cfg');
+  const settings = `
+    global
+      maxconn 2000
+    defaults
+      mode tcp
+      timeout connect 5s
+      timeout client 30m
+      timeout server 30m
+    listen postgres
+      bind 127.0.0.1:${port}
+      server primary 127.0.0.1:${new URL(server).port} check
+    `;
+  await writeFile(config, settings.replaceAll(/^ {4}/gm, ''));
+  const child = spawn(program, ['-db', '-f', config], { stdio: 'ignore' });
+  const ended = once(child, 'exit');
+  after(async () => {
+    child.kill('SIGKILL');
+    await ended;
+    await rm(folder, { recursive: true });
+  });
+  const accepts = async () => {
+    const socket = connect(port, '127.0.0.1');
+    return await once(socket, 'connect')
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => socket.destroy());
+  };
+  await until(accepts, 'HAProxy accepts connections');
+  return {
+    through(url) {
+      const made = new URL(url);
+      made.port = String(port);
+      return made.href;
+    },
+  };
+}
