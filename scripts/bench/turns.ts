@@ -33,6 +33,13 @@ const turnSeconds = 0.2;
 const warmUpSeconds = 2;
 const firstTurn = 256;
 
+export interface ContestOptions {
+  readonly folder: string;
+  readonly rounds: number;
+  /** After this time no further round of a work begins. */
+  readonly maxSeconds?: number;
+}
+
 /** A contestant that is up. */
 export interface Runner {
   readonly name: string;
@@ -43,11 +50,11 @@ export interface Runner {
 export async function contest(
   contestants: readonly Contestant[],
   works: readonly Work[],
-  { folder, rounds }: { readonly folder: string; readonly rounds: number },
+  options: ContestOptions,
 ): Promise<CaseResult[]> {
-  return await withRunners(contestants, folder, async (runners) => {
+  return await withRunners(contestants, options.folder, async (runners) => {
     const results: CaseResult[] = [];
-    for (const work of works) results.push(await measure(work, runners, rounds));
+    for (const work of works) results.push(await measure(work, runners, options));
     return results;
   });
 }
@@ -74,7 +81,11 @@ export async function withRunners<T>(
  * Turns of a fraction of a second in random order: all contestants of a round meet the same disturbances,
  * and none of them always follows the same other.
  */
-async function measure(work: Work, runners: readonly Runner[], rounds: number): Promise<CaseResult> {
+async function measure(
+  work: Work,
+  runners: readonly Runner[],
+  { rounds, maxSeconds = Number.POSITIVE_INFINITY }: ContestOptions,
+): Promise<CaseResult> {
   const places = runners.map((runner) => {
     const { name, subject } = runner;
     const load = typeof work.load === 'function' ? work.load(name) : work.load;
@@ -86,7 +97,8 @@ async function measure(work: Work, runners: readonly Runner[], rounds: number): 
     const endsAt = performance.now() + warmUpSeconds * 1000;
     while (performance.now() < endsAt) await takeTurn(place);
   }
-  for (let round = 0; round < rounds; round += 1) {
+  const endsAt = performance.now() + maxSeconds * 1000;
+  for (let round = 0; round < rounds && performance.now() < endsAt; round += 1) {
     report(`${work.name}: round ${round + 1} of ${rounds}`);
     for (const place of shuffle(places)) place.turns.push(await takeTurn(place));
   }
