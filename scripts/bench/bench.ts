@@ -64,7 +64,9 @@ try {
   mkdirSync(context.dataFolder, { recursive: true });
   if (options.quick) {
     await runCase(measureAgainst(options.against));
-    failed ||= results.some(isSlower);
+    const slower = results.filter(isSlower).map(({ title }) => title);
+    failed ||= slower.length > 0;
+    console.log(`costs over 5 % more CPU time than ${options.against}: ${slower.join('; ') || 'nothing'}`);
   } else {
     for (const one of choose()) await runCase(one);
     console.log(summary(results));
