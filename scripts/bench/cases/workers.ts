@@ -21,7 +21,7 @@ export const workers: Case = {
   title: 'GET /users/{id} by several workers',
   async run(context) {
     const file = await dataFile(context.dataFolder, users);
-    const counts = [1, 2, 3, 4].filter((count) => count <= availableParallelism());
+    const counts = [4, 3, 2, 1].filter((count) => count <= availableParallelism());
     const contestants = counts.map((count) => ({
       ...serviceOver(file, '--workers', String(count)),
       name: `${count} worker${count === 1 ? '' : 's'}`,
