@@ -1,0 +1,168 @@
+// Reads through three processes and two standbys, one of them slow, while other clients write:
+//
+//   npm run try:standbys -- [--operations 100000] [--clients 48]
+//
+// stale: reads that lacked a write that was acknowledged before they began. lost: acknowledged writes that
+// are not there at the end. Then, by turns, reads with and without standbys: what a read costs the primary.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { startPostgres } from '../test/kit/postgres.ts';
+import { cpuSecondsOf } from './harness/cpu.ts';
+import { KillableServer } from './harness/server.ts';
+
+const { values } = parseArgs({
+  options: { operations: { type: 'string', default: '100000' }, clients: { type: 'string', default: '48' } },
+});
+const operations = Number(values.operations);
+const clients = Number(values.clients);
+const users = 100;
+const turns = 6;
+const turnMs = 2_000;
+const slowMs = 50;
+
+const postgres = await startPostgres({ max_connections: '200' });
+const primary = postgres.server;
+const standbys = [await postgres.createStandby(), await postgres.createStandby()];
+const database = await postgres.createDatabase();
+const readDatabase = new URL(database).href.replace(
+  new URL(database).host,
+  standbys.map(({ port }) => `127.0.0.1:${port}`).join(','),
+);
+const withStandbys = ['--database', database, '--read-database', readDatabase];
+const servers = [withStandbys, withStandbys, withStandbys, ['--database', database]].map(
+  (args) => new KillableServer(args),
+);
+for (const server of servers) await server.start();
+const [urls, [plainUrl = '']] = [
+  servers.slice(0, 3).map(({ url }) => url),
+  servers.slice(3).map(({ url }) => url),
+];
+
+const below = (bound: number): number => Math.floor(Math.random() * bound);
+const anyUrl = (): string => urls[below(urls.length)] ?? '';
+const headers = { 'content-type': 'application/json' };
+
+async function request(method: string, path: string, body?: object, base = anyUrl()) {
+  const response = await fetch(base + path, { method, ...(body && { headers, body: JSON.stringify(body) }) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}: ${text}`);
+  return {
+    json: text === '' ? undefined : JSON.parse(text),
+    version: Number(response.headers.get('etag')?.replaceAll('"', '')),
+  };
+}
+
+/** By id, the version of the last write that was acknowledged; a name says the version it is of. */
+const acknowledged = new Map<number, number>();
+for (let i = 0; i < users; i += 1) {
+  const { json } = await request('POST', '/users', { name: 'version 1' });
+  acknowledged.set(json.id, 1);
+}
+const ids = [...acknowledged.keys()];
+const anyId = (): number => ids[below(ids.length)] ?? 1;
+let done = 0;
+const stale: string[] = [];
+const waits: number[] = [];
+
+async function write(id: number): Promise<void> {
+  // The next version is part of the name, so one client at a time writes a user.
+  const version = (acknowledged.get(id) ?? 0) + 1;
+  await request('PATCH', `/users/${id}`, { name: `version ${version}` });
+  acknowledged.set(id, version);
+}
+
+async function read(id: number): Promise<void> {
+  const least = acknowledged.get(id) ?? 0;
+  const since = performance.now();
+  const seen =
+    Math.random() < 0.7
+      ? (await request('GET', `/users/${id}`)).version
+      : Number((await request('GET', `/users?id=${id}`)).json[0].name.split(' ')[1]);
+  waits.push(performance.now() - since);
+  if (seen < least) stale.push(`user ${id}: version ${seen} instead of at least ${least}`);
+}
+
+await standbys[1]?.query(`ALTER SYSTEM SET recovery_min_apply_delay = '${slowMs}ms'`);
+await standbys[1]?.query('SELECT pg_reload_conf()');
+const writing = new Set<number>();
+async function client(): Promise<void> {
+  while (done < operations) {
+    done += 1;
+    if (done % 5_000 === 0) console.log(`${done} operations, ${stale.length} stale`);
+    const id = anyId();
+    if (Math.random() < 0.3 && !writing.has(id)) {
+      writing.add(id);
+      await write(id).finally(() => writing.delete(id));
+    } else await read(id);
+  }
+}
+await Promise.all(Array.from({ length: clients }, client));
+await standbys[1]?.query('ALTER SYSTEM RESET recovery_min_apply_delay');
+await standbys[1]?.query('SELECT pg_reload_conf()');
+let lost = 0;
+for (const [id, version] of acknowledged) {
+  if ((await request('GET', `/users/${id}`, undefined, plainUrl)).version !== version) lost += 1;
+}
+const metrics = await Promise.all(urls.map(async (url) => (await fetch(`${url}/metrics`)).text()));
+const outcomes: Record<string, number> = {};
+for (const [, port, outcome, count] of metrics
+  .join('\n')
+  .matchAll(/standby_reads_total\{host="[^"]*:(\d+)",outcome="(\w+)"\} (\d+)/g)) {
+  const which = Number(port) === standbys[1]?.port ? 'slow' : 'quick';
+  outcomes[`${which} ${outcome}`] = (outcomes[`${which} ${outcome}`] ?? 0) + Number(count);
+}
+const percentile = (all: number[], part: number): number =>
+  Math.round((all.toSorted((a, b) => a - b)[Math.floor(all.length * part)] ?? 0) * 10) / 10;
+console.table({
+  operations: done,
+  stale: stale.length,
+  lost,
+  ...outcomes,
+  'read p50 ms': percentile(waits, 0.5),
+  'read p99 ms': percentile(waits, 0.99),
+});
+for (const line of stale.slice(0, 10)) console.log(line);
+
+/** The processor time that all sessions of the primary have had, in seconds. */
+async function primaryCpu(): Promise<number> {
+  const rows = await primary.query<{ pid: number }>(
+    `SELECT pid FROM pg_stat_activity WHERE datname IS NOT NULL AND pid <> pg_backend_pid()`,
+  );
+  return rows.reduce((sum, { pid }) => sum + cpuSecondsOf(pid), 0);
+}
+
+async function turn(bases: readonly string[]): Promise<{ usPerRead: number; p50: number; p99: number }> {
+  const end = performance.now() + turnMs;
+  const times: number[] = [];
+  const before = await primaryCpu();
+  const reader = async (i: number): Promise<void> => {
+    while (performance.now() < end) {
+      const since = performance.now();
+      await request('GET', `/users/${anyId()}`, undefined, bases[i % bases.length]);
+      times.push(performance.now() - since);
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, (_, i) => reader(i)));
+  const seconds = (await primaryCpu()) - before;
+  return {
+    usPerRead: (seconds * 1e6) / times.length,
+    p50: percentile(times, 0.5),
+    p99: percentile(times, 0.99),
+  };
+}
+
+const ratios: number[] = [];
+for (let i = 0; i < turns; i += 1) {
+  // One process each, so that both share their questions alike.
+  const plain = await turn([plainUrl]);
+  const standby = await turn(urls.slice(0, 1));
+  ratios.push(standby.usPerRead / plain.usPerRead);
+  console.log('without standbys', plain, 'with', standby);
+}
+console.log(
+  `processor time of the primary per read, with / without: median ${percentile(ratios, 0.5)}, from ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`,
+);
+for (const server of servers) await server.kill('SIGTERM');
+await sleep(0);
+await postgres.close();
+if (stale.length + lost > 0) process.exitCode = 1;
