@@ -204,7 +204,7 @@ function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordKind): Q
   if (record === 'post' && kind === 'list' && random.below(2) === 0) return { ...sort, ...prefix };
   const role = record === 'user' && random.below(3) === 0 ? { role: random.pick(roles) } : {};
   const limit = { limit: kind === 'walk' ? 3 + random.below(30) : 1 + random.below(100) };
-  const count = random.below(4) === 0 ? { count: true } : {};
+  const count = random.below(2) === 0 ? { count: true } : {};
   if (kind === 'walk') return { ...sort, ...prefix, ...role, ...limit };
   const page = random.below(5) === 0 ? { page: 1 + random.below(3) } : {};
   // Ranks, which the client turns into ids.

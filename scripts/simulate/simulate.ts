@@ -2,7 +2,7 @@
 //
 //   npm run simulate -- [--seed 1] [--minutes M] [--steps 1500] [--store sqlite] [--keep FOLDER]
 //   npm run simulate -- --seed 1 --plan        prints what the seed draws
-//   npm run simulate -- --judge FILE           judges a history again
+//   npm run simulate -- --judge FILE ...       judges histories again
 //   npm run simulate -- --defects              runs each planted defect over ten seeds
 //
 // With --minutes, further seeds follow until the time is over. The last lines are a table.
@@ -11,12 +11,15 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createProgress } from '../../src/commands/progress.ts';
+import { defects } from './defects.ts';
 import { type History, parseHistory } from './history.ts';
 import { judge, story } from './model.ts';
 import { drawPlan, type Plan, type StorePlan } from './plan.ts';
+import { compareJudges } from './porcupine.ts';
 import { runPlan } from './run.ts';
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     seed: { type: 'string', default: '1' },
     minutes: { type: 'string', default: '0' },
@@ -24,7 +27,7 @@ const { values } = parseArgs({
     store: { type: 'string' },
     keep: { type: 'string' },
     plan: { type: 'boolean', default: false },
-    judge: { type: 'string' },
+    judge: { type: 'boolean', default: false },
     defect: { type: 'string' },
     defects: { type: 'boolean', default: false },
   },
@@ -33,26 +36,39 @@ const tallies = {
   operations: new Map<string, number>(),
   faults: new Map<string, number>(),
   anomalies: new Map<string, number>(),
+  porcupine: new Map<string, number>(),
 };
 const stores = values.store === undefined ? undefined : ([values.store as StorePlan['kind']] as const);
 const options = { steps: Number(values.steps), ...(stores && { stores }) };
 
-function count(tally: Map<string, number>, what: string): void {
-  tally.set(what, (tally.get(what) ?? 0) + 1);
+function count(tally: Map<string, number>, what: string, n = 1): void {
+  tally.set(what, (tally.get(what) ?? 0) + n);
 }
 
-/** Judges a history, prints the stories of what is wrong, and counts. */
-function report(history: History, label: string): number {
+/** Judges a history by both judges, prints the stories of what is wrong, and counts. */
+async function report(history: History, label: string): Promise<number> {
   const verdict = judge(history);
-  for (const { kind, record, walk } of history.entries)
+  const { violations } = verdict;
+  for (const { kind, record, walk } of history.entries) {
     count(tallies.operations, walk ? `walk ${record}s` : `${kind} ${record}`);
-  for (const { fault, skipped } of history.faults)
+  }
+  for (const { fault, skipped } of history.faults) {
     count(tallies.faults, skipped === undefined ? fault : `${fault} (skipped: ${skipped})`);
-  for (const { rule } of verdict.violations) count(tallies.anomalies, rule);
-  for (const violation of verdict.violations.slice(0, 3))
-    console.log(`${label} ${story(violation, verdict)}\n`);
-  if (verdict.violations.length > 3) console.log(`${label} and ${verdict.violations.length - 3} more`);
-  return verdict.violations.length;
+  }
+  for (const { rule } of violations) count(tallies.anomalies, rule);
+  for (const violation of violations.slice(0, 3)) console.log(`${label} ${story(violation, verdict)}\n`);
+  if (violations.length > 3) console.log(`${label} and ${violations.length - 3} more`);
+  const other = await compareJudges(verdict);
+  if (typeof other === 'string') {
+    count(tallies.porcupine, other);
+    return violations.length;
+  }
+  const { records, undecided, disagreements } = other;
+  count(tallies.porcupine, 'records judged', records);
+  count(tallies.porcupine, 'records without a verdict in time', undecided);
+  count(tallies.porcupine, 'disagreements', disagreements.length);
+  for (const disagreement of disagreements) console.log(`${label} the judges disagree: ${disagreement}`);
+  return violations.length + disagreements.length;
 }
 
 function printPlan({ steps, faults, ...rest }: Plan): void {
@@ -79,12 +95,47 @@ async function runSeed(seed: number): Promise<number> {
     return 1;
   }
   progress.finish();
-  const found = report(run, `seed ${seed}:`);
+  const found = await report(run, `seed ${seed}:`);
   if (values.keep !== undefined) {
     const lines = [...run.entries, ...run.faults].map((line) => JSON.stringify(line));
     writeFileSync(join(values.keep, `history-${seed}.ndjson`), `${lines.join('\n')}\n`);
   }
   return found;
+}
+
+const defectSeeds = 10;
+const defectLimitMs = 60_000;
+const defectSteps = 600;
+
+/** Runs each defect over ten seeds until it is found, and prints how often and how fast it was. */
+async function proveSharp(): Promise<void> {
+  const first = Number(values.seed);
+  console.log(`${'defect'.padEnd(24)}found  slowest  Porcupine disagrees  first rule`);
+  for (const defect of values.defect === undefined ? Object.keys(defects) : [values.defect]) {
+    let [found, slowest, disagreeing] = [0, 0, 0];
+    const rules = new Set<string>();
+    for (let seed = first; seed < first + defectSeeds; seed += 1) {
+      const startedAt = performance.now();
+      for (let attempt = 0; performance.now() - startedAt < defectLimitMs / 2; attempt += 1) {
+        const plan = drawPlan(seed + attempt * 1_000, { steps: defectSteps, stores: ['memory', 'sqlite'] });
+        const verdict = judge(await runPlan(plan, { defect }));
+        const ms = performance.now() - startedAt;
+        const other = await compareJudges(verdict);
+        if (typeof other !== 'string') disagreeing += other.disagreements.length;
+        const [violation] = verdict.violations;
+        if (violation === undefined) continue;
+        if (ms <= defectLimitMs) found += 1;
+        slowest = Math.max(slowest, ms);
+        rules.add(violation.rule);
+        break;
+      }
+    }
+    const times = `${String(found).padStart(3)}/${defectSeeds}  ${(slowest / 1_000).toFixed(1).padStart(5)} s`;
+    console.log(
+      `${defect.padEnd(24)}${times}  ${String(disagreeing).padStart(19)}  ${[...rules].join(', ')}`,
+    );
+    if (found < defectSeeds - 1 || disagreeing > 0) process.exitCode = 1;
+  }
 }
 
 function printTable(): void {
@@ -98,8 +149,12 @@ function printTable(): void {
 
 if (values.keep !== undefined) await mkdir(values.keep, { recursive: true });
 if (values.plan) printPlan(drawPlan(Number(values.seed), options));
-else if (values.judge !== undefined) {
-  if (report(parseHistory(readFileSync(values.judge, 'utf8')), values.judge) > 0) process.exitCode = 1;
+else if (values.defects) await proveSharp();
+else if (values.judge) {
+  for (const file of positionals) {
+    if ((await report(parseHistory(readFileSync(file, 'utf8')), file)) > 0) process.exitCode = 1;
+  }
+  printTable();
 } else {
   const deadline = performance.now() + Number(values.minutes) * 60_000;
   let seed = Number(values.seed);

@@ -8,6 +8,8 @@ export interface Violation {
   /** `user 3` or `post 7`; absent where it is about no single record. */
   readonly record?: string;
   readonly culprits: readonly Entry[];
+  /** Whether it is about the order of one record's versions, which Porcupine judges too. */
+  readonly isOfTimeline?: boolean;
 }
 
 /** When something happened, as far as the responses show: after `lo` and before `hi`, because of these requests. */
@@ -164,7 +166,13 @@ export class Timeline {
   #fail(rule: string, message: string, ...culprits: (Entry | undefined)[]): void {
     const record = `${this.kind} ${this.id}`;
     const found = culprits.filter((culprit) => culprit !== undefined);
-    this.violations.push({ rule, message: `${record}: ${message}`, record, culprits: found });
+    this.violations.push({
+      rule,
+      message: `${record}: ${message}`,
+      record,
+      culprits: found,
+      isOfTimeline: true,
+    });
   }
 
   #findValues(): void {
