@@ -13,7 +13,7 @@ export const defects: Readonly<Record<string, Defect>> = {
   'lost update': (store) => ({
     async updateUser(id, patch, options) {
       const before = await store.getUser(id);
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await new Promise((resolve) => setTimeout(resolve, 10));
       const { name, role = null } = { ...before, ...patch };
       return store.updateUser(id, { ...(name !== undefined && { name }), role }, options);
     },
