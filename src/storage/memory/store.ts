@@ -12,7 +12,7 @@ import {
 } from '../../domain/repository.ts';
 import type { StoredUser } from '../../domain/user.ts';
 import { createStore } from '../store.ts';
-import { tables, userMissing } from '../tables.ts';
+import { givenColumns, recordValues, tables, toRecord, userMissing } from '../tables.ts';
 import { KeptChanges, type KeptChangesOptions } from './changes.ts';
 import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
 import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './rows.ts';
@@ -31,10 +31,11 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const results = new KeptResults(options);
   const changes = new KeptChanges(options);
 
-  const giveId = (kind: RecordKind): number => {
+  const made = <Kind extends RecordKind>(kind: Kind, fields: object): Records[Kind] => {
     if (lastIds[kind] >= maxId) throw idsExhausted();
     lastIds[kind] += 1;
-    return lastIds[kind];
+    const values = recordValues(givenColumns(tables[kind]), fields);
+    return toRecord(tables[kind].columns, [lastIds[kind], ...values, 1]);
   };
   const put = <Row extends { readonly id: number }>(table: Map<number, Row>, row: Row): Row => {
     table.set(row.id, Object.freeze(row));
@@ -52,10 +53,10 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     getUser: (id) => users.get(id),
     listUsers: (query) => pageOf(matching('users', users, query.filter).map(withoutVersion), query),
     countUsers: (filter) => matching('users', users, filter).length,
-    createUser: ({ name, role }, options) =>
+    createUser: (draft, options) =>
       results.once(options, () => {
-        const user = { id: giveId('users'), name, ...(role !== undefined && { role }), version: 1 };
-        changes.add('user.created', put(users, user), options?.origin);
+        const user = put(users, made('users', draft));
+        changes.add('user.created', user, options?.origin);
         return user;
       }),
     updateUser(id, patch, options) {
@@ -80,11 +81,11 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     listPosts: (userId, query) =>
       users.has(userId) ? pageOf(postsOf(userId, query.filter).map(withoutVersion), query) : undefined,
     countPosts: (userId, filter) => (users.has(userId) ? postsOf(userId, filter).length : undefined),
-    createPost(userId, { title, body }, options) {
+    createPost(userId, draft, options) {
       const { value, replayed } = results.once(options, () => {
         if (!users.has(userId)) return undefined;
-        const post = { id: giveId('posts'), userId, title, body, version: 1 };
-        changes.add('post.created', put(posts, post), options?.origin);
+        const post = put(posts, made('posts', { ...draft, userId }));
+        changes.add('post.created', post, options?.origin);
         return post;
       });
       return value && { value, replayed };
