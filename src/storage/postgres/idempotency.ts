@@ -19,8 +19,10 @@ export type OnceRow<Row> =
  * Each call removes some expired keys, ten for the one it adds, so the table shrinks after a burst;
  * those that another call removes are not waited for. An expired row of this very key must be gone
  * before the new one comes: hence the count, for which all of `expired` is needed.
+ *
+ * `addChange` adds the change of the row in `created` to the feed.
  */
-export function once(insert: string): string {
+export function once(insert: string, addChange?: string): string {
   return `
     WITH mine AS (
       SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
@@ -38,7 +40,7 @@ export function once(insert: string): string {
         SELECT key FROM idempotency_keys JOIN turn USING (key) WHERE expires_at <= now()
       ) RETURNING key
     ), created AS (${insert}
-    ), kept AS (
+    )${addChange === undefined ? '' : `, change AS (${addChange})`}, kept AS (
       INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
       SELECT $1, $2, row_to_json(created), now() + $3::float8 * interval '1 millisecond'
       FROM created, (SELECT count(*) FROM expired) AS swept

@@ -1,5 +1,6 @@
 import { type RecordKind, type Records, recordKinds, type Store } from '../../domain/repository.ts';
 import { columnNames, recordValues, rowDiffers, tables } from '../tables.ts';
+import { restartFeed } from './change-sql.ts';
 import type { PostgresPool, Send } from './pool.ts';
 import type { IdRow } from './rows.ts';
 
@@ -44,6 +45,7 @@ function importRows<Kind extends RecordKind>(
       kind,
       added.reduce((last, { id }) => Math.max(last, id), 0),
     );
+    if (added.length > 0) await send(restartFeed);
     return added.length;
   });
 }

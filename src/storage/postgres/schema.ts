@@ -55,6 +55,25 @@ const migrations: readonly string[] = [
   ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0);
   UPDATE idempotency_keys SET response = '{"version": 1}'::jsonb || response::jsonb;
   `,
+  // The feed of changes. A statement sees what was there when it began; a function that it calls looks anew.
+  `
+  CREATE TABLE changes (
+    position bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME changes_position_seq) PRIMARY KEY,
+    time timestamptz NOT NULL DEFAULT clock_timestamp(),
+    type text COLLATE "C" NOT NULL,
+    user_id integer NOT NULL,
+    record json NOT NULL,
+    request_id text,
+    key text
+  );
+  CREATE TABLE change_feed (
+    gone bigint NOT NULL,
+    complete boolean NOT NULL
+  );
+  INSERT INTO change_feed VALUES (0, true);
+  CREATE FUNCTION take_posts(owner integer) RETURNS SETOF posts LANGUAGE sql VOLATILE
+    AS 'DELETE FROM posts WHERE user_id = owner RETURNING *';
+  `,
 ];
 
 /** The version of the present schema. */

@@ -26,8 +26,9 @@ interface Session extends QueryResultRow {
  * The first statement on a connection: it limits the session, and ensures that a commit is on disk when
  * it is acknowledged. In a session that a pooler lends to others as well nothing is set, for they would
  * be limited too; then the settings of the role hold. Parameters of the startup packet would be refused.
+ * Resolves to whether the session is this connection's alone.
  */
-export async function setUpSession(client: Client, limits: SessionLimits, warn: Warn): Promise<void> {
+export async function setUpSession(client: Client, limits: SessionLimits, warn: Warn): Promise<boolean> {
   const { rows } = await client.query<Session>(setUpSql(client, limits));
   const [session] = rows;
   if (session === undefined) throw new Error('a SELECT without a condition has a row');
@@ -45,6 +46,7 @@ export async function setUpSession(client: Client, limits: SessionLimits, warn: 
   for (const name of ['fsync', 'full_page_writes'] as const) {
     if (files[name] === 'off') warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
   }
+  return own;
 }
 
 function setUpSql(client: Client, limits: SessionLimits): string {

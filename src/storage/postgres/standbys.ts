@@ -1,8 +1,9 @@
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
 import { type PostgresPool, prepared, type Send, type Sql } from './pool.ts';
 import { unlessAborted } from './session.ts';
+import { shared } from './shared.ts';
 
 /** What became of a read that was meant for a standby. */
 export interface StandbyRead {
@@ -153,24 +154,4 @@ export class StandbyReads {
 
 function isThere(known: Place | undefined, { timeline, bytes }: Place): known is Place {
   return known !== undefined && known.timeline === timeline && known.bytes >= bytes;
-}
-
-/** Asks one question for all that call until it is sent, and one at a time: no answer is older than its call. */
-function shared<T>(ask: () => Promise<T>): () => Promise<T> {
-  let sent: Promise<unknown> | undefined;
-  let next: Promise<T> | undefined;
-  return () => {
-    next ??= (async () => {
-      await (sent ?? nextTurn());
-      next = undefined;
-      const answer = ask();
-      sent = answer
-        .catch(() => undefined)
-        .finally(() => {
-          sent = undefined;
-        });
-      return answer;
-    })();
-    return next;
-  };
 }

@@ -1,11 +1,14 @@
 import type { PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
+import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
+import { PostgresChanges, prepareFeed } from './changes.ts';
 import { hostName, loadDriver } from './driver.ts';
 import { cannotOpen } from './errors.ts';
 import { parseHosts, standbyUrls } from './hosts.ts';
 import { postgresImport } from './import.ts';
+import { connectListener } from './listener.ts';
 import { type PoolSettings, PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
@@ -31,6 +34,11 @@ export interface PostgresStoreOptions {
   readonly pingTimeoutMs?: number;
   /** How long an idempotency key is remembered, by the server's clock. Default: a day. */
   readonly idempotencyTtlMs?: number;
+  /**
+   * Of how many positions the changes are kept, 0 to 100,000,000; 0: no feed. All copies of the service
+   * need to agree on whether there is one. Default: 100,000.
+   */
+  readonly changesKept?: number;
   /** What `pg_stat_activity` shows of the connections. Default `users-service`. */
   readonly applicationName?: string;
   /** Receives what an operator should know of the database, each message once. Default: nothing does. */
@@ -55,6 +63,7 @@ const defaults: Settings = {
   idleInTransactionTimeoutMs: 10_000,
   pingTimeoutMs: 1_000,
   idempotencyTtlMs,
+  changesKept: defaultChangesKept,
   applicationName: 'users-service',
   onWarning: () => {},
   onStandbyRead: () => {},
@@ -73,6 +82,7 @@ const ranges: Readonly<
   pingTimeoutMs: [1, maxTimerMs],
   // Some thirty years; the server's timestamps end too.
   idempotencyTtlMs: [1, 1_000_000_000_000],
+  changesKept: [0, maxChangesKept],
 };
 
 /**
@@ -107,19 +117,27 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   });
   const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, settings.onStandbyRead);
   try {
-    await pool.prepare(prepareSchema);
+    await pool.prepare(async (client) => {
+      await prepareSchema(client);
+      await prepareFeed(client, settings.changesKept > 0);
+    });
   } catch (caught) {
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
+  const connect = () => connectListener((host) => new Client({ ...config, ...host }), settings, warn);
+  const feed =
+    settings.changesKept > 0 ? new PostgresChanges(pool, settings.changesKept, connect) : undefined;
   return createStore({
+    ...(feed && { changes: feed }),
     ...postgresReads({
       read: (sql, values, signal) => reads.read(sql, values, signal),
       ping: (sql, signal) => pool.ping(sql, signal),
     }),
-    ...postgresWrites(pool, settings.idempotencyTtlMs),
+    ...postgresWrites(pool, { ...settings, feed }),
     ...postgresImport(pool),
     async close() {
+      await feed?.close();
       await Promise.all([pool, ...standbys.map((standby) => standby.pool)].map((one) => one.close()));
     },
   });

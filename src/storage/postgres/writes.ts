@@ -1,7 +1,13 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { StoredPost } from '../../domain/post.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import type { ChangeOptions, Created, CreateOptions, Repository } from '../../domain/repository.ts';
+import type {
+  ChangeOptions,
+  Created,
+  CreateOptions,
+  Repository,
+  WriteOptions,
+} from '../../domain/repository.ts';
 import type { StoredUser } from '../../domain/user.ts';
 import {
   columnNames,
@@ -14,16 +20,24 @@ import {
   type Table,
   users,
 } from '../tables.ts';
+import { addChange, addDeletions, originValues } from './change-sql.ts';
+import type { PostgresChanges } from './changes.ts';
 import { type OnceRow, once } from './idempotency.ts';
-import { type PostgresPool, prepared } from './pool.ts';
-import { fromRow, type IdRow, isKey, type Row } from './rows.ts';
+import { type PostgresPool, prepared, type Sql } from './pool.ts';
+import { fromRow, isKey, type Row } from './rows.ts';
 
 type Writes = 'createUser' | 'updateUser' | 'deleteUser' | 'createPost' | 'updatePost' | 'deletePost';
 
-/** The writes. Each is one statement, which is a transaction by itself. */
-export function postgresWrites(pool: PostgresPool, idempotencyTtlMs: number): Pick<Repository, Writes> {
-  const user = recordWrites<StoredUser>(pool, users, idempotencyTtlMs);
-  const post = recordWrites<StoredPost>(pool, posts, idempotencyTtlMs);
+export interface WriteSettings {
+  readonly idempotencyTtlMs: number;
+  /** Absent: no changes are kept. */
+  readonly feed: PostgresChanges | undefined;
+}
+
+/** The writes. Each is one statement, which is a transaction by itself, and adds its change. */
+export function postgresWrites(pool: PostgresPool, settings: WriteSettings): Pick<Repository, Writes> {
+  const user = recordWrites<StoredUser>(pool, users, settings);
+  const post = recordWrites<StoredPost>(pool, posts, settings);
   return {
     async createUser(draft, options) {
       const created = await user.insert(draft, options);
@@ -42,16 +56,17 @@ export function postgresWrites(pool: PostgresPool, idempotencyTtlMs: number): Pi
 type Key = readonly [id: number, ...others: number[]];
 
 /** The writes of one record of a table. */
-function recordWrites<T>(pool: PostgresPool, table: Table, idempotencyTtlMs: number) {
+function recordWrites<T>(pool: PostgresPool, table: Table, { idempotencyTtlMs, feed }: WriteSettings) {
   const { columns } = table;
   const given = givenColumns(table);
   const edited = editableColumns(table);
-  const insert = prepared(insertSql(table, 1));
-  const insertOnce = prepared(once(insertSql(table, 4, 'turn')));
-  const update = prepared(updateSql(table));
-  const remove = prepared(
-    `DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(table)} RETURNING id`,
-  );
+  const { insert, insertOnce, update, remove } = feed === undefined ? plainWrites(table) : fedWrites(table);
+  const write = async <R extends Row>(sql: Sql, values: readonly unknown[], { origin }: WriteOptions) => {
+    if (feed === undefined) return pool.write<R>(sql, values);
+    const rows = await pool.write<R>(sql, [...values, ...originValues(origin)]);
+    feed.written();
+    return rows;
+  };
   const findVersion = prepared(`SELECT version FROM ${table.name} WHERE ${isKey(table)}`);
   /** Finds out why a change met no row; a record that has been made since was not there. */
   const refuse = async (key: Key, expected: readonly number[] | undefined) => {
@@ -65,34 +80,31 @@ function recordWrites<T>(pool: PostgresPool, table: Table, idempotencyTtlMs: num
   };
   return {
     /** `undefined` when it would belong to a record that is not there. */
-    async insert(record: object, { idempotency }: CreateOptions = {}): Promise<Created<T> | undefined> {
+    async insert(record: object, options: CreateOptions = {}): Promise<Created<T> | undefined> {
       const values = recordValues(given, record);
-      if (idempotency === undefined) {
-        const [row] = await pool.write<Row>(insert, values);
+      if (options.idempotency === undefined) {
+        const [row] = await write<Row>(insert, values, options);
         return row && { value: fromRow(columns, row), replayed: false };
       }
-      const { key, fingerprint } = idempotency;
-      const [kept] = await pool.write<OnceRow<Row>>(insertOnce, [
-        key,
-        fingerprint,
-        idempotencyTtlMs,
-        ...values,
-      ]);
+      const { key, fingerprint } = options.idempotency;
+      const once = [key, fingerprint, idempotencyTtlMs, ...values];
+      const [kept] = await write<OnceRow<Row>>(insertOnce, once, options);
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
       return { value: fromRow(columns, kept.response), replayed: kept.outcome === 'replayed' };
     },
 
-    async update(key: Key, patch: object, { expected }: ChangeOptions = {}): Promise<T | undefined> {
-      const [row] = await pool.write<Row>(update, [...key, expected, ...columnValues(edited, patch)]);
-      if (row === undefined) await refuse(key, expected);
+    async update(key: Key, patch: object, options: ChangeOptions = {}): Promise<T | undefined> {
+      const values = [...key, options.expected, ...columnValues(edited, patch)];
+      const [row] = await write<Row>(update, values, options);
+      if (row === undefined) await refuse(key, options.expected);
       return row && fromRow(columns, row);
     },
 
-    async delete(key: Key, { expected }: ChangeOptions = {}): Promise<boolean> {
-      const [row] = await pool.write<IdRow>(remove, [...key, expected]);
-      if (row === undefined) await refuse(key, expected);
+    async delete(key: Key, options: ChangeOptions = {}): Promise<boolean> {
+      const [row] = await write<Row>(remove, [...key, options.expected], options);
+      if (row === undefined) await refuse(key, options.expected);
       return row !== undefined;
     },
   };
@@ -119,7 +131,7 @@ function insertSql(table: Table, first: number, source?: string): string {
 }
 
 /** Takes the key, the versions that are expected, and the values of the editable columns, of which NULL is left. */
-function updateSql(table: Table): string {
+function updateSql(table: Table, source = '', condition = isKey(table)): string {
   const first = keyColumns(table).length + 2;
   const edits = editableColumns(table).map(({ name }, i) => ({
     name,
@@ -129,8 +141,52 @@ function updateSql(table: Table): string {
   return `
     UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
       version = version + (${isChange})::integer
-    WHERE ${isKey(table)} AND ${isExpected(table)} AND (version < ${maxVersion} OR NOT (${isChange}))
+    ${source} WHERE ${condition} AND (version < ${maxVersion} OR NOT (${isChange}))
     RETURNING ${columnNames(table.columns)}`;
+}
+
+function deleteSql(table: Table): string {
+  return `
+    DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(table)}
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+function plainWrites(table: Table) {
+  return {
+    insert: prepared(insertSql(table, 1)),
+    insertOnce: prepared(once(insertSql(table, 4, 'turn'))),
+    update: prepared(updateSql(table, '', `${isKey(table)} AND ${isExpected(table)}`)),
+    remove: prepared(deleteSql(table)),
+  };
+}
+
+/** The writes that add their changes. The last two parameters of each are the origin. */
+function fedWrites(table: Table) {
+  const given = givenColumns(table).length;
+  const key = keyColumns(table).length;
+  const created = (n: number) => addChange(table, 'created', 'created', n);
+  const names = columnNames(table.columns);
+  // Only a row that is locked before the update has the version which the update meets.
+  const update = `
+    WITH old AS (
+      SELECT id AS old_id, version AS old_version FROM ${table.name}
+      WHERE ${isKey(table)} AND ${isExpected(table)} FOR NO KEY UPDATE
+    ), changed AS (${updateSql(table, 'FROM old', 'id = old_id')}
+    ), change AS (${addChange(table, 'updated', 'changed', key + editableColumns(table).length + 2, 'JOIN old ON version > old_version')})
+    SELECT ${names} FROM changed`;
+  // Nobody can add a post to the user that is removed. Posts added since this statement began, only the function finds.
+  const deletions =
+    table === users
+      ? `taken AS (SELECT post.* FROM removed, take_posts(removed.id) AS post), change AS (${addDeletions(key + 2)})`
+      : `change AS (${addChange(table, 'deleted', 'removed', key + 2)})`;
+  return {
+    insert: prepared(
+      `WITH created AS (${insertSql(table, 1)}), change AS (${created(given + 1)}) SELECT ${names} FROM created`,
+    ),
+    insertOnce: prepared(once(insertSql(table, 4, 'turn'), created(given + 4))),
+    update: prepared(update),
+    remove: prepared(`WITH removed AS (${deleteSql(table)}), ${deletions} SELECT id FROM removed`),
+  };
 }
 
 /** Whether the version is one of those after the key. As float8 they may be any number a client can write. */

@@ -35,7 +35,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   }
 
   /** Opens a store in a schema that a role finds first: a pooler refuses the URL parameter for it. */
-  async function openEmpty(): Promise<Store> {
+  async function openEmpty(options?: PostgresStoreOptions): Promise<Store> {
     const name = `role_${randomBytes(6).toString('hex')}`;
     await postgres.server.query(`
       CREATE ROLE ${name} SUPERUSER LOGIN PASSWORD '${name}';
@@ -43,7 +43,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
       ALTER ROLE ${name} SET search_path = ${name}`);
     const url = new URL(postgres.server.url());
     url.username = url.password = name;
-    return openAt(url.href);
+    return openAt(url.href, options);
   }
 
   async function query(repository: Repository, sql: string): Promise<Record<string, unknown>[]> {
@@ -55,6 +55,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   }
 
   testRepository('PostgreSQL behind PgBouncer', openEmpty, {
+    feed: true,
     reopen: (closed) => openAt(urls.get(closed) ?? ''),
     async passTime(repository, ms) {
       const sql = `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`;

@@ -49,8 +49,10 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 }
 
 const shared = await postgres.createDatabase();
-const openEmpty = async () => openAt(await postgres.createSchema(shared));
+const openEmpty = async (options?: PostgresStoreOptions) =>
+  openAt(await postgres.createSchema(shared), options);
 testRepository('PostgreSQL', openEmpty, {
+  feed: true,
   reopen: (closed) => openAt(urlOf(closed)),
   // Keys expire by the clock of the server, which all copies of the service share.
   async passTime(repository, ms) {

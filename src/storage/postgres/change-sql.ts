@@ -1,0 +1,113 @@
+import type { Origin } from '../../domain/change.ts';
+import { keyColumns, posts, type Table, users } from '../tables.ts';
+import { prepared, type Sql } from './pool.ts';
+
+const columns = 'type, user_id, record, request_id, key';
+
+/**
+ * Inserts a change for each row of the CTE `rows` that a write has returned; $n and the next parameter are
+ * the origin. The row is locked by then, so positions rise in the order in which one record changes.
+ */
+export function addChange(table: Table, verb: string, rows: string, n: number, condition = ''): string {
+  return `
+    INSERT INTO changes (${columns}) SELECT ${values(table, verb, rows, n)} FROM ${rows} ${condition}`;
+}
+
+/** Inserts a change for each post in the CTE `taken`, then one for the user in the CTE `removed`. */
+export function addDeletions(n: number): string {
+  return `
+    INSERT INTO changes (${columns}) SELECT ${columns} FROM (
+      SELECT 1 AS step, id, ${values(posts, 'deleted', 'taken', n)} FROM taken
+      UNION ALL SELECT 2, id, ${values(users, 'deleted', 'removed', n)} FROM removed
+    ) AS deleted ORDER BY step, id`;
+}
+
+/** The parameters of an origin. */
+export function originValues({ requestId, key }: Origin = {}): (string | undefined)[] {
+  return [requestId, key];
+}
+
+function values(table: Table, verb: string, rows: string, n: number): string {
+  const owner = keyColumns(table).at(-1)?.name;
+  return `'${table.record}.${verb}' AS type, ${rows}.${owner} AS user_id, row_to_json(${rows}) AS record,
+    $${n}::text AS request_id, $${n + 1}::text AS key`;
+}
+
+export interface LookRow {
+  /** The last position that this statement can see. The driver gives a bigint as text. */
+  readonly newest: string;
+  /** Changes up to this position cannot be read any more. */
+  readonly gone: string;
+  /** The transactions that have drawn a position, and run. */
+  readonly writers: readonly string[];
+  readonly standby: boolean;
+}
+
+/**
+ * A transaction that draws from a sequence holds a lock on it until its end. The locks are listed after the
+ * snapshot of this statement was taken. So whoever drew a position up to `newest` has ended or is listed.
+ */
+export const look = prepared(`
+  SELECT GREATEST(gone, (SELECT max(position) FROM changes)) AS newest, gone, pg_is_in_recovery() AS standby,
+    ARRAY(
+      SELECT virtualtransaction FROM pg_locks
+      WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted
+        AND mode <> 'AccessShareLock'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ) AS writers
+  FROM change_feed`);
+
+export interface PageRow {
+  readonly gone: string;
+  readonly upto: string;
+  /** NULL, as the others, when there is no change. */
+  readonly position: string | null;
+  readonly time: Date;
+  readonly type: string;
+  readonly record: Readonly<Record<string, unknown>>;
+  readonly request_id: string | null;
+  readonly key: string | null;
+}
+
+/**
+ * The changes behind $1 and not behind $2, $3 of them at most. Of the positions $4 are examined at most,
+ * up to `upto`. $5 are the types and $6 is the user, NULL for all.
+ */
+export const readPage = prepared(`
+  WITH examined AS (
+    SELECT gone, COALESCE((
+      SELECT position FROM changes WHERE position > $1 AND position <= $2
+      ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
+    FROM change_feed
+  )
+  SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
+    SELECT position, time, type, record, request_id, key FROM changes
+    WHERE position > $1 AND position <= upto
+      AND ($5::text[] IS NULL OR type = ANY ($5)) AND ($6::integer IS NULL OR user_id = $6)
+    ORDER BY position LIMIT $3
+  ) AS page ON true ORDER BY position`);
+
+/** Makes all changes up to now unreadable, since others were made that the feed does not have. */
+export const restartFeed: Sql = {
+  text: `UPDATE change_feed SET gone = nextval('changes_position_seq')`,
+};
+
+/** Removes some of the changes before the last $1 positions. Processes take turns; one that would wait leaves it. */
+export const trimFeed = prepared(`
+  WITH turn AS (
+    SELECT FROM change_feed FOR UPDATE SKIP LOCKED
+  ), step AS (
+    SELECT max(position) AS position FROM (
+      SELECT position FROM changes, turn
+      WHERE position <= (SELECT max(position) FROM changes) - $1::bigint
+      ORDER BY position LIMIT 2000
+    ) AS oldest
+  ), removed AS (
+    DELETE FROM changes USING step WHERE changes.position <= step.position
+  )
+  UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL`);
+
+export const notifyChannel = 'users_service_changes';
+
+/** Wakes the followers at other processes; $1 is this process. */
+export const notify = prepared(`SELECT pg_notify('${notifyChannel}', $1)`);

@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ClientBase } from 'pg';
+import { type Change, type ChangePage, type ChangeQuery, changesGone } from '../../domain/change.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
+import { posts, users } from '../tables.ts';
+import { type LookRow, look, notify, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
+import { type ListenerOptions, listen } from './listener.ts';
+import type { PostgresPool } from './pool.ts';
+import { fromRow } from './rows.ts';
+import { unlessAborted } from './session.ts';
+import { type Look, Settled } from './settled.ts';
+import { shared } from './shared.ts';
+
+/** How often at most other processes are notified, and followers of this one woken. */
+const wakeIntervalMs = 10;
+/** How long a read waits at most for those that write right now, when it has nothing else to give. */
+const settleMs = 100;
+const settleStepMs = 2;
+const recheckMs = { first: 5, most: 500 };
+/** How many positions a read with a filter examines. */
+const maxExamined = 10_000;
+/** After how many writes of this process old changes are removed. */
+const writesPerTrim = 1_000;
+
+/** The feed of changes of a database, and what this process does for it. */
+export class PostgresChanges implements ChangeFeed {
+  readonly #pool: PostgresPool;
+  readonly #kept: number;
+  readonly #connect: ListenerOptions['connect'];
+  /** This process, in its notifications. */
+  readonly #self = randomUUID();
+  readonly #settled = new Settled();
+  readonly #watchers = new Set<() => void>();
+  #stopListening: (() => void) | undefined;
+  /** They come one after the other, as `Settled` needs them. */
+  readonly #look = shared(() => this.#lookNow());
+  #writes = 0;
+  #trim: Promise<unknown> | undefined;
+  #pause: NodeJS.Timeout | undefined;
+  #wroteInPause = false;
+  #recheck: NodeJS.Timeout | undefined;
+  #recheckMs = recheckMs.first;
+
+  constructor(pool: PostgresPool, kept: number, connect: ListenerOptions['connect']) {
+    this.#pool = pool;
+    this.#kept = kept;
+    this.#connect = connect;
+  }
+
+  async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
+    const { after, limit, types, userId } = query;
+    const { newest, gone, settled } = await this.#lookBehind(after, signal);
+    if (after < gone || after > newest) throw changesGone(after, gone + 1);
+    if (settled <= after) return { changes: [], next: after, more: false };
+    const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
+    const rows = await this.#pool.read<PageRow>(
+      readPage,
+      [after, settled, limit, examined, types, userId],
+      signal,
+    );
+    const [first] = rows;
+    if (first === undefined) throw new Error('the table change_feed has no row');
+    if (after < Number(first.gone)) throw changesGone(after, Number(first.gone) + 1);
+    const changes = rows.flatMap(toChange);
+    const last = changes.at(-1)?.position;
+    const next = last !== undefined && changes.length === limit ? last : Number(first.upto);
+    return { changes, next, more: next < settled };
+  }
+
+  async position({ signal }: CallOptions = {}): Promise<number> {
+    return (await this.#lookBehind(-1, signal)).settled;
+  }
+
+  watch(wake: () => void): () => void {
+    // The same function may watch twice.
+    const watcher = () => wake();
+    this.#watchers.add(watcher);
+    this.#stopListening ??= listen({
+      connect: this.#connect,
+      self: this.#self,
+      wake: () => this.#wake(),
+    });
+    return () => {
+      this.#watchers.delete(watcher);
+      if (this.#watchers.size === 0) this.#stop();
+    };
+  }
+
+  /** To be called after each write. */
+  written(): void {
+    this.#writes += 1;
+    if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
+    if (this.#pause === undefined) this.#announce();
+    else this.#wroteInPause = true;
+  }
+
+  /** To be called before the pool is closed. */
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    this.#stop();
+    clearTimeout(this.#pause);
+    if (this.#wroteInPause) this.#notify();
+    await this.#trim;
+  }
+
+  /** Looks until something behind a position is settled, if there is something, or it takes too long. */
+  async #lookBehind(after: number, signal: AbortSignal | undefined): Promise<Look & { settled: number }> {
+    const deadline = performance.now() + settleMs;
+    for (;;) {
+      const looking = this.#look();
+      const found = await (signal === undefined ? looking : unlessAborted(looking, signal));
+      const settled = this.#settled.position ?? found.gone;
+      const isPending = this.#settled.position === undefined || (settled <= after && after < found.newest);
+      if (!isPending || performance.now() >= deadline) return { ...found, settled };
+      await delay(settleStepMs);
+    }
+  }
+
+  async #lookNow(): Promise<Look> {
+    const [row] = await this.#pool.read<LookRow>(look, []);
+    if (row === undefined) throw new Error('the table change_feed has no row');
+    // It does not know who still writes at the primary.
+    if (row.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
+    const found = { newest: Number(row.newest), gone: Number(row.gone), writers: row.writers };
+    const before = this.#settled.position;
+    this.#settled.add(found);
+    if (this.#settled.position !== before) this.#recheckMs = recheckMs.first;
+    if (this.#settled.position !== found.newest && this.#watchers.size > 0) this.#wakeAgain();
+    return found;
+  }
+
+  /** Wakes once more, for what those write that the last look has met, and may not report when they fail. */
+  #wakeAgain(): void {
+    this.#recheck ??= setTimeout(() => {
+      this.#recheck = undefined;
+      this.#recheckMs = Math.min(this.#recheckMs * 2, recheckMs.most);
+      this.#wake();
+    }, this.#recheckMs).unref();
+  }
+
+  #wake(): void {
+    for (const wake of this.#watchers) wake();
+  }
+
+  #announce(): void {
+    this.#wroteInPause = false;
+    this.#wake();
+    this.#notify();
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      if (this.#wroteInPause) this.#announce();
+    }, wakeIntervalMs).unref();
+  }
+
+  /** In a statement of its own: commits with a notification wait for each other. */
+  #notify(): void {
+    this.#pool.write(notify, [this.#self]).catch(() => {});
+  }
+
+  #startTrim(): void {
+    this.#trim ??= this.#pool
+      .write(trimFeed, [this.#kept])
+      // The next one removes what is left.
+      .catch(() => {})
+      .finally(() => {
+        this.#trim = undefined;
+      });
+  }
+
+  #stop(): void {
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+    clearTimeout(this.#recheck);
+    this.#recheck = undefined;
+  }
+}
+
+function toChange({ position, time, type, record, request_id, key }: PageRow): Change[] {
+  if (position === null) return [];
+  const { columns } = type.startsWith('post.') ? posts : users;
+  return [
+    {
+      position: Number(position),
+      // The schema and the statements of the writes give it no other.
+      type: type as Change['type'],
+      time: time.toISOString(),
+      record: fromRow<Change['record']>(columns, record),
+      origin: { ...(request_id !== null && { requestId: request_id }), ...(key !== null && { key }) },
+    },
+  ];
+}
+
+/**
+ * Remembers whether all writes come with their changes. The feed restarts when they do so again, for
+ * nothing is known of those between.
+ */
+export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<void> {
+  const { rows } = await client.query<{ complete: boolean; read_only: string }>(
+    `SELECT complete, current_setting('transaction_read_only') AS read_only FROM change_feed`,
+  );
+  if (rows[0]?.complete === isKept || rows[0]?.read_only === 'on') return;
+  await client.query(
+    isKept
+      ? `${restartFeed.text}, complete = true WHERE NOT complete`
+      : 'UPDATE change_feed SET complete = false',
+  );
+}

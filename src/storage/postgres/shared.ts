@@ -1,0 +1,21 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** Asks one question for all that call until it is sent, and one at a time: no answer is older than its call. */
+export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let sent: Promise<unknown> | undefined;
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= (async () => {
+      await (sent ?? nextTurn());
+      next = undefined;
+      const answer = ask();
+      sent = answer
+        .catch(() => undefined)
+        .finally(() => {
+          sent = undefined;
+        });
+      return answer;
+    })();
+    return next;
+  };
+}

@@ -1,0 +1,329 @@
+import assert from 'node:assert/strict';
+import { after, describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Change } from '../../../src/domain/change.ts';
+import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { patient, startPostgres } from '../../kit/postgres.ts';
+import { openSession, type Session, until } from '../../kit/postgres-session.ts';
+
+const postgres = await startPostgres();
+after(() => postgres.close());
+
+interface Opened {
+  readonly store: Store;
+  readonly feed: ChangeFeed;
+}
+
+async function openAt(t: TestContext, url: string, options?: PostgresStoreOptions): Promise<Opened> {
+  const store = await openPostgresStore(url, { ...patient, ...options });
+  t.after(() => store.close());
+  const { changes: feed } = store;
+  assert(feed, 'it has a feed of changes');
+  return { store, feed };
+}
+
+async function open(t: TestContext): Promise<Opened & { url: string; session: Session }> {
+  const url = await postgres.createDatabase();
+  const opened = await openAt(t, url);
+  return { ...opened, url, session: await openSession(t, url) };
+}
+
+async function readAll(feed: ChangeFeed, from = 0): Promise<Change[]> {
+  const { changes, next, more } = await feed.read({ after: from, limit: 1_000 });
+  return more ? [...changes, ...(await readAll(feed, next))] : [...changes];
+}
+
+function namesOf(changes: readonly Change[]): string[] {
+  return changes.map(({ record }) => ('name' in record ? record.name : record.title));
+}
+
+/** Commits of changes of a record called `slow` wait as long as an advisory lock is held. */
+async function holdSlowCommits(session: Session): Promise<{ release(): Promise<void> }> {
+  await session.query(`
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+      AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END';
+    CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON changes DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW WHEN (NEW.record->>'name' = 'slow') EXECUTE FUNCTION hold()`);
+  await session.query('SELECT pg_advisory_lock(42)');
+  return {
+    async release() {
+      await session.query('SELECT pg_advisory_unlock(42)');
+    },
+  };
+}
+
+describe('the feed of changes of a PostgreSQL', () => {
+  it('holds later changes back while one with an earlier position is not committed', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    const other = await openAt(t, url);
+    const { release } = await holdSlowCommits(session);
+    const slow = store.createUser({ name: 'slow' });
+    await session.untilBlocked(1);
+    for (const name of ['a', 'b']) await other.store.createUser({ name });
+    for (const { changes, position } of [
+      { changes: await readAll(feed), position: await feed.position() },
+      { changes: await readAll(other.feed), position: await other.feed.position() },
+    ]) {
+      assert.deepEqual(changes, []);
+      assert.equal(position, 0);
+    }
+    await release();
+    await slow;
+    for (const one of [feed, other.feed]) {
+      assert.deepEqual(namesOf(await readAll(one)), ['slow', 'a', 'b']);
+      assert.equal(await one.position(), 3);
+    }
+  });
+
+  it('gives what was settled before a transaction that stays open', async (t) => {
+    const { store, feed, session } = await open(t);
+    await store.createUser({ name: 'first' });
+    assert.equal(await feed.position(), 1);
+    const { release } = await holdSlowCommits(session);
+    const slow = store.createUser({ name: 'slow' });
+    await session.untilBlocked(1);
+    await store.createUser({ name: 'last' });
+    assert.deepEqual(namesOf(await readAll(feed)), ['first']);
+    await release();
+    await slow;
+    assert.deepEqual(namesOf(await readAll(feed)), ['first', 'slow', 'last']);
+  });
+
+  it('wakes its followers when a transaction has failed that held changes back', async (t) => {
+    const { store, feed, session } = await open(t);
+    const { release } = await holdSlowCommits(session);
+    const slow = store.createUser({ name: 'slow' });
+    await session.untilBlocked(1);
+    const read: string[] = [];
+    const followed = Promise.withResolvers<void>();
+    t.after(
+      feed.watch(async () => {
+        const names = namesOf(await readAll(feed));
+        read.splice(0, read.length, ...names);
+        if (names.includes('last')) followed.resolve();
+      }),
+    );
+    await store.createUser({ name: 'last' });
+    await readAll(feed);
+    assert.deepEqual(read, []);
+    const failing = assert.rejects(slow, { kind: 'deadline-exceeded' });
+    await session.query(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'advisory'`);
+    await failing;
+    await followed.promise;
+    assert.deepEqual(read, ['last']);
+    await release();
+  });
+
+  it('orders changes of a row by its versions though the older transaction changed it last', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    const older = await openAt(t, url, { applicationName: 'older' });
+    await store.createUser({ name: 'Ada' });
+    // A statement of the older one takes its transaction id, and then waits before it locks a row.
+    await session.query(`
+      CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS '
+        BEGIN PERFORM txid_current(); PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END';
+      CREATE TRIGGER hold BEFORE UPDATE ON users FOR EACH STATEMENT
+        WHEN (current_setting('application_name') = 'older') EXECUTE FUNCTION hold()`);
+    await session.query('SELECT pg_advisory_lock(42)');
+    const updating = older.store.updateUser(1, { name: 'by the older' });
+    await session.untilBlocked(1);
+    await store.updateUser(1, { name: 'by the newer' });
+    assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'by the newer']);
+    await session.query('SELECT pg_advisory_unlock(42)');
+    assert.equal((await updating)?.version, 3);
+    const changes = await readAll(feed);
+    assert.deepEqual(
+      changes.map(({ record }) => record.version),
+      [1, 2, 3],
+    );
+    assert.deepEqual(namesOf(changes), ['Ada', 'by the newer', 'by the older']);
+    const xids = await session.query<{ xmin: string }>('SELECT xmin FROM changes ORDER BY position');
+    assert.ok(Number(xids[1]?.xmin) > Number(xids[2]?.xmin), 'the order of the transactions is another');
+  });
+
+  it('is not held back by a write that waits for a row, nor by other transactions', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    await store.createUser({ name: 'Ada' });
+    const blocker = await openSession(t, url);
+    await blocker.query('BEGIN');
+    await blocker.query('SELECT FROM users WHERE id = 1 FOR UPDATE');
+    await blocker.query('CREATE TABLE other (id serial); INSERT INTO other DEFAULT VALUES');
+    const waiting = store.updateUser(1, { name: 'Eve' });
+    await session.untilBlocked(1);
+    await store.createUser({ name: 'Bob' });
+    assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'Bob']);
+    await blocker.query('ROLLBACK');
+    await waiting;
+    assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'Bob', 'Eve']);
+  });
+
+  it('has every post that the deletion of a user removes, as it was last', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    await store.createUser({ name: 'Ada' });
+    for (const title of ['one', 'two']) await store.createPost(1, { title, body: '' });
+    const writer = await openSession(t, url);
+    await writer.query('BEGIN');
+    await writer.query('SELECT FROM users WHERE id = 1 FOR KEY SHARE');
+    await writer.query(`INSERT INTO posts (user_id, title, body) VALUES (1, 'late', '')`);
+    await writer.query(`UPDATE posts SET title = 'changed', version = 2 WHERE id = 2`);
+    const deleting = store.deleteUser(1);
+    await session.untilBlocked(1);
+    await writer.query('COMMIT');
+    assert.equal(await deleting, true);
+    const deleted = (await readAll(feed)).slice(3);
+    assert.deepEqual(
+      deleted.map(({ type, record }) => [type, record.id, record.version]),
+      [
+        ['post.deleted', 1, 1],
+        ['post.deleted', 2, 2],
+        ['post.deleted', 3, 1],
+        ['user.deleted', 1, 1],
+      ],
+    );
+    assert.deepEqual(namesOf(deleted), ['one', 'changed', 'late', 'Ada']);
+  });
+
+  it('has no change twice or too late for a reader that goes on', async (t) => {
+    const { store, feed, session, url } = await open(t);
+    const other = await openAt(t, url);
+    // Commits take their time, so that they come in another order than their positions.
+    await session.query(`
+      CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql
+        AS 'BEGIN PERFORM pg_sleep(random() * 0.02); RETURN NULL; END';
+      CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON changes DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION linger()`);
+    let isWriting = true;
+    const follow = async (one: ChangeFeed): Promise<Change[]> => {
+      const read: Change[] = [];
+      for (let isLast = false; !isLast; ) {
+        isLast = !isWriting;
+        const changes = await readAll(one, read.at(-1)?.position);
+        read.push(...changes);
+        await delay(1);
+      }
+      return read;
+    };
+    const following = Promise.all([follow(feed), follow(other.feed), follow(feed)]);
+    const write = async (i: number): Promise<void> => {
+      const { store: mine } = i % 2 === 0 ? { store } : other;
+      const { value } = await mine.createUser({ name: `${i}` });
+      for (let n = 0; n < 5; n += 1) await mine.updateUser(1 + (n % 3), { name: `${i}.${n}` });
+      await mine.createPost(value.id, { title: `${i}`, body: '' });
+      if (i % 3 === 0) await mine.deleteUser(value.id);
+    };
+    await store.createUser({ name: 'first' });
+    await Promise.all(Array.from({ length: 30 }, (_, i) => write(i)));
+    isWriting = false;
+    const kept = await session.query<{ position: string }>('SELECT position FROM changes ORDER BY position');
+    for (const changes of await following) {
+      assert.deepEqual(
+        changes.map(({ position }) => position),
+        kept.map(({ position }) => Number(position)),
+      );
+    }
+  });
+
+  it('wakes followers at other processes at once, and again after their connection was ended', async (t) => {
+    const { store, url } = await open(t);
+    const other = await openAt(t, url);
+    const woken: (() => void)[] = [];
+    const nextWake = () => new Promise<void>((resolve) => woken.push(resolve));
+    t.after(
+      other.feed.watch(() => {
+        for (const wake of woken.splice(0)) wake();
+      }),
+    );
+    const session = await openSession(t, url);
+    const listeners = `SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
+    const isListening = async () => (await session.query(listeners)).length === 1;
+    for (const _ of [1, 2]) {
+      await until(isListening, 'a session listens');
+      const wake = nextWake();
+      await store.createUser({ name: 'Ada' });
+      const start = performance.now();
+      await wake;
+      assert.ok(performance.now() - start < 900, 'it did not wait for the next tick');
+      await session.query(`
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE query LIKE 'LISTEN%' AND datname = current_database()`);
+    }
+  });
+
+  it('listens only while it is watched', async (t) => {
+    const { feed, session } = await open(t);
+    const listeners = `SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
+    const stops = [feed.watch(() => {}), feed.watch(() => {})];
+    await until(async () => (await session.query(listeners)).length === 1, 'one session listens');
+    for (const stop of stops) stop();
+    await until(async () => (await session.query(listeners)).length === 0, 'no session listens');
+  });
+
+  it('removes old changes in turns, and has the newest', async (t) => {
+    const url = await postgres.createDatabase();
+    const stores = [await openAt(t, url, { changesKept: 50 }), await openAt(t, url, { changesKept: 50 })];
+    const names = Array.from({ length: 1_000 }, (_, i) => `${i}`);
+    await Promise.all(names.map((name, i) => stores[i % 2]?.store.createUser({ name })));
+    for (const { feed } of stores) {
+      const last = await feed.position();
+      assert.equal((await readAll(feed, last - 50)).length, 50);
+      await assert.rejects(feed.read({ after: 0, limit: 1 }), {
+        kind: 'gone',
+        message: /the changes after 0 are not kept: .* \(oldest kept: \d+\)/,
+      });
+    }
+    const session = await openSession(t, url);
+    const [row] = await session.query<{ count: string }>('SELECT count(*) FROM changes');
+    assert.ok(Number(row?.count) < 200, `${row?.count} are left`);
+  });
+
+  it('begins anew after an import, and after writes of a store that keeps no changes', async (t) => {
+    const { store, feed, url } = await open(t);
+    await store.createUser({ name: 'Ada' });
+    await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
+    await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
+    const imported = await feed.position();
+    assert.equal(imported, 2);
+    assert.deepEqual(await feed.read({ after: imported, limit: 1 }), {
+      changes: [],
+      next: imported,
+      more: false,
+    });
+    await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
+    assert.equal(await feed.position(), imported, 'nothing was new');
+    const without = await openPostgresStore(url, { changesKept: 0 });
+    t.after(() => without.close());
+    assert.equal(without.changes, undefined);
+    await without.createUser({ name: 'unseen' });
+    const again = await openAt(t, url);
+    await assert.rejects(again.feed.read({ after: imported, limit: 1 }), { kind: 'gone' });
+    assert.equal(await again.feed.position(), 3);
+    const onceMore = await openAt(t, url);
+    assert.equal(await onceMore.feed.position(), 3, 'it goes on where there is nothing to make up for');
+  });
+
+  it('lets the last release write on', async (t) => {
+    const { store, feed, session } = await open(t);
+    const { value } = await store.createUser({ name: 'Ada' });
+    await session.query(`INSERT INTO users (name, role) SELECT 'old', '' RETURNING id, name, role, version`);
+    await session.query(`INSERT INTO posts (user_id, title, body) VALUES (1, 'old', '')`);
+    await session.query('DELETE FROM users WHERE id = 1 RETURNING id');
+    assert.equal(await store.getUser(value.id), undefined);
+    assert.equal(await store.getPost(1, 1), undefined);
+    assert.deepEqual(namesOf(await readAll(feed)), ['Ada']);
+  });
+
+  it('examines a bounded number of positions for a filter', async (t) => {
+    const { store, feed, session } = await open(t);
+    await session.query(`
+      INSERT INTO changes (type, user_id, record)
+      SELECT 'user.updated', 7, '{"id": 7, "name": "x", "role": "", "version": 1}' FROM generate_series(1, 10500)`);
+    await store.createUser({ name: 'Ada' });
+    const query = { limit: 10, types: ['user.created'] } as const;
+    const first = await feed.read({ ...query, after: 0 });
+    assert.deepEqual(first, { changes: [], next: 10_000, more: true });
+    const second = await feed.read({ ...query, after: first.next });
+    assert.deepEqual(namesOf(second.changes), ['Ada']);
+    assert.deepEqual([second.next, second.more], [10_501, false]);
+  });
+});
