@@ -57,9 +57,7 @@ export class Connections {
     const { max, reject } = this.#options;
     if (max === 0 || this.#open < max) {
       this.#open += 1;
-      socket.once('close', () => {
-        this.#open -= 1;
-      });
+      socket.once('close', () => (this.#open -= 1));
       return true;
     }
     // Without a listener a reset would end the process.
@@ -67,9 +65,7 @@ export class Connections {
     const silently = this.#rejecting >= maxRejectingAtOnce;
     if (!silently) {
       this.#rejecting += 1;
-      socket.once('close', () => {
-        this.#rejecting -= 1;
-      });
+      socket.once('close', () => (this.#rejecting -= 1));
     }
     reject(socket, silently);
     return false;

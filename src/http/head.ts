@@ -11,9 +11,15 @@ const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?:
  * HTTP/1.0, an unknown expectation, more headers than `maxHeaders`. The connection closes with each,
  * since where the next request begins is in doubt.
  */
-export function checkFraming(message: IncomingMessage, maxHeaders: number): void {
-  const { rawHeaders, httpVersion } = message;
-  checkVersion(httpVersion);
+export function checkFraming(
+  { rawHeaders, httpVersion, headers }: IncomingMessage,
+  maxHeaders: number,
+): void {
+  const isOld = httpVersion === '1.0';
+  // The parser takes 0.9, 1.0, 1.1 and 2.0; a request line that ends early counts as 0.9.
+  if (!isOld && httpVersion !== '1.1') {
+    throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
+  }
   // Node would drop the excess in silence, an `x-api-key` among it perhaps.
   if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are taken`);
   let host: string | undefined;
@@ -29,35 +35,16 @@ export function checkFraming(message: IncomingMessage, maxHeaders: number): void
       if (contentType !== undefined) throw refusal(400, 'Content-Type must be given once');
       contentType = value;
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      checkTransferEncoding(httpVersion, value);
+      if (isOld) throw refusal(400, 'Transfer-Encoding is not for HTTP/1.0');
+      if (value.toLowerCase() !== 'chunked') throw refusal(501, 'Transfer-Encoding must be chunked');
     }
   }
-  checkHost(httpVersion, host);
-  checkExpect(httpVersion, message.headers.expect);
-}
-
-// The parser takes 0.9, 1.0, 1.1 and 2.0; a request line that ends early counts as 0.9.
-function checkVersion(httpVersion: string): void {
-  if (httpVersion === '1.1' || httpVersion === '1.0') return;
-  throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
-}
-
-function checkHost(httpVersion: string, host: string | undefined): void {
-  if (host === undefined) {
-    if (httpVersion !== '1.0') throw refusal(400, 'Host is required');
-  } else if (!hostPattern.test(host)) {
+  if (host === undefined && !isOld) throw refusal(400, 'Host is required');
+  if (host !== undefined && !hostPattern.test(host)) {
     throw refusal(400, 'Host must be a host name, with a port or without');
   }
-}
-
-function checkTransferEncoding(httpVersion: string, value: string): void {
-  if (httpVersion === '1.0') throw refusal(400, 'Transfer-Encoding is not for HTTP/1.0');
-  if (value.toLowerCase() !== 'chunked') throw refusal(501, 'Transfer-Encoding must be chunked');
-}
-
-// RFC 9110, 10.1.1: from HTTP/1.0 an expectation means nothing.
-function checkExpect(httpVersion: string, expect: string | undefined): void {
-  if (expect === undefined || httpVersion === '1.0' || expect.toLowerCase() === '100-continue') return;
+  // RFC 9110, 10.1.1: from HTTP/1.0 an expectation means nothing.
+  if (headers.expect === undefined || isOld || headers.expect.toLowerCase() === '100-continue') return;
   throw refusal(417, 'Expect must be 100-continue');
 }
 

@@ -5,48 +5,38 @@ import type { Duplex } from 'node:stream';
 import { heapLimitBytes } from './waiting-memory.ts';
 
 /** What is known of a connection from one request to the next. */
-export interface Connection {
+export class Connection {
   /** The response to its newest request; the responses to earlier requests are sent before it. */
   newest: ServerResponse | undefined;
   /** Whether a request is being answered; those pipelined behind it wait. */
-  busy: boolean;
+  busy = false;
   /** Starts each pipelined request that waits. */
-  readonly waiting: (() => void)[];
+  readonly waiting: (() => void)[] = [];
   /** Whether its last response has been given: later requests are not processed (RFC 9112, 9.6). */
-  closing: boolean;
+  closing = false;
   /** Whether the parser has given up on it. */
-  failed: boolean;
+  failed = false;
   /** Aborts when it closes; made on first use. */
   left: AbortSignal | undefined;
   /** The response after which it was found idle, and when that was. */
   idleAfter: ServerResponse | undefined;
-  idleSince: number;
+  idleSince = 0;
 }
 
 // Weak, since the server and its connections may be a host's.
 const connections = new WeakMap<Duplex, Connection>();
 
 export function connectionOf(socket: Duplex): Connection {
-  let connection = connections.get(socket);
-  if (connection === undefined) {
-    connection = {
-      newest: undefined,
-      busy: false,
-      waiting: [],
-      closing: false,
-      failed: false,
-      left: undefined,
-      idleAfter: undefined,
-      idleSince: 0,
-    };
-    connections.set(socket, connection);
-  }
+  const known = connections.get(socket);
+  if (known !== undefined) return known;
+  const connection = new Connection();
+  connections.set(socket, connection);
   return connection;
 }
 
 /**
  * Aborts when the connection closes, which is how a client over HTTP/1 leaves. All requests of a
- * connection share it: one signal for each request took a fiftieth of a GET.
+ * connection share it.
  */
 export function leftSignal(connection: Connection, socket: Duplex): AbortSignal {
   if (connection.left === undefined) {

@@ -59,43 +59,28 @@ export interface ParserError {
   readonly rawPacket?: Uint8Array;
 }
 
+const malformed = new HttpError(400, 'the request is malformed');
+const unknownMethod = new HttpError(501, 'the method is not implemented');
+const unknownVersion = new HttpError(505, 'the protocol must be HTTP/1.1');
+const parserRefusals: Readonly<Record<string, HttpError>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: new HttpError(408, 'the request did not arrive in time'),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: new HttpError(413, 'the chunk extensions are too long'),
+  HPE_HEADER_OVERFLOW: new HttpError(431, 'the head of the request is too long'),
+  HPE_PAUSED_H2_UPGRADE: unknownVersion,
+};
+
 /** The error that a parser's failure amounts to; `undefined` when the connection itself failed. */
-function parserRefusal(error: ParserError): HttpError | undefined {
-  const { code = '' } = error;
-  switch (code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new HttpError(408, 'the request did not arrive in time');
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new HttpError(413, 'the chunk extensions are too long');
-    case 'HPE_HEADER_OVERFLOW':
-      return new HttpError(431, 'the head of the request is too long');
-    case 'HPE_PAUSED_H2_UPGRADE':
-      return unknownVersion();
-    case 'HPE_INVALID_VERSION':
-      return error.reason === 'Invalid HTTP version' ? unknownVersion() : malformed();
-    case 'HPE_INVALID_METHOD':
-      return stoppedInToken(error) ? unknownMethod() : malformed();
-    default:
-      return code.startsWith('HPE_') ? malformed() : undefined;
-  }
-}
-
-// An unknown method is one thing, bytes that are no method at all (a TLS hello, say) another.
-function stoppedInToken({ rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  const byte = rawPacket?.[bytesParsed];
-  return byte !== undefined && tokenCharacter.test(String.fromCharCode(byte));
-}
-
-function unknownVersion(): HttpError {
-  return new HttpError(505, 'the protocol must be HTTP/1.1');
-}
-
-function unknownMethod(): HttpError {
-  return new HttpError(501, 'the method is not implemented');
-}
-
-function malformed(): HttpError {
-  return new HttpError(400, 'the request is malformed');
+function parserRefusal({
+  code = '',
+  reason,
+  rawPacket,
+  bytesParsed = 0,
+}: ParserError): HttpError | undefined {
+  if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
+  // An unknown method is one thing, bytes that are no method at all (a TLS hello, say) another.
+  const stoppedAt = String.fromCharCode(rawPacket?.[bytesParsed] ?? 0);
+  if (code === 'HPE_INVALID_METHOD' && tokenCharacter.test(stoppedAt)) return unknownMethod;
+  return parserRefusals[code] ?? (code.startsWith('HPE_') ? malformed : undefined);
 }
 
 /** Answers `clientError`: what a client sends could not be parsed. */
@@ -120,7 +105,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
 export function refuseConnect(socket: Duplex, observe: Observe): void {
   // Node no longer listens to the socket: without this a reset would end the process.
   socket.on('error', () => socket.destroy());
-  refuseInTurn(socket, unknownMethod(), observe);
+  refuseInTurn(socket, unknownMethod, observe);
 }
 
 function refuseInTurn(socket: Duplex, refusal: HttpError, observe: Observe): void {

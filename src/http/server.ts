@@ -99,15 +99,11 @@ export class HttpServer {
 
   /** Opens the port; resolves to the one in use. */
   async listen(host: string, port: number): Promise<number> {
-    const server = this.#server;
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    server.once('error', reject);
-    server.listen({ host, port, backlog }, () => {
-      server.off('error', reject);
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : port);
-    });
-    return await promise;
+    this.#server.listen({ host, port, backlog });
+    // Rejects when an `error` comes instead.
+    await once(this.#server, 'listening');
+    const address = this.#server.address();
+    return typeof address === 'object' && address !== null ? address.port : port;
   }
 
   /** The certificate of connections from now on; those open keep theirs. */

@@ -45,9 +45,16 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   let waitingCharacters = 0;
   let dropped = 0;
   let timer: NodeJS.Timeout | undefined;
+  let now = 0;
+  let time = '';
 
   const add = (event: Line, count = 1): void => {
-    const line = `${toText(event, new Date().toISOString(), count)}\n`;
+    // The lines of a millisecond share its text.
+    if (now !== Date.now()) {
+      now = Date.now();
+      time = new Date(now).toISOString();
+    }
+    const line = `${toText(event, time, count)}\n`;
     waitingCharacters += line.length;
     waiting.push(line);
   };
