@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { UserField } from '../domain/list-query.ts';
 import { formatSort, type Position, type Sort } from '../domain/position.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
@@ -188,7 +189,7 @@ async function walkAmongChanges(repository: Repository, random: Random, run: str
   }
 }
 
-export function compareUsers(sort: Sort<'id' | 'name' | 'role'>, a: User, b: User): number {
+export function compareUsers(sort: Sort<UserField>, a: User, b: User): number {
   for (const { field, descending } of sort) {
     const order = field === 'id' ? a.id - b.id : compareText(a[field] ?? '', b[field] ?? '');
     if (order !== 0) return descending ? -order : order;
