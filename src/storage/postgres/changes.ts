@@ -27,6 +27,8 @@ const writesPerTrim = 1_000;
 /** The feed of changes of a database, and what this process does for it. */
 export class PostgresChanges implements ChangeFeed {
   readonly #pool: PostgresPool;
+  /** Where pages are read; what is settled only the primary knows. */
+  readonly #pages: Pick<PostgresPool, 'read'>;
   readonly #kept: number;
   readonly #connect: ListenerOptions['connect'];
   /** This process, in its notifications. */
@@ -43,8 +45,14 @@ export class PostgresChanges implements ChangeFeed {
   #recheck: NodeJS.Timeout | undefined;
   #recheckMs = recheckMs.first;
 
-  constructor(pool: PostgresPool, kept: number, connect: ListenerOptions['connect']) {
+  constructor(
+    pool: PostgresPool,
+    pages: Pick<PostgresPool, 'read'>,
+    kept: number,
+    connect: ListenerOptions['connect'],
+  ) {
     this.#pool = pool;
+    this.#pages = pages;
     this.#kept = kept;
     this.#connect = connect;
   }
@@ -55,7 +63,7 @@ export class PostgresChanges implements ChangeFeed {
     if (after < gone || after > newest) throw changesGone(after, gone + 1);
     if (settled <= after) return { changes: [], next: after, more: false };
     const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
-    const rows = await this.#pool.read<PageRow>(
+    const rows = await this.#pages.read<PageRow>(
       readPage,
       [after, settled, limit, examined, types, userId],
       signal,

@@ -127,7 +127,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   }
   const connect = () => connectListener((host) => new Client({ ...config, ...host }), settings, warn);
   const feed =
-    settings.changesKept > 0 ? new PostgresChanges(pool, settings.changesKept, connect) : undefined;
+    settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept, connect) : undefined;
   return createStore({
     ...(feed && { changes: feed }),
     ...postgresReads({

@@ -63,6 +63,20 @@ describe('reads from standbys', async () => {
     assert.ok(outcomes().includes(`${slow.port} answered`), `${outcomes()}`);
   });
 
+  it('of the feed of changes are complete', async (t) => {
+    const { store, outcomes } = await open(t, urlOf(primary), urlOf(quick));
+    for (let round = 0; round < 20; round += 1) {
+      const after = (await store.changes?.position()) ?? 0;
+      const id = await create(store, 'followed');
+      const page = await store.changes?.read({ after, limit: 10 });
+      assert.deepEqual(
+        page?.changes.map(({ record }) => record.id),
+        [id],
+      );
+    }
+    assert.deepEqual(outcomes(), [`${quick.port} answered`]);
+  });
+
   it('are answered by another server where a standby lags, which is then left for a while', async (t) => {
     await set(slow, 'recovery_min_apply_delay', '1min');
     t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
