@@ -8,6 +8,7 @@ import { GrpcServer } from './grpc/server.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
+import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
@@ -231,55 +232,4 @@ class RunningService implements Service {
     await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
     if (this.#options.repository === undefined) await this.#repository?.close();
   }
-}
-
-/** Why a service could not start, and which of its options is the reason. */
-export class StartError extends Error {
-  override readonly name = 'StartError';
-  readonly option: keyof ServiceOptions;
-
-  constructor(option: keyof ServiceOptions, message: string, cause: unknown) {
-    super(message, { cause });
-    this.option = option;
-  }
-}
-
-/** Runs a step of the start. Its failure becomes a `StartError` that names the option. */
-async function step<T>(option: keyof ServiceOptions, work: () => T | Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (caught) {
-    // These name the wrong option themselves.
-    if (caught instanceof TypeError || caught instanceof RangeError) throw caught;
-    throw new StartError(option, caught instanceof Error ? caught.message : String(caught), caught);
-  }
-}
-
-/** Opens a port. The system's error becomes a sentence. */
-export async function openPort(
-  option: 'port' | 'grpcPort',
-  host: string,
-  port: number,
-  listen: (host: string, port: number) => Promise<number>,
-): Promise<number> {
-  try {
-    return await listen(host, port);
-  } catch (caught) {
-    const code = caught instanceof Error && 'code' in caught ? String(caught.code) : '';
-    const address = authority(host, port);
-    if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
-    if (code === 'EACCES') throw new StartError(option, `${address} needs more privileges`, caught);
-    if (code === 'EADDRNOTAVAIL' || code === 'EINVAL') {
-      throw new StartError('host', `${host} is not an address of this machine`, caught);
-    }
-    if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
-      throw new StartError('host', `the host name ${host} is not known`, caught);
-    }
-    throw new StartError(option, `cannot listen on ${address}: ${code || caught}`, caught);
-  }
-}
-
-/** `host:port`, as in a URL. */
-function authority(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }

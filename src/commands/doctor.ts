@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { optionRows } from '../config.ts';
-import { openPort, StartError } from '../service.ts';
+import { openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type CommandContext, describeError, runCommand, UsageError, withoutPasswords } from './command.ts';

@@ -1,14 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { type Config, optionRows, optionsIn } from '../config.ts';
-import {
-  type Addresses,
-  createService,
-  openPort,
-  type Service,
-  type ServiceOptions,
-  StartError,
-} from '../service.ts';
+import { type Addresses, createService, type Service, type ServiceOptions } from '../service.ts';
+import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';

@@ -12,10 +12,10 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
-  commands: ['service', 'workers', 'config', 'storage', 'domain', 'telemetry'],
+  commands: ['service', 'start-error', 'workers', 'config', 'storage', 'domain', 'telemetry'],
   config: ['check-range', 'domain', 'storage'],
   workers: ['service', 'telemetry'],
-  service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range'],
+  service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range', 'start-error'],
   rest: ['http', 'domain', 'telemetry', 'config'],
   grpc: ['domain', 'telemetry', 'config', 'generated'],
   http: ['telemetry'],
@@ -104,7 +104,10 @@ test('every arrow is in use', () => {
 });
 
 test('src/README.md draws the same arrows', () => {
-  const rooms = ['domain', 'telemetry', 'check-range'].map((room): [string, string[]] => [room, []]);
+  const rooms = ['domain', 'telemetry', 'check-range', 'start-error'].map((room): [string, string[]] => [
+    room,
+    [],
+  ]);
   const drawn = tableOf('rooms').rows.map(([room = '', , others = '']) => `${room} ${others}`);
   const expected = [...Object.entries(arrows), ...rooms].map(([room, to]) => `\`${room}\` ${to.join(', ')}`);
   assert.deepEqual(drawn.toSorted(), expected.toSorted());
