@@ -1,5 +1,6 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
+import { maxChangesKept } from './domain/change.ts';
 import { schemeOf, storeUrlMustBe } from './storage/open.ts';
 
 /** A row of the table of options. */
@@ -23,6 +24,7 @@ interface Values {
   readonly milliseconds: number;
   readonly port: number;
   readonly 'optional port': number | false;
+  readonly 'optional count': number | false;
   readonly host: string;
   readonly database: string;
   readonly standbys: string;
@@ -88,6 +90,10 @@ export const options = {
     meaning: 'Most header lines in a request.' },
   'max-in-flight': { kind: 'count', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
     meaning: 'Most requests at once, for each API and process, as a brake for emergencies; 0: no limit.' },
+  'changes-kept': { kind: 'optional count', default: 100_000, range: [0, maxChangesKept], path: 'changesKept',
+    meaning: 'How many of the last changes GET /changes keeps; off: no /changes.' },
+  'max-followers': { kind: 'count', default: 1_000, range: [0, million], path: 'maxFollowers',
+    meaning: 'Most clients that follow /changes as a stream, for each process; 0: no limit.' },
   'max-connections': { kind: 'count', default: 10_000, range: [0, million], path: 'maxConnections',
     meaning: 'Most open connections, for each port and process; 0: no limit.' },
   'headers-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',
@@ -195,6 +201,7 @@ export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unk
     case 'port':
       return isInRange(value, range) ? undefined : rangeText(range);
     case 'optional port':
+    case 'optional count':
       return value === false || isInRange(value, range) ? undefined : `off or ${rangeText(range)}`;
     case 'host':
       // For an empty host, Node would listen on all interfaces.

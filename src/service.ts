@@ -7,7 +7,7 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
+import { createHttpApi, type HttpApi, inFlightOf, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
@@ -20,6 +20,8 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly readDatabase?: string | undefined;
   /** A store that is open already, instead of `database`. The caller closes it. */
   readonly repository?: Repository;
+  /** How many changes the store of `database` keeps for `/changes`; `false` for none. Default: 100,000. */
+  readonly changesKept?: number | false;
   /** The address that both ports listen on. Default: `127.0.0.1`. */
   readonly host?: string;
   /** 0 for any free port. Default: 3000. */
@@ -129,10 +131,11 @@ class RunningService implements Service {
   }
 
   async #open(): Promise<Addresses> {
-    const { database, readDatabase, host, port, grpcPort, maxConnections, timeouts, grpcLimits, tls } =
-      this.#options;
+    const { database, readDatabase, changesKept, host, port, grpcPort, maxConnections } = this.#options;
+    const { timeouts, grpcLimits, tls } = this.#options;
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),
+      changesKept: changesKept || 0,
       onWarning: (message: string) => this.#observe({ type: 'warning', message }),
       onStandbyRead: this.#metrics.standbyRead,
     };
@@ -179,7 +182,8 @@ class RunningService implements Service {
   }
 
   counters(): MetricsSnapshot {
-    return this.#metrics.snapshot({ http: this.#api?.listener.inFlight ?? 0, grpc: this.#gate.inFlight });
+    const http = this.#api === undefined ? 0 : inFlightOf(this.#api);
+    return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
   setTls(tls: TlsOptions): void {
@@ -191,6 +195,8 @@ class RunningService implements Service {
 
   setApiKeys(keys: readonly string[]): void {
     this.#access.setKeys(keys);
+    // They connect again, with a key that is still one.
+    this.#api?.followers?.disconnect();
   }
 
   async close(given: CloseOptions = {}): Promise<void> {
@@ -228,6 +234,7 @@ class RunningService implements Service {
 
   async #release(signal: AbortSignal): Promise<void> {
     this.#api?.listener.drain();
+    this.#api?.followers?.drain();
     const idleMs = this.#options.drainIdleMs;
     await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
     if (this.#options.repository === undefined) await this.#repository?.close();

@@ -10,6 +10,7 @@ const placeholders: Readonly<Record<Option['kind'], string>> = {
   milliseconds: 'MS',
   port: 'PORT',
   'optional port': 'PORT',
+  'optional count': 'N',
   host: 'HOST',
   database: 'URL',
   standbys: 'URL',
@@ -157,7 +158,7 @@ function fromText(kind: Option['kind'], text: string): unknown {
     case 'choice':
       return text;
     default:
-      if (kind === 'optional port' && text === 'off') return false;
+      if (kind.startsWith('optional') && text === 'off') return false;
       return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
   }
 }

@@ -1,6 +1,7 @@
 import { DomainError, invalid } from './errors.ts';
+import { type Parameters, parseParameters } from './list-query.ts';
 import type { StoredPost } from './post.ts';
-import { parseInteger } from './record.ts';
+import { maxId, parseInteger } from './record.ts';
 import type { StoredUser } from './user.ts';
 
 /** What can happen to a record. */
@@ -52,6 +53,14 @@ export interface ChangePage {
   readonly more: boolean;
 }
 
+/** Whether a change is one of those that a query asks for. */
+export function isWanted({ type, record }: Change, { types, userId }: ChangeQuery): boolean {
+  return (
+    (types === undefined || types.includes(type)) &&
+    (userId === undefined || ('userId' in record ? record.userId : record.id) === userId)
+  );
+}
+
 /** How many changes a store keeps, unless it is given another number; 0: it keeps no feed. */
 export const defaultChangesKept = 100_000;
 export const maxChangesKept = 100_000_000;
@@ -60,17 +69,45 @@ export const defaultChangeLimit = 100;
 export const maxChangeLimit = 1_000;
 
 /** The failure of reading on from a position whose next change is no longer kept, or that was never given. */
-export function changesGone(after: number, oldest: number): DomainError {
-  return new DomainError(
-    'gone',
-    `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: ${oldest})`,
-  );
+export class ChangesGone extends DomainError {
+  /** The oldest position that is kept; with no change kept, the next one that is given. */
+  readonly oldest: number;
+
+  constructor(after: number, oldest: number) {
+    super(
+      'gone',
+      `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: ${oldest})`,
+    );
+    this.oldest = oldest;
+  }
+}
+
+export function changesGone(after: number, oldest: number): ChangesGone {
+  return new ChangesGone(after, oldest);
+}
+
+/** A query of the feed as a client writes it; without `after` it has everything that is kept. */
+export function parseChangeQuery(
+  parameters: Parameters,
+): Omit<ChangeQuery, 'after'> & { readonly after: number | undefined } {
+  const given = parseParameters(parameters, ['after', 'limit', 'type', 'user']);
+  return {
+    after: given.after === undefined ? undefined : parseChangePosition('after', given.after),
+    limit:
+      given.limit === undefined ? defaultChangeLimit : parseWhole('limit', given.limit, 1, maxChangeLimit),
+    ...(given.type !== undefined && { types: parseChangeTypes(given.type) }),
+    ...(given.user !== undefined && { userId: parseWhole('user', given.user, 1, maxId) }),
+  };
 }
 
 /** A position that a client sent, named `name` there. */
 export function parseChangePosition(name: string, value: string): number {
-  const position = /^(0|[1-9][0-9]{0,15})$/.test(value) ? Number(value) : Number.NaN;
-  return parseInteger(name, position, 0, Number.MAX_SAFE_INTEGER);
+  return parseWhole(name, value, 0, Number.MAX_SAFE_INTEGER);
+}
+
+function parseWhole(name: string, value: string, min: number, max: number): number {
+  const number = /^(0|[1-9][0-9]{0,15})$/.test(value) ? Number(value) : Number.NaN;
+  return parseInteger(name, number, min, max);
 }
 
 /** A comma list of types of changes. */

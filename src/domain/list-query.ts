@@ -92,7 +92,8 @@ export function parsePostQuery(
   return { filter, ...page, all };
 }
 
-function parseParameters<Name extends string>(
+/** The values of these parameters, each given at most once; any other is refused. */
+export function parseParameters<Name extends string>(
   parameters: Parameters,
   names: readonly Name[],
 ): Partial<Record<Name, string>> {

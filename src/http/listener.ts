@@ -125,8 +125,9 @@ export class HttpListener {
       id,
       method,
       path: withoutQuery(raw.url ?? ''),
-      status: response.writableFinished ? response.statusCode : clientLeft,
+      status: isWhole(request) ? response.statusCode : clientLeft,
       durationMs: performance.now() - startedAt,
+      ...(request.lasting && { lasting: true }),
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
@@ -207,6 +208,11 @@ export class HttpListener {
 function withHeaders(reply: Reply, common: Headers): Reply {
   const vary = [reply.headers?.['vary'], common['vary']].filter((value) => value !== undefined).join(', ');
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
+}
+
+// A client ends a reply that lasts by leaving: it is whole if the client had taken all until then.
+function isWhole({ lasting, stalled, response }: HttpRequest): boolean {
+  return response.writableFinished || (lasting && response.headersSent && !stalled);
 }
 
 // A query holds names: the values of filters and cursors do not belong in a log.

@@ -58,6 +58,10 @@ export class HttpRequest {
   keyName: string | undefined;
   #hasPlace = false;
   #holdsMemory = false;
+  /** Whether its reply lasts until either side ends it. */
+  lasting = false;
+  /** Whether its client has to take bytes before more are sent. */
+  stalled = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
 
@@ -165,13 +169,20 @@ export class HttpRequest {
   /** Sets how much memory it holds: its body, then what its client has not taken of the reply. */
   hold(bytes: number, giveUp?: () => void): void {
     this.#holdsMemory = true;
+    this.stalled = bytes > 0;
     this.shared.memory.hold(this, bytes, giveUp);
+  }
+
+  /** Takes no place from now on: its reply lasts, and waits most of the time. */
+  last(): void {
+    this.lasting = true;
+    this.#leave();
   }
 
   /** Gives back all that it takes. */
   release(): void {
     this.#leave();
-    if (this.#holdsMemory) this.hold(0);
+    if (this.#holdsMemory) this.shared.memory.hold(this, 0);
   }
 
   // A client that sent Expect gets the go-ahead only when a handler wants its body: until then an error can

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { checkOptions, withDefaults } from '../config.ts';
+import { checkOptions, defaults, withDefaults } from '../config.ts';
 import { Access, type AuthMode, type Scope } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
@@ -11,8 +11,10 @@ import { fileHandler } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
+import { changes } from './changes.ts';
 import { corsHeaders } from './cors.ts';
 import { toHttpError } from './errors.ts';
+import { Followers } from './followers.ts';
 import { postHandlers } from './posts.ts';
 import { userHandlers } from './users.ts';
 import { boom, echo, health, info, ready, secret } from './utility.ts';
@@ -34,6 +36,8 @@ export interface RequestListenerOptions {
   readonly allowedHosts?: readonly string[];
   /** Whether `/info`, `/echo`, `/private` and `/boom` exist. Default: `on`. */
   readonly utilityRoutes?: 'on' | 'off';
+  /** How many clients may follow `/changes` as a stream; 0 for no limit. Default: 1,000. */
+  readonly maxFollowers?: number;
   /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
   /** The prefix the listener is mounted under, such as `/api`. Default: none. */
@@ -60,6 +64,8 @@ export interface ApiHooks {
 /** The HTTP API with what a service needs to drain, measure and report it. @internal */
 export interface HttpApi {
   readonly listener: HttpListener;
+  /** The clients that follow the changes; absent when the store keeps none. */
+  readonly followers: Followers | undefined;
   /** How many files of the public folder it serves. */
   readonly files: number;
 }
@@ -80,13 +86,18 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
   checkGiven(options);
   const metrics = new Metrics();
   const { auth = 'none', apiKeys = [] } = options;
-  const { listener } = createHttpApi(options, {
+  const api = createHttpApi(options, {
     access: new Access(auth, apiKeys),
     observe: fanOut(options.observe, metrics.observe),
     refusal: () => undefined,
-    renderMetrics: () => renderMetrics(metrics.snapshot({ http: listener.inFlight })),
+    renderMetrics: () => renderMetrics(metrics.snapshot({ http: inFlightOf(api) }, api.followers)),
   });
-  return listener.listener;
+  return api.listener.listener;
+}
+
+/** How many requests are under way, without those that follow the changes. @internal */
+export function inFlightOf({ listener, followers }: HttpApi): number {
+  return listener.inFlight - (followers?.open ?? 0);
 }
 
 // What a host gives from plain JavaScript must fail here, and not with the first request.
@@ -103,9 +114,15 @@ function checkGiven(options: Partial<RequestListenerOptions> | undefined): void 
 export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpApi {
   const { repository, basePath = '', requirePreconditions = false } = options;
   const { publicDir = fileURLToPath(packagePublicDir), utilityRoutes } = options;
-  const { access } = hooks;
+  const { maxFollowers = defaults['max-followers'] } = options;
+  const { access, observe } = hooks;
+  const followers =
+    repository.changes &&
+    new Followers(repository.changes, maxFollowers, (cause) =>
+      observe({ type: 'failure', where: 'store', cause }),
+    );
   const router = new Router<Route>();
-  for (const definition of routes({ repository, requirePreconditions, utilityRoutes, ...hooks })) {
+  for (const definition of routes({ repository, requirePreconditions, utilityRoutes, followers, ...hooks })) {
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, exempt: definition.exempt ?? false });
@@ -146,7 +163,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     observe: hooks.observe,
     limits: withDefaults('limits.', options.limits),
   });
-  return { listener, files: new Set(files.map((file) => file.plain.path)).size };
+  return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
 // A browser applies HSTS to every port of a name. A service on loopback would lock other programs of the
@@ -186,6 +203,7 @@ export interface RouteDependencies {
   readonly repository: Repository;
   readonly requirePreconditions: boolean;
   readonly utilityRoutes?: 'on' | 'off' | undefined;
+  readonly followers?: Followers | undefined;
   /** Why the service should get no new work; `undefined` when it should. */
   readonly refusal: () => string | undefined;
   /** The metrics in Prometheus' text format. */
@@ -194,7 +212,7 @@ export interface RouteDependencies {
 
 /** Every route of the HTTP API except the static files. @internal */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, requirePreconditions, utilityRoutes, refusal, renderMetrics } = dependencies;
+  const { repository, requirePreconditions, utilityRoutes, followers, refusal, renderMetrics } = dependencies;
   const users = userHandlers(repository, requirePreconditions);
   const posts = postHandlers(repository, requirePreconditions);
   const metrics: Handler = async () => ({
@@ -221,6 +239,15 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
     { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
     { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
+    ...(repository.changes === undefined
+      ? []
+      : [
+          {
+            pattern: 'GET /changes',
+            access: 'read',
+            handle: changes(repository.changes, followers),
+          } as const,
+        ]),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },

@@ -4,7 +4,7 @@ import type { HttpRequest } from '../http/request.ts';
 const exposed =
   'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id';
 const allowedHeaders =
-  'Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
+  'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 // Chromium keeps a preflight no longer than this, in seconds.
 const preflightMaxAge = '7200';

@@ -1,19 +1,20 @@
 import type { ListQuery } from '../domain/list-query.ts';
 import type { Position } from '../domain/position.ts';
+import type { Repository } from '../domain/repository.ts';
 import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { formatCursor } from './cursor.ts';
 
 /**
- * The Link header (RFC 8288) of a page: `first`, `prev` where pages are numbered, `next` where there
+ * The links (RFC 8288) of a page: `first`, `prev` where pages are numbered, `next` where there
  * is more. The references are paths, never built from Host, which a client can set to anything.
  */
-export function pageHeaders(
+export function pageLinks(
   request: HttpRequest,
   query: ListQuery<string>,
   filter: object,
   next: Position | undefined,
-): Headers {
+): readonly string[] {
   const path = `${request.basePath}${request.target.path}`;
   const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
@@ -26,7 +27,25 @@ export function pageHeaders(
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
   if (page > 1) links.push(link('prev', `page=${page - 1}`));
   if (next !== undefined) links.push(link('next', `cursor=${formatCursor(filter, query.sort, next)}`));
-  return { link: links.join(', ') };
+  return links;
+}
+
+/**
+ * A link to the changes (RFC 5989), asked for before the list is read: what is followed from there misses
+ * nothing that the list does not have. None without a feed.
+ */
+export async function monitorLinks(
+  { changes }: Repository,
+  { basePath, signal }: HttpRequest,
+  userId?: number,
+): Promise<readonly string[]> {
+  if (changes === undefined) return [];
+  const user = userId === undefined ? '' : `&user=${userId}`;
+  return [`<${basePath}/changes?after=${await changes.position({ signal })}${user}>; rel="monitor"`];
+}
+
+export function linkHeader(links: readonly string[]): Headers {
+  return links.length === 0 ? {} : { link: links.join(', ') };
 }
 
 /** Whether the client asks for the number of all rows: `Prefer: count=exact` (RFC 7240). */

@@ -16,8 +16,8 @@ import { jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
-import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
-import { type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
+import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import { originOf, type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
 
 // Rows fetched at a time while all posts stream, fewer when they are long: more rows would take more memory
 // and hardly less time.
@@ -80,24 +80,28 @@ export function postHandlers(repository: Repository, requirePreconditions: boole
       const userId = parseId('user', request.param('id'));
       const { all, ...paged } = parsePostQuery(userId, request.parameters, readCursor);
       const query = all ? { ...paged, limit: maxStreamedRows } : paged;
+      const monitor = await monitorLinks(repository, request, userId);
       const page = await fetchPage(request, userId, query);
       const rows = toRows(page, query, all ? request.chunkBytes : Number.POSITIVE_INFINITY);
       const total = wantsCount(request)
         ? await repository.countPosts(userId, query.filter, request)
         : undefined;
-      const headers = countHeaders(total);
+      const pages = all ? [] : pageLinks(request, query, { userId, ...query.filter }, page.next);
+      const headers = { ...linkHeader([...pages, ...monitor]), ...countHeaders(total) };
       if (all && rows.end !== undefined) {
         return jsonText(200, { chunks: streamAll(request, userId, query, rows) }, headers);
       }
-      const links = all ? {} : pageHeaders(request, query, { userId, ...query.filter }, page.next);
-      return jsonText(200, `[${rows.text}]`, { ...links, ...headers });
+      return jsonText(200, `[${rows.text}]`, headers);
     },
 
     async create(request) {
       const userId = parseId('user', request.param('id'));
       const draft = parsePostDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
-      const created = await repository.createPost(userId, draft, { ...(idempotency && { idempotency }) });
+      const created = await repository.createPost(userId, draft, {
+        origin: originOf(request),
+        ...(idempotency && { idempotency }),
+      });
       if (created === undefined) throw userNotFound(userId);
       const { value, replayed } = created;
       const location = `${request.basePath}/users/${userId}/posts/${value.id}`;
@@ -143,6 +147,6 @@ function toRows({ items, next }: Page<Post>, { sort }: PostQuery, chunkLength: n
 }
 
 // Exactly the fields of the contract, in its order: a store may keep more of them.
-function postView({ id, userId, title, body }: Post) {
+export function postView({ id, userId, title, body }: Post) {
   return { id, userId, title, body };
 }

@@ -1,3 +1,4 @@
+import type { Origin } from '../domain/change.ts';
 import type { DomainError } from '../domain/errors.ts';
 import type { CallOptions, ChangeOptions } from '../domain/repository.ts';
 import { isNotModified } from '../http/conditional.ts';
@@ -44,7 +45,7 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
   const { parseKey, notFound, view } = resource;
   const changeOptions = (request: HttpRequest): ChangeOptions => {
     const expected = expectedVersions(request, requirePreconditions);
-    return expected === undefined ? {} : { expected };
+    return { origin: originOf(request), ...(expected && { expected }) };
   };
   const change = async (key: Key, patch: Patch, options: ChangeOptions): Promise<Reply> => {
     const row = await resource.update(key, patch, options);
@@ -82,6 +83,11 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
       return { status: 204 };
     },
   };
+}
+
+/** Who asks for a write. */
+export function originOf({ id, keyName }: HttpRequest): Origin {
+  return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
 }
 
 /** A reply with one record and the tag of its version. */

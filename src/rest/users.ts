@@ -14,8 +14,8 @@ import type { Handler } from '../http/listener.ts';
 import { json } from '../http/reply.ts';
 import { readCursor } from './cursor.ts';
 import { idempotencyKey, replayedHeader } from './idempotency.ts';
-import { countHeaders, pageHeaders, wantsCount } from './paging.ts';
-import { type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
+import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import { originOf, type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
 
 export interface UserHandlers extends ResourceHandlers {
   readonly list: Handler;
@@ -42,16 +42,21 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
 
     async list(request) {
       const query = parseUserQuery(request.parameters, readCursor);
+      const monitor = await monitorLinks(repository, request);
       const page = await repository.listUsers(query, request);
       const total = wantsCount(request) ? await repository.countUsers(query.filter, request) : undefined;
-      const headers = { ...pageHeaders(request, query, query.filter, page.next), ...countHeaders(total) };
+      const links = [...pageLinks(request, query, query.filter, page.next), ...monitor];
+      const headers = { ...linkHeader(links), ...countHeaders(total) };
       return json(200, page.items.map(userView), headers);
     },
 
     async create(request) {
       const draft = parseUserDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
-      const { value, replayed } = await repository.createUser(draft, { ...(idempotency && { idempotency }) });
+      const { value, replayed } = await repository.createUser(draft, {
+        origin: originOf(request),
+        ...(idempotency && { idempotency }),
+      });
       const location = `${request.basePath}/users/${value.id}`;
       return recordReply(201, userView(value), value.version, { location, ...replayedHeader(replayed) });
     },
@@ -59,6 +64,6 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
 }
 
 // Exactly the fields of the contract, in its order: a store may keep more of them.
-function userView({ id, name, role }: User) {
+export function userView({ id, name, role }: User) {
   return { id, name, role };
 }

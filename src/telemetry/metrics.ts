@@ -7,6 +7,11 @@ const families = {
   users_service_requests_total: ['counter', 'Requests that have ended.'],
   users_service_request_duration_seconds: ['histogram', 'From the request head to the last byte sent.'],
   users_service_requests_in_flight: ['gauge', 'Requests being served.'],
+  users_service_followers: [
+    'gauge',
+    'Clients that follow the changes as a stream; not among the requests in flight.',
+  ],
+  users_service_changes_sent_total: ['counter', 'Changes sent to clients that follow them.'],
   users_service_key_requests_total: ['counter', 'Requests by the name of their API key.'],
   users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
@@ -77,7 +82,7 @@ export class Metrics {
     increment(this.#standbyLags, `users_service_standby_lag_bytes_total{${labels}}`, lagBytes);
   };
 
-  #request({ face, route, method, status, durationMs, key }: RequestEvent): void {
+  #request({ face, route, method, status, durationMs, lasting = false, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
     const series = this.#seriesOf(face, route ?? 'unmatched');
     const verb = route === undefined ? 'any' : method;
@@ -87,14 +92,16 @@ export class Metrics {
       series.requests.set(verb, statuses);
     }
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    if (key !== undefined) {
+      increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
+    }
+    if (lasting) return;
     const seconds = durationMs / 1000;
     let bucket = 0;
     while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;
     if (bucket < buckets.length) series.bucketCounts[bucket] = (series.bucketCounts[bucket] ?? 0) + 1;
     series.durationSum += seconds;
     series.count += 1;
-    if (key === undefined) return;
-    increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
   }
 
   #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
@@ -108,7 +115,7 @@ export class Metrics {
   }
 
   /** `inFlight` is the number of requests being served, by API. */
-  snapshot(inFlight: Readonly<Record<string, number>>): MetricsSnapshot {
+  snapshot(inFlight: Readonly<Record<string, number>>, followers = { open: 0, sent: 0 }): MetricsSnapshot {
     const requests: Record<string, number> = {};
     const durations: Record<string, number> = {};
     for (const [face, routes] of Object.entries(this.#routes)) {
@@ -128,6 +135,8 @@ export class Metrics {
       users_service_requests_in_flight: Object.fromEntries(
         Object.entries(inFlight).map(([face, n]) => [`users_service_requests_in_flight{face="${face}"}`, n]),
       ),
+      users_service_followers: { users_service_followers: followers.open },
+      users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
       users_service_key_requests_total: { ...this.#keys },
       users_service_refused_total: { ...this.#refused },
       ...(Object.keys(this.#standbyReads).length > 0 && {

@@ -123,7 +123,10 @@ for (const [name, start] of Object.entries(hosts)) {
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
       const listed = await fetchDocumented(`${url}/api/users?limit=1`, {}, basePath);
-      assert.equal(listed.headers.get('link'), '</api/users?limit=1>; rel="first"');
+      assert.equal(
+        listed.headers.get('link'),
+        '</api/users?limit=1>; rel="first", </api/changes?after=1>; rel="monitor"',
+      );
       assert.deepEqual(await listed.json(), [{ id: 1, name: 'Ada' }]);
       assert.ok(events.some((event) => event.type === 'request' && event.route === '/users'));
     });

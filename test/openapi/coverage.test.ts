@@ -33,6 +33,7 @@ const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
     headers: [mergePatch],
   },
   'DELETE /users/{id}/posts/{postId}': { path: '/users/1/posts/1' },
+  'GET /changes': { path: '/changes' },
   'GET /health': { path: '/health' },
   'GET /health/ready': { path: '/health/ready' },
   'GET /metrics': { path: '/metrics' },
@@ -89,6 +90,10 @@ const story: readonly Case[] = [
   { method: 'GET', path: '/users?limit=101', status: 400 },
   { method: 'GET', path: '/users?q=ada', status: 400 },
   { method: 'GET', path: '/users?cursor=forged', status: 400 },
+  { method: 'GET', path: '/changes?limit=1&type=user.created&user=2', status: 200 },
+  { method: 'GET', path: '/changes?after=9', status: 200, headers: ['Last-Event-ID: 2'] },
+  { method: 'GET', path: '/changes?type=user', status: 400 },
+  { method: 'GET', path: '/changes?after=999', status: 410 },
   { method: 'GET', path: '/users/1', status: 200 },
   { method: 'GET', path: '/users/1', status: 304, headers: ['If-None-Match: "1"'] },
   { method: 'GET', path: '/users/1', status: 412, headers: ['If-Match: "9"'] },
@@ -279,7 +284,7 @@ describe('every answer the document promises is given, and is as it says', () =>
     it(`${status} when the store fails with ${kind}`, async (t) => {
       const port = await start(t, { repository: failing(kind, message) });
       for (const request of casesFor(status)) {
-        if (status === 504 || status === 409 || /^\/users/.test(request.path))
+        if (status === 504 || status === 409 || /^\/(users|changes)/.test(request.path))
           await recorder.record(port, request);
       }
     });
@@ -329,5 +334,8 @@ describe('every answer the document promises is given, and is as it says', () =>
 /** A store of which every call fails. */
 function failing(kind: ErrorKind, message: string): Repository {
   const fail = () => Promise.reject(new DomainError(kind, message));
-  return new Proxy({} as Repository, { get: () => fail });
+  const changes = { read: fail, position: fail, watch: () => fail };
+  return new Proxy({ changes } as unknown as Repository, {
+    get: (target, name) => Reflect.get(target, name) ?? fail,
+  });
 }

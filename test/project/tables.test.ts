@@ -59,6 +59,7 @@ const listenerOptions: readonly string[] = [
   'cors',
   'allowedHosts',
   'utilityRoutes',
+  'maxFollowers',
   'requirePreconditions',
 ] satisfies (keyof RequestListenerOptions)[];
 

@@ -152,7 +152,7 @@ test('posts know no role', async (t) => {
   assert.equal(errorOf(await send(http, 'GET /users/1/posts?role=dev')), '"role" is not a known parameter');
 });
 
-test('Link holds first, prev and next as they apply, with filter, sort and limit', async (t) => {
+test('Link holds first, prev, next and monitor as they apply, with filter, sort and limit', async (t) => {
   const { http } = await startWithUsers(t);
   const first = linksOf(await send(http, 'GET /users?limit=2&sort=-name&role=dev'));
   assert.equal(first['first'], '/users?limit=2&sort=-name&role=dev');
@@ -164,11 +164,17 @@ test('Link holds first, prev and next as they apply, with filter, sort and limit
   assert.match(String(second['next']), /^\/users\?limit=2&cursor=[\w-]+$/);
 
   const last = linksOf(await send(http, 'GET /users?page=3&limit=2'));
-  assert.deepEqual(last, { first: '/users?limit=2', prev: '/users?limit=2&page=2' });
+  assert.deepEqual(last, {
+    first: '/users?limit=2',
+    prev: '/users?limit=2&page=2',
+    monitor: '/changes?after=8',
+  });
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts?limit=3')), {
     first: '/users/1/posts?limit=3',
+    monitor: '/changes?after=8&user=1',
   });
-  assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), {}, 'all posts are one answer');
+  // All posts are one answer.
+  assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), { monitor: '/changes?after=8&user=1' });
 });
 
 test('Link is never built from Host, nor from an absolute request target', async (t) => {
@@ -181,7 +187,7 @@ test('Link is never built from Host, nor from an absolute request target', async
     assert.equal(answer.status, 200);
     assert.match(
       String(answer.headers['link']),
-      /^<\/users\?limit=2>; rel="first", <\/users\?limit=2&cursor=[\w-]+>; rel="next"$/,
+      /^<\/users\?limit=2>; rel="first", <\/users\?limit=2&cursor=[\w-]+>; rel="next", <\/changes\?after=8>; rel="monitor"$/,
     );
   }
 });

@@ -24,7 +24,7 @@ const cases: readonly Case[] = [
       { id: 1, ...ann },
       { id: 2, name: 'Bob' },
     ],
-    answerHeaders: { link: '</users>; rel="first"', vary: 'prefer' },
+    answerHeaders: { link: '</users>; rel="first", </changes?after=3>; rel="monitor"', vary: 'prefer' },
   },
   { line: 'GET /users/1', status: 200, body: { id: 1, ...ann }, answerHeaders: { etag: '"1"' } },
   { line: 'GET /users/2', status: 200, body: { id: 2, name: 'Bob' }, answerHeaders: { etag: '"1"' } },

@@ -167,6 +167,8 @@ test('before the first request there is a block of every family', () => {
       'requests_total counter',
       'request_duration_seconds histogram',
       'requests_in_flight gauge',
+      'followers gauge',
+      'changes_sent_total counter',
       'key_requests_total counter',
       'refused_total counter',
       'store_failures_total counter',

@@ -3,6 +3,7 @@ import {
   type ChangeType,
   changesGone,
   defaultChangesKept,
+  isWanted,
   type Origin,
 } from '../../domain/change.ts';
 import type { ChangeFeed } from '../../domain/repository.ts';
@@ -49,14 +50,12 @@ export class KeptChanges {
     if (this.#kept === 0) return {};
     return {
       changes: {
-        read: async ({ after, limit, types, userId }) => {
+        read: async (query) => {
+          const { after, limit } = query;
           if (after < this.#gone || after > this.#last) throw changesGone(after, this.#gone + 1);
-          const behind = this.#changes.slice(after - this.#gone);
-          const matching = behind.filter(
-            ({ type, record }) =>
-              (types === undefined || types.includes(type)) &&
-              (userId === undefined || ('userId' in record ? record.userId : record.id) === userId),
-          );
+          const matching = this.#changes
+            .slice(after - this.#gone)
+            .filter((change) => isWanted(change, query));
           const changes = matching.slice(0, limit);
           const more = matching.length > limit;
           return { changes, next: more ? (changes.at(-1)?.position ?? after) : this.#last, more };

@@ -1,0 +1,60 @@
+import type { Change, ChangePage } from '../domain/change.ts';
+import { postView } from './posts.ts';
+import { userView } from './users.ts';
+
+/** Changes in the order of a page, as far as a reply has room for them. */
+export interface Taken {
+  readonly texts: readonly string[];
+  /** Where to read on. */
+  readonly end: number;
+  readonly more: boolean;
+}
+
+/**
+ * A change as JSON of CloudEvents 1.0. The service may be mounted under several prefixes: `withBase` adds the
+ * one of a request.
+ */
+export function eventText({ position, type, time, record, origin }: Change): string {
+  const isPost = 'userId' in record;
+  const subject = isPost ? `users/${record.userId}/posts/${record.id}` : `users/${record.id}`;
+  return JSON.stringify({
+    specversion: '1.0',
+    id: String(position),
+    source: `/${subject}`,
+    type,
+    subject,
+    time,
+    datacontenttype: 'application/json',
+    version: record.version,
+    requestid: origin.requestId,
+    keyname: origin.key,
+    data: isPost ? postView(record) : userView(record),
+  });
+}
+
+/** Puts the prefix of a mount before the `source` of an event. */
+export function withBase(text: string, basePath: string): string {
+  if (basePath === '') return text;
+  // The first one is the attribute: what stands before it is a number.
+  return text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
+}
+
+/** The texts of the first changes of a page, at least one, until they are longer than `maxLength`. */
+export function take<Item extends { readonly position: number }>(
+  items: readonly Item[],
+  { next, more }: Pick<ChangePage, 'next' | 'more'>,
+  textOf: (item: Item) => string,
+  maxLength: number,
+): Taken {
+  const texts: string[] = [];
+  let length = 0;
+  let end = 0;
+  for (const item of items) {
+    const text = textOf(item);
+    length += text.length;
+    if (texts.length > 0 && length > maxLength) return { texts, end, more: true };
+    texts.push(text);
+    end = item.position;
+  }
+  return { texts, end: next, more };
+}

@@ -1,0 +1,229 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Change, type ChangePage, type ChangeQuery, isWanted } from '../domain/change.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { ChangeFeed } from '../domain/repository.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { eventText, type Taken, take, withBase } from './cloud-event.ts';
+
+/** A change as an event of the stream. */
+interface Block {
+  readonly change: Change;
+  readonly position: number;
+  readonly text: string;
+}
+
+// The newest events, kept as text. A follower that is further behind reads from the store.
+const maxBlocks = 1_000;
+const maxCharacters = 4 * 1024 * 1024;
+const readLimit = 100;
+// Proxies close a connection on which nothing came for a minute or less.
+const heartbeatMs = 15_000;
+// How long a client waits before it connects again, at least, and how long after a failure the reader does.
+const retryMs = 1_000;
+
+/**
+ * The clients that follow the changes as a stream. One reader asks the store once for what is new; each
+ * follower takes from that as fast as its client does. So a slow one needs no buffer: it is cut like any reply
+ * that is not taken, and resumes.
+ */
+export class Followers {
+  readonly #feed: ChangeFeed;
+  readonly #max: number;
+  readonly #onFailure: (cause: unknown) => void;
+  /** Wakes each follower. */
+  readonly #wakes = new Set<() => void>();
+  /** Rises with each wake, so that none is missed between a look and the wait. */
+  #woken = 0;
+  /** Every change behind `#from` up to `#to`. */
+  readonly #blocks: Block[] = [];
+  #characters = 0;
+  #from = 0;
+  #to = 0;
+  /** Rises when positions have lost their meaning: each follower asks the store whether its own is still good. */
+  #generation = 0;
+  #stale = false;
+  #reading = false;
+  #beats = 0;
+  #sent = 0;
+  #stop: () => void = () => undefined;
+  /** Rises when all followers have to connect again. */
+  #epoch = 0;
+  #draining = false;
+
+  /** `max` bounds those who follow at once; 0 for no limit. */
+  constructor(feed: ChangeFeed, max: number, onFailure: (cause: unknown) => void) {
+    this.#feed = feed;
+    this.#max = max;
+    this.#onFailure = onFailure;
+  }
+
+  /** How many follow. */
+  get open(): number {
+    return this.#wakes.size;
+  }
+
+  /** How many changes they were sent. */
+  get sent(): number {
+    return this.#sent;
+  }
+
+  /** Ends all streams: their clients connect again, and resume. */
+  disconnect(): void {
+    this.#epoch += 1;
+    this.#wake();
+  }
+
+  /** Ends all streams, also those to come: their clients find another process. */
+  drain(): void {
+    this.#draining = true;
+    this.disconnect();
+  }
+
+  /** The changes of a first page and all after it, as server-sent events, until the client leaves. */
+  async *follow(query: ChangeQuery, first: ChangePage, request: HttpRequest): AsyncGenerator<string> {
+    if (this.#max > 0 && this.open >= this.#max) {
+      throw new DomainError('overloaded', 'too many clients follow the changes');
+    }
+    request.last();
+    const { signal, basePath } = request;
+    let proceed = (): void => undefined;
+    const wake = (): void => proceed();
+    this.#wakes.add(wake);
+    if (this.open === 1) this.#start(first.next);
+    signal.addEventListener('abort', wake);
+    const epoch = this.#epoch;
+    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
+    let beats = this.#beats;
+    let generation = this.#generation;
+    let { after, limit } = query;
+    let page: ChangePage | undefined = first;
+    try {
+      // At random, or all clients of a process that has ended would come back at the same moment.
+      yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
+      while (!isOver()) {
+        const woken = this.#woken;
+        const isRecent = page === undefined && generation === this.#generation && after >= this.#from;
+        let taken = isRecent ? this.#take(query, after, request) : undefined;
+        if (taken === undefined) {
+          generation = this.#generation;
+          page ??= await this.#feed.read({ ...query, after, limit }, { signal });
+          const textOf = (change: Change) => withBase(toText(change), basePath);
+          taken = take(page.changes, page, textOf, request.chunkBytes);
+          // What did not fit is read again rather than kept.
+          limit = taken.end === page.next ? readLimit : taken.texts.length;
+          page = undefined;
+        }
+        const { texts, end, more } = taken;
+        after = Math.max(after, end);
+        if (texts.length > 0) {
+          this.#sent += texts.length;
+          yield texts.join('');
+        } else if (beats !== this.#beats) {
+          beats = this.#beats;
+          // With the id, a client resumes here even if its filter has let nothing pass.
+          yield `: nothing new\nid: ${after}\n\n`;
+        } else if (!more && woken === this.#woken) {
+          await new Promise<void>((resolve) => {
+            proceed = resolve;
+          });
+        }
+      }
+    } catch (caught) {
+      if (isOver()) return;
+      const { kind, message } = DomainError.from(caught);
+      if (kind !== 'gone') throw caught;
+      yield `event: gone\ndata: ${JSON.stringify({ error: message })}\n\n`;
+    } finally {
+      signal.removeEventListener('abort', wake);
+      this.#wakes.delete(wake);
+      if (this.open === 0) this.#stop();
+    }
+  }
+
+  #start(position: number): void {
+    this.#clear(position);
+    const unwatch = this.#feed.watch(() => void this.#read());
+    const heartbeat = setInterval(() => {
+      this.#beats += 1;
+      this.#wake();
+    }, heartbeatMs);
+    this.#stop = () => {
+      unwatch();
+      clearInterval(heartbeat);
+      this.#clear(position);
+    };
+    void this.#read();
+  }
+
+  #clear(position: number): void {
+    this.#blocks.length = 0;
+    this.#characters = 0;
+    this.#from = position;
+    this.#to = position;
+    this.#generation += 1;
+  }
+
+  #wake(): void {
+    this.#woken += 1;
+    for (const wake of this.#wakes) wake();
+  }
+
+  /** Reads what is new; a call meanwhile makes it read once more. */
+  async #read(): Promise<void> {
+    this.#stale = true;
+    if (this.#reading) return;
+    this.#reading = true;
+    while (this.#stale && this.open > 0) {
+      this.#stale = false;
+      try {
+        await this.#readPage();
+      } catch (caught) {
+        this.#onFailure(caught);
+        await sleep(retryMs);
+        this.#stale = true;
+      }
+    }
+    this.#reading = false;
+  }
+
+  async #readPage(): Promise<void> {
+    const generation = this.#generation;
+    try {
+      const page = await this.#feed.read({ after: this.#to, limit: readLimit });
+      if (generation === this.#generation) this.#add(page);
+      else this.#stale = true;
+    } catch (caught) {
+      if (DomainError.from(caught).kind !== 'gone') throw caught;
+      // The feed has begun anew: each follower asks the store whether its own position is still good.
+      this.#clear(await this.#feed.position());
+      this.#wake();
+    }
+  }
+
+  #add({ changes, next, more }: ChangePage): void {
+    for (const change of changes) {
+      const block = { change, position: change.position, text: toText(change) };
+      this.#blocks.push(block);
+      this.#characters += block.text.length;
+    }
+    while (this.#blocks.length > maxBlocks || this.#characters > maxCharacters) {
+      const oldest = this.#blocks.shift();
+      this.#characters -= oldest?.text.length ?? 0;
+      this.#from = oldest?.position ?? this.#to;
+    }
+    this.#to = next;
+    this.#stale ||= more;
+    if (changes.length > 0) this.#wake();
+  }
+
+  #take(query: ChangeQuery, after: number, { basePath, chunkBytes }: HttpRequest): Taken {
+    const start = this.#blocks.findLastIndex(({ position }) => position <= after) + 1;
+    const wanted = this.#blocks.slice(start).filter(({ change }) => isWanted(change, query));
+    const rest = { next: this.#to, more: false };
+    return take(wanted, rest, ({ text }) => withBase(text, basePath), chunkBytes);
+  }
+}
+
+function toText(change: Change): string {
+  return `id: ${change.position}\ndata: ${eventText(change)}\n\n`;
+}

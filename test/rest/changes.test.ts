@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { type Answer, errorOf, send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { runTool } from '../support/tool.ts';
+
+interface Event {
+  readonly [attribute: string]: unknown;
+}
+
+function eventsOf({ status, json }: Answer): readonly Event[] {
+  assert.equal(status, 200);
+  assert.ok(Array.isArray(json));
+  return json;
+}
+
+const typesOf = (answer: Answer) => eventsOf(answer).map(({ type, subject }) => `${type} ${subject}`);
+
+function nextOf({ headers }: Answer): string {
+  const [, next = ''] = /^<([^>]*)>; rel="next"$/.exec(String(headers['link'])) ?? [];
+  assert.notEqual(next, '', 'there is a next link');
+  return next;
+}
+
+/** A service in which all that can happen to a user and a post has happened. */
+async function startWithHistory(t: TestContext) {
+  const running = await startService(t);
+  const { http } = running;
+  for (const [line, json] of [
+    ['POST /users', { name: 'Ada', role: 'admin' }],
+    ['POST /users', { name: 'Grace' }],
+    ['PATCH /users/1', { role: null }],
+    ['PATCH /users/1', {}],
+    ['POST /users/1/posts', { title: 'Notes', body: 'a\nb' }],
+    ['PUT /users/1/posts/1', { title: 'Notes' }],
+    ['POST /users/1/posts', { title: 'More' }],
+    ['DELETE /users/1/posts/2', undefined],
+    ['DELETE /users/1', undefined],
+  ] as const) {
+    assert.ok((await send(http, line, json === undefined ? {} : { json })).status < 300, line);
+  }
+  return running;
+}
+
+const history = [
+  'user.created users/1',
+  'user.created users/2',
+  'user.updated users/1',
+  'post.created users/1/posts/1',
+  'post.updated users/1/posts/1',
+  'post.created users/1/posts/2',
+  'post.deleted users/1/posts/2',
+  'post.deleted users/1/posts/1',
+  'user.deleted users/1',
+];
+
+describe('GET /changes', () => {
+  it('is a batch of CloudEvents with the record, its version, the request id and the name of the key', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: ['crm:write=secret', 'plain'] });
+    const json = { name: 'Ada' };
+    const headers = { 'x-request-id': 'first', 'x-api-key': 'secret' };
+    await send(http, 'POST /users', { json, headers });
+    const [{ time, ...event } = {}] = eventsOf(await send(http, 'GET /changes'));
+    assert.deepEqual(event, {
+      specversion: '1.0',
+      id: '1',
+      source: '/users/1',
+      type: 'user.created',
+      subject: 'users/1',
+      datacontenttype: 'application/json',
+      version: 1,
+      requestid: 'first',
+      keyname: 'crm',
+      data: { id: 1, name: 'Ada' },
+    });
+    assert.ok(Math.abs(Date.parse(String(time)) - Date.now()) < 60_000);
+    const answer = await send(http, 'GET /changes');
+    assert.equal(answer.headers['content-type'], 'application/cloudevents-batch+json; charset=utf-8');
+    assert.equal(answer.headers['cache-control'], 'no-cache');
+
+    await send(http, 'PATCH /users/1', { json: { role: 'admin' }, headers: { 'x-api-key': 'plain' } });
+    const [{ version, keyname, data } = {}] = eventsOf(await send(http, 'GET /changes?after=1'));
+    assert.deepEqual([version, keyname, data], [2, undefined, { ...json, id: 1, role: 'admin' }]);
+  });
+
+  it('has every change in order, the posts of a deleted user before it, and none for what changed nothing', async (t) => {
+    const { http } = await startWithHistory(t);
+    const answer = await send(http, 'GET /changes');
+    assert.deepEqual(typesOf(answer), history);
+    const deleted = eventsOf(answer).slice(-2);
+    assert.deepEqual(
+      deleted.map(({ data, version }) => [data, version]),
+      [
+        [{ id: 1, userId: 1, title: 'Notes', body: '' }, 2],
+        [{ id: 1, name: 'Ada' }, 2],
+      ],
+    );
+  });
+
+  it('has a next link on every page, by which a poller goes on for ever', async (t) => {
+    const { http } = await startWithHistory(t);
+    const seen: string[] = [];
+    let path = '/changes?limit=2';
+    for (;;) {
+      const answer = await send(http, `GET ${path}`);
+      path = nextOf(answer);
+      if (eventsOf(answer).length === 0) break;
+      seen.push(...typesOf(answer));
+    }
+    assert.deepEqual(seen, history);
+    assert.equal(path, '/changes?after=9&limit=2');
+    await send(http, 'DELETE /users/2');
+    assert.deepEqual(typesOf(await send(http, `GET ${path}`)), ['user.deleted users/2']);
+  });
+
+  it('is filtered by type and by user, posts included, and the next link keeps both', async (t) => {
+    const { http } = await startWithHistory(t);
+    const answer = await send(http, 'GET /changes?user=1&type=user.deleted,post.created&after=3');
+    assert.deepEqual(typesOf(answer), [
+      'post.created users/1/posts/1',
+      'post.created users/1/posts/2',
+      'user.deleted users/1',
+    ]);
+    assert.equal(nextOf(answer), '/changes?after=9&user=1&type=user.deleted%2Cpost.created');
+    assert.deepEqual(typesOf(await send(http, 'GET /changes?user=2')), ['user.created users/2']);
+    assert.deepEqual(eventsOf(await send(http, 'GET /changes?user=7')), []);
+  });
+
+  it('begins after Last-Event-ID, whatever after says', async (t) => {
+    const { http } = await startWithHistory(t);
+    const answer = await send(http, 'GET /changes?after=2', { headers: { 'last-event-id': '8' } });
+    assert.deepEqual(typesOf(answer), history.slice(8));
+  });
+
+  it('starts with the oldest change that is kept, and is 410 with its position before that', async (t) => {
+    const repository = createMemoryStore({ changesKept: 2 });
+    const { http } = await startService(t, { repository });
+    for (let i = 1; i <= 4; i += 1) await repository.createUser({ name: `User ${i}` });
+    const all = await send(http, 'GET /changes');
+    assert.deepEqual(typesOf(all), ['user.created users/3', 'user.created users/4']);
+    for (const after of [0, 1, 5, 999]) {
+      const gone = await send(http, `GET /changes?after=${after}`);
+      assert.equal(gone.status, 410);
+      assert.equal(
+        errorOf(gone),
+        `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: 3)`,
+      );
+      const stream = { headers: { accept: 'text/event-stream' } };
+      assert.equal((await send(http, `GET /changes?after=${after}`, stream)).status, 410);
+    }
+    await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
+    assert.equal((await send(http, `GET ${nextOf(all)}`)).status, 410, 'after an import');
+    assert.deepEqual(eventsOf(await send(http, 'GET /changes')), []);
+  });
+
+  const wrong: readonly (readonly [query: string, message: string, headers?: Record<string, string>])[] = [
+    ['after=-1', 'after must be a whole number from 0 to 9007199254740991'],
+    ['after=', 'after must be a whole number from 0 to 9007199254740991'],
+    ['after=1e2', 'after must be a whole number from 0 to 9007199254740991'],
+    ['limit=0', 'limit must be a whole number from 1 to 1000'],
+    ['limit=1001', 'limit must be a whole number from 1 to 1000'],
+    ['user=0', 'user must be a whole number from 1 to 2147483647'],
+    ['user=x', 'user must be a whole number from 1 to 2147483647'],
+    [
+      'type=user',
+      'type must be a comma list of user.created, user.updated, user.deleted, post.created, post.updated, post.deleted',
+    ],
+    [
+      'type=',
+      'type must be a comma list of user.created, user.updated, user.deleted, post.created, post.updated, post.deleted',
+    ],
+    ['after=1&after=2', 'after must be given once'],
+    ['cursor=1', '"cursor" is not a known parameter'],
+    ['', 'Last-Event-ID must be a whole number from 0 to 9007199254740991', { 'last-event-id': 'x' }],
+  ];
+  for (const [query, message, headers = {}] of wrong) {
+    it(`rejects ${JSON.stringify({ query, ...headers })} and names the reason`, async (t) => {
+      const { http } = await startService(t);
+      for (const accept of ['*/*', 'text/event-stream']) {
+        const answer = await send(http, `GET /changes?${query}`, { headers: { accept, ...headers } });
+        assert.deepEqual([answer.status, errorOf(answer)], [400, message]);
+      }
+    });
+  }
+
+  it('is a page of at most about a megabyte, whatever the limit', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    await repository.createUser({ name: 'Ada' });
+    const body = 'x'.repeat(10_000);
+    for (let i = 0; i < 250; i += 1) await repository.createPost(1, { title: `${i}`, body });
+    let path = '/changes?limit=1000';
+    let count = 0;
+    let pages = 0;
+    for (;;) {
+      const answer = await send(http, `GET ${path}`);
+      path = nextOf(answer);
+      assert.ok(answer.text.length < 1_100_000);
+      if (eventsOf(answer).length === 0) break;
+      count += eventsOf(answer).length;
+      pages += 1;
+    }
+    assert.deepEqual([count, pages], [251, 3]);
+  });
+
+  it('answers HEAD, and a client that prefers JSON to a stream, with the batch', async (t) => {
+    const { http } = await startWithHistory(t);
+    const head = await send(http, 'HEAD /changes');
+    assert.deepEqual([head.status, nextOf(head), head.text], [200, '/changes?after=9', '']);
+    const stream = await send(http, 'HEAD /changes', { headers: { accept: 'text/event-stream' } });
+    assert.deepEqual([stream.status, stream.headers['content-type']], [200, 'text/event-stream']);
+    for (const accept of [
+      'application/json, text/event-stream;q=0.5',
+      'text/event-stream;q=0',
+      'image/png',
+    ]) {
+      assert.equal(typesOf(await send(http, 'GET /changes', { headers: { accept } })).length, 9, accept);
+    }
+  });
+
+  it('is a path that is not there when the store keeps no changes, and lists have no monitor link', async (t) => {
+    const { http } = await startService(t, { changesKept: false });
+    assert.equal((await send(http, 'GET /changes', { undocumented: true })).status, 404);
+    assert.equal((await send(http, 'GET /users')).headers['link'], '</users>; rel="first"');
+  });
+
+  it('needs the scope that lists need', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: ['r:read=r', 'w:write=w'] });
+    const statuses = await Promise.all(
+      [{}, { 'x-api-key': 'w' }, { 'x-api-key': 'r' }].map(async (headers) => {
+        return (await send(http, 'GET /changes', { headers })).status;
+      }),
+    );
+    assert.deepEqual(statuses, [401, 403, 200]);
+  });
+
+  const python = process.env['PYTHON'] ?? 'python3';
+
+  it('is read by the CloudEvents SDK for Python', async (t) => {
+    const { code } = await runTool(python, ['-c', 'import cloudevents.core']);
+    if (code !== 0) return t.skip(`${python} has no cloudevents 2; set PYTHON`);
+    const { http } = await startWithHistory(t);
+    const { text } = await send(http, 'GET /changes');
+    const script = [
+      'import json, sys',
+      'from cloudevents.core.formats.json import JSONFormat',
+      'from cloudevents.core.v1.event import CloudEvent',
+      'events = [JSONFormat().read(CloudEvent, json.dumps(one)) for one in json.loads(sys.argv[1])]',
+      'print(json.dumps([[e.get_id(), e.get_type(), e.get_source(), e.get_extension("version"), e.get_data()] for e in events]))',
+    ].join('\n');
+    const { stdout, stderr } = await runTool(python, ['-c', script, text]);
+    assert.equal(stderr, '');
+    const expected = (JSON.parse(text) as Event[]).map(({ id, type, source, version, data }) => {
+      return [id, type, source, version, data];
+    });
+    assert.deepEqual(JSON.parse(stdout), expected);
+  });
+});

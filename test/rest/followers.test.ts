@@ -1,0 +1,327 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { createRequire } from 'node:module';
+import { connect } from 'node:net';
+import { describe, it, type TestContext } from 'node:test';
+import express, { type RequestHandler } from 'express';
+import { createRequestListener } from '../../src/index.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { errorOf, open, type RequestOptions, send } from '../support/client.ts';
+import { parseMetrics } from '../support/prometheus.ts';
+import { startService } from '../support/service.ts';
+import { runTool } from '../support/tool.ts';
+
+/** A client of the stream: the fields of each event, as they arrive. */
+class Follower {
+  readonly response: IncomingMessage;
+  text = '';
+  readonly #blocks: AsyncIterator<string>;
+
+  private constructor(response: IncomingMessage) {
+    this.response = response;
+    this.#blocks = this.#read();
+  }
+
+  static async open(t: TestContext, base: string, path = '/changes', options: RequestOptions = {}) {
+    const headers = { accept: 'text/event-stream', ...options.headers };
+    const response = await open(base, `GET ${path}`, { ...options, headers });
+    t.after(() => response.destroy());
+    assert.equal(response.statusCode, 200);
+    assert.equal(response.headers['content-type'], 'text/event-stream');
+    return new Follower(response);
+  }
+
+  async *#read(): AsyncGenerator<string> {
+    let rest = '';
+    for await (const chunk of this.response.setEncoding('utf8')) {
+      this.text += chunk;
+      const blocks = (rest + chunk).split('\n\n');
+      rest = blocks.pop() ?? '';
+      yield* blocks;
+    }
+  }
+
+  /** The next block of lines; `undefined` at the end of the stream. */
+  async block(): Promise<string | undefined> {
+    const next = await this.#blocks.next();
+    return next.done === true ? undefined : next.value;
+  }
+
+  /** The position and subject of the next event. */
+  async event(): Promise<string> {
+    for (;;) {
+      const block = (await this.block()) ?? assert.fail('the stream has ended');
+      const [, id, data] = /^id: (\d+)\ndata: (.*)$/.exec(block) ?? [];
+      if (data === undefined) continue;
+      const event: { id: string; type: string; subject: string } = JSON.parse(data);
+      assert.equal(event.id, id);
+      return `${id} ${event.type} ${event.subject}`;
+    }
+  }
+}
+
+describe('GET /changes as a stream', () => {
+  it('begins at once, then sends each change as it happens, with its position as the id', async (t) => {
+    const { http } = await startService(t);
+    const follower = await Follower.open(t, http);
+    assert.match(String(await follower.block()), /^retry: 1\d{3}\nid: 0$/);
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    assert.equal(await follower.event(), '1 user.created users/1');
+    await send(http, 'POST /users/1/posts', { json: { title: 'Notes' } });
+    assert.equal(await follower.event(), '2 post.created users/1/posts/1');
+    await send(http, 'DELETE /users/1');
+    assert.equal(await follower.event(), '3 post.deleted users/1/posts/1');
+    assert.equal(await follower.event(), '4 user.deleted users/1');
+    const { headers } = follower.response;
+    assert.deepEqual([headers['cache-control'], headers['vary']], ['no-store, no-transform', 'accept']);
+  });
+
+  it('resumes exactly behind Last-Event-ID, which overrides after', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    for (let i = 0; i < 250; i += 1) await repository.createUser({ name: `User ${i}` });
+    const headers = { 'last-event-id': '40' };
+    const follower = await Follower.open(t, http, '/changes?after=7', { headers });
+    for (let id = 41; id <= 250; id += 1) {
+      assert.equal(await follower.event(), `${id} user.created users/${id}`);
+    }
+    await repository.createUser({ name: 'live' });
+    assert.equal(await follower.event(), '251 user.created users/251');
+  });
+
+  it('misses and repeats nothing while many write and others follow', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    const ahead = await Follower.open(t, http);
+    const writing = (async () => {
+      for (let i = 0; i < 5_000; i += 1) {
+        await repository.createUser({ name: `User ${i}` });
+        if (i % 50 === 0) await new Promise(setImmediate);
+      }
+    })();
+    const late = async (after: number) => {
+      const follower = await Follower.open(t, http, `/changes?after=${after}`);
+      for (let id = after + 1; id <= 5_000; id += 1) {
+        assert.equal(await follower.event(), `${id} user.created users/${id}`);
+      }
+    };
+    await ahead.event();
+    await Promise.all([writing, late(0), late(1), late(1)]);
+    for (let id = 2; id <= 5_000; id += 1) await ahead.event();
+  });
+
+  it('sends only what the filters let pass, and heartbeats that carry the position', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    const follower = await Follower.open(t, http, '/changes?user=2&type=user.created,post.created');
+    await follower.block();
+    await repository.createUser({ name: 'Ada' });
+    await repository.createUser({ name: 'Grace' });
+    await repository.updateUser(2, { name: 'Grace Hopper' });
+    await repository.createPost(2, { title: 'Notes', body: '' });
+    assert.equal(await follower.event(), '2 user.created users/2');
+    assert.equal(await follower.event(), '4 post.created users/2/posts/1');
+    await repository.deleteUser(1);
+    // The first one may come before the deletion has been read.
+    t.mock.timers.tick(15_000);
+    assert.match(String(await follower.block()), /^: nothing new\nid: [45]$/);
+    t.mock.timers.tick(15_000);
+    assert.equal(await follower.block(), ': nothing new\nid: 5');
+  });
+
+  it('ends with an event named gone when its position is no longer kept', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    const follower = await Follower.open(t, http);
+    await follower.block();
+    await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
+    assert.match(
+      String(await follower.block()),
+      /^event: gone\ndata: \{"error":"the changes after 0 are not kept/,
+    );
+    assert.equal(await follower.block(), undefined);
+    const again = await Follower.open(t, http, '/changes');
+    await repository.createUser({ name: 'Ada' });
+    assert.equal(await again.event(), '2 user.created users/10');
+  });
+
+  it('goes on after the store could not be read for a while', async (t) => {
+    const store = createMemoryStore();
+    let broken = false;
+    const { changes: feed } = store;
+    assert.ok(feed);
+    const changes = {
+      ...feed,
+      read: (...args: Parameters<typeof feed.read>) =>
+        broken ? Promise.reject(new Error('the disk is on fire')) : feed.read(...args),
+    };
+    const { http, failures } = await startService(t, {
+      repository: { ...store, changes },
+      expectFailures: true,
+    });
+    const follower = await Follower.open(t, http);
+    await follower.block();
+    broken = true;
+    await store.createUser({ name: 'Ada' });
+    await t.waitFor(() => assert.equal(failures().length, 1));
+    broken = false;
+    assert.equal(await follower.event(), '1 user.created users/1');
+  });
+
+  it('is bounded by maxFollowers, and a place is free again when one leaves', async (t) => {
+    const { http, events } = await startService(t, { maxFollowers: 1, limits: { maxInFlight: 1 } });
+    const first = await Follower.open(t, http);
+    await first.block();
+    const headers = { accept: 'text/event-stream' };
+    const refused = await send(http, 'GET /changes', { headers });
+    assert.deepEqual([refused.status, errorOf(refused)], [503, 'too many clients follow the changes']);
+    assert.equal(refused.headers['retry-after'], '1');
+    assert.equal((await send(http, 'GET /users')).status, 200, 'it takes no place of those in flight');
+    first.response.destroy();
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.lasting)));
+    const second = await Follower.open(t, http);
+    await second.block();
+  });
+
+  it('is counted apart from requests in flight and their latencies, and logged when it ends', async (t) => {
+    const { http, events } = await startService(t);
+    const follower = await Follower.open(t, http);
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    await follower.event();
+    const read = async (name: string, labels = {}) => {
+      const families = parseMetrics((await send(http, 'GET /metrics')).text);
+      const samples = [...families.values()].flatMap((family) => family.samples);
+      return samples.find(
+        (sample) =>
+          sample.name === `users_service_${name}` &&
+          Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+      )?.value;
+    };
+    assert.equal(await read('followers'), 1);
+    assert.equal(await read('changes_sent_total'), 1);
+    assert.equal(await read('requests_in_flight', { face: 'http' }), 1, 'the one that asks');
+    follower.response.destroy();
+    const isEnd = (event: (typeof events)[number]) => event.type === 'request' && event.lasting === true;
+    await t.waitFor(() => assert.ok(events.some(isEnd)));
+    const end = events.find(isEnd);
+    assert.deepEqual(end?.type === 'request' && [end.status, end.route], [200, '/changes']);
+    assert.equal(await read('followers'), 0);
+    const changes = { route: '/changes' };
+    assert.equal(await read('requests_total', { ...changes, status: '200' }), 1);
+    assert.equal(await read('request_duration_seconds_count', changes), 0);
+  });
+
+  it('ends in order when the service drains, and the service closes before its deadline', async (t) => {
+    const { service, http, events } = await startService(t);
+    const follower = await Follower.open(t, http);
+    await follower.block();
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    await follower.event();
+    const startedAt = performance.now();
+    await service.close({ timeoutMs: 60_000 });
+    assert.equal(await follower.block(), undefined);
+    assert.ok(follower.response.complete, 'its last chunk has come');
+    assert.ok(performance.now() - startedAt < 30_000);
+    const end = events.find((event) => event.type === 'request' && event.lasting === true);
+    assert.equal(end?.type === 'request' && end.status, 200);
+  });
+
+  it('ends when the API keys change, so that it needs one that is still valid', async (t) => {
+    const { service, http } = await startService(t, { auth: 'all', apiKeys: ['old'] });
+    const options = { headers: { accept: 'text/event-stream', 'x-api-key': 'old' } };
+    const follower = await Follower.open(t, http, '/changes', options);
+    await follower.block();
+    service.setApiKeys(['new']);
+    assert.equal(await follower.block(), undefined);
+    assert.equal((await send(http, 'GET /changes', options)).status, 401);
+  });
+
+  it('is cut when its client takes nothing for too long, and resumes behind what it had', async (t) => {
+    const repository = createMemoryStore();
+    const { http, port, events } = await startService(t, { repository, limits: { writeTimeoutMs: 300 } });
+    const socket = connect(port, '127.0.0.1').pause();
+    t.after(() => socket.destroy());
+    socket.write('GET /changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
+    await repository.createUser({ name: 'Ada' });
+    const body = 'x'.repeat(10_000);
+    // More than the buffers of both kernels hold.
+    for (let i = 0; i < 2_000; i += 1) await repository.createPost(1, { title: `${i}`, body });
+    const end = () => events.find((event) => event.type === 'request' && event.lasting === true);
+    await t.waitFor(() => assert.ok(end()), { timeout: 20_000 });
+    const cut = end();
+    assert.equal(cut?.type === 'request' && cut.status, 499);
+    const text = Buffer.concat(await socket.resume().toArray()).toString();
+    const ids = [...text.matchAll(/^id: (\d+)\ndata: .*\n$/gm)].map(([, id]) => Number(id));
+    const last = ids.at(-1) ?? 0;
+    assert.ok(last > 1 && last < 2_001, `${last}`);
+    assert.deepEqual(
+      ids,
+      Array.from({ length: last }, (_, i) => i + 1),
+    );
+    const follower = await Follower.open(t, http, '/changes', { headers: { 'last-event-id': String(last) } });
+    for (let id = last + 1; id <= 2_001; id += 1) {
+      assert.equal(await follower.event(), `${id} post.created users/1/posts/${id - 1}`);
+    }
+  });
+
+  it('is sent to a client over HTTP/1.0, to its end', async (t) => {
+    const { service, port } = await startService(t);
+    const socket = connect(port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    socket.write('GET /changes HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
+    await once(socket, 'readable');
+    const closing = service.close();
+    const text = Buffer.concat(await socket.toArray()).toString();
+    await closing;
+    assert.match(text, /^HTTP\/1.1 200 OK\r\n[\s\S]*\r\n\r\nretry: \d+\nid: 0\n\n$/);
+    assert.doesNotMatch(text, /transfer-encoding/i);
+  });
+
+  it('may be read by pages of listed origins, which may send Last-Event-ID', async (t) => {
+    const { http } = await startService(t, { cors: ['https://app.example'] });
+    const headers = { origin: 'https://app.example' };
+    const follower = await Follower.open(t, http, '/changes', { headers });
+    assert.equal(follower.response.headers['access-control-allow-origin'], 'https://app.example');
+    assert.equal(follower.response.headers['vary'], 'accept, origin');
+    const asked = { ...headers, 'access-control-request-method': 'GET' };
+    const preflight = await send(http, 'OPTIONS /changes', { headers: asked });
+    assert.match(String(preflight.headers['access-control-allow-headers']), /\bLast-Event-ID\b/);
+  });
+
+  it('passes compression in Express at once, and names the prefix of its mount', async (t) => {
+    // It has no types of its own.
+    const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
+    const repository = createMemoryStore();
+    const app = express();
+    app.use(compression());
+    app.use('/api', createRequestListener({ repository, publicDir: false }));
+    const server = createServer(app).listen(0, '127.0.0.1');
+    t.after(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    await once(server, 'listening');
+    const address = server.address();
+    const base = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    const headers = { 'accept-encoding': 'gzip' };
+    const follower = await Follower.open(t, base, '/api/changes', { headers });
+    assert.equal(follower.response.headers['content-encoding'], undefined);
+    await repository.createUser({ name: '"source":"' });
+    assert.equal(await follower.event(), '1 user.created users/1');
+    assert.match(follower.text, /"source":"\/api\/users\/1".*"name":"\\"source\\":\\""/);
+    const batch = await send(base, 'GET /api/changes', { undocumented: true });
+    assert.match(batch.text, /^\[\{"specversion":"1.0","id":"1","source":"\/api\/users\/1"/);
+    assert.equal(batch.headers['link'], '</api/changes?after=1>; rel="next"');
+  });
+
+  it('is followed by curl, which needs no more than -N', async (t) => {
+    if ((await runTool('curl', ['--version'])).code !== 0) return t.skip('curl is not installed');
+    const { http } = await startService(t);
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    const args = ['-sN', '-m', '1', '-H', 'accept: text/event-stream', `${http}/changes`];
+    const { stdout } = await runTool('curl', args);
+    assert.match(stdout, /^retry: \d+\nid: 0\n\nid: 1\ndata: \{.*"data":\{"id":1,"name":"Ada"\}\}\n\n$/);
+  });
+});
