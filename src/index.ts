@@ -14,6 +14,7 @@ export type {
 export type { Position, Sort, SortKey } from './domain/position.ts';
 export type { Post, PostDraft, PostPatch, StoredPost } from './domain/post.ts';
 export type {
+  Answer,
   CallOptions,
   ChangeOptions,
   Created,

@@ -80,8 +80,8 @@ export function postQuery(text = ''): PostQuery {
 // Cursors are the HTTP API's form of positions, which the tests use as they are.
 const noCursor = () => undefined;
 
-export async function rejects(promise: Promise<unknown>, ...kinds: ErrorKind[]): Promise<void> {
-  await assert.rejects(promise, (error) => {
+export async function rejects(answer: unknown, ...kinds: ErrorKind[]): Promise<void> {
+  await assert.rejects(Promise.resolve(answer), (error) => {
     assert(error instanceof DomainError, `not a DomainError: ${error}`);
     assert(kinds.includes(error.kind), `${error.kind} (${error.message}) instead of ${kinds.join(' or ')}`);
     return true;

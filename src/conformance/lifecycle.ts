@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { CallOptions, Repository } from '../domain/repository.ts';
 import { addUsers, type Fixture, postQuery, rejects, userQuery } from './fixture.ts';
 
-type Operation = (repository: Repository, options?: CallOptions) => Promise<unknown>;
+type Operation = (repository: Repository, options?: CallOptions) => unknown;
 
 const reads: Readonly<Record<string, Operation>> = {
   getUser: (repository, options) => repository.getUser(1, options),

@@ -21,7 +21,8 @@ export interface Repository {
   /** Its feed of changes; absent in a store that keeps none. */
   readonly changes?: ChangeFeed;
 
-  getUser(id: number, options?: CallOptions): Promise<StoredUser | undefined>;
+  /** Like `getPost` it may answer at once: most requests ask for one record. */
+  getUser(id: number, options?: CallOptions): Answer<StoredUser | undefined>;
 
   listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
 
@@ -50,7 +51,7 @@ export interface Repository {
   ): Promise<Created<StoredPost> | undefined>;
 
   /** `undefined` when this user has no such post, though another one may. */
-  getPost(userId: number, id: number, options?: CallOptions): Promise<StoredPost | undefined>;
+  getPost(userId: number, id: number, options?: CallOptions): Answer<StoredPost | undefined>;
 
   /** Sets the given fields of a post of this user; the version rises if any of them changes. */
   updatePost(
@@ -94,6 +95,9 @@ export interface ChangeFeed {
    */
   watch(wake: () => void): () => void;
 }
+
+/** A value at once, or a promise of it. A failure is a promise that rejects. */
+export type Answer<T> = T | Promise<T>;
 
 export interface CallOptions {
   /** Ends the call when the caller is gone or its deadline has passed. */

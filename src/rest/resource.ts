@@ -1,6 +1,6 @@
 import type { Origin } from '../domain/change.ts';
 import type { DomainError } from '../domain/errors.ts';
-import type { CallOptions, ChangeOptions } from '../domain/repository.ts';
+import type { Answer, CallOptions, ChangeOptions } from '../domain/repository.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, type Reply } from '../http/reply.ts';
@@ -15,7 +15,7 @@ export interface Resource<Key, Row extends Versioned, Patch> {
   readonly record: string;
   readonly parseKey: (request: HttpRequest) => Key;
   readonly notFound: (key: Key) => DomainError;
-  readonly get: (key: Key, options: CallOptions) => Promise<Row | undefined>;
+  readonly get: (key: Key, options: CallOptions) => Answer<Row | undefined>;
   readonly update: (key: Key, patch: Patch, options: ChangeOptions) => Promise<Row | undefined>;
   readonly delete: (key: Key, options: ChangeOptions) => Promise<boolean>;
   /** The body of PUT, as the patch that makes the record so. */
@@ -52,17 +52,23 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
     if (row === undefined) throw notFound(key);
     return recordReply(200, view(row), row.version);
   };
+  const show = (request: HttpRequest, key: Key, row: Row | undefined): Reply => {
+    if (row === undefined) throw notFound(key);
+    if (request.header('if-match') !== undefined) checkIfMatch(request, resource.record, row);
+    const seen = request.header('if-none-match');
+    if (seen !== undefined && isNotModified(seen, String(row.version))) {
+      return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
+    }
+    return recordReply(200, view(row), row.version);
+  };
   return {
-    async get(request) {
+    get(request) {
       const key = parseKey(request);
-      const row = await resource.get(key, request);
-      if (row === undefined) throw notFound(key);
-      if (request.header('if-match') !== undefined) checkIfMatch(request, resource.record, row);
-      const seen = request.header('if-none-match');
-      if (seen !== undefined && isNotModified(seen, String(row.version))) {
-        return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
-      }
-      return recordReply(200, view(row), row.version);
+      const row = resource.get(key, request);
+      const isPromise = typeof row === 'object' && 'then' in row;
+      return isPromise
+        ? Promise.resolve(row).then((found) => show(request, key, found))
+        : show(request, key, row);
     },
 
     async replace(request) {

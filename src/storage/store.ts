@@ -1,8 +1,8 @@
 import { aborted, storeClosed } from '../domain/errors.ts';
-import type { CallOptions, Store } from '../domain/repository.ts';
+import type { Answer, CallOptions, Store } from '../domain/repository.ts';
 
-type Answers<Method> = Method extends (...args: infer Args) => Promise<infer Value>
-  ? (...args: Args) => Value | Promise<Value>
+type Answers<Method> = Method extends (...args: infer Args) => infer Value
+  ? (...args: Args) => Answer<Awaited<Value>>
   : never;
 
 /** A store as each database makes it: it may answer at once, and knows neither of closing nor of signals that have aborted. */
@@ -16,6 +16,15 @@ export function createStore(bare: BareStore): Store {
   const enter = ({ signal }: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
     if (signal?.aborted) throw aborted(signal);
+  };
+  // Without a promise where the database answers at once; each would cost a turn of the microtasks.
+  const answer = <T>(options: CallOptions | undefined, read: () => Answer<T>): Answer<T> => {
+    try {
+      enter(options);
+      return read();
+    } catch (error) {
+      return Promise.reject(error);
+    }
   };
   const { changes } = bare;
   return {
@@ -35,10 +44,7 @@ export function createStore(bare: BareStore): Store {
         },
       },
     }),
-    async getUser(id, options) {
-      enter(options);
-      return bare.getUser(id, options);
-    },
+    getUser: (id, options) => answer(options, () => bare.getUser(id, options)),
     async listUsers(query, options) {
       enter(options);
       return bare.listUsers(query, options);
@@ -55,10 +61,7 @@ export function createStore(bare: BareStore): Store {
       enter(options);
       return bare.countPosts(userId, filter, options);
     },
-    async getPost(userId, id, options) {
-      enter(options);
-      return bare.getPost(userId, id, options);
-    },
+    getPost: (userId, id, options) => answer(options, () => bare.getPost(userId, id, options)),
     async ping(options) {
       enter(options);
       return bare.ping(options);

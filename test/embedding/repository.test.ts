@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { it } from 'node:test';
 import { testRepository } from '../../src/conformance/test-repository.ts';
-import type { Repository } from '../../src/index.ts';
+import type { Repository, StoredUser } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
@@ -51,3 +51,34 @@ it('a service over it leaves the trail, and its events reach the host’s tracin
   assert.deepEqual(trail, ['create user']);
   assert.partialDeepStrictEqual(traced, [{ route: '/users', status: 201, traceparent: '00-1-2-01' }]);
 });
+
+type Found = StoredUser | undefined;
+const ways: readonly [how: string, answer: (user: Found) => ReturnType<Repository['getUser']>][] = [
+  ['at once', (user) => user],
+  ['by promise', async (user) => user],
+  ['by a promise of another kind', (user) => thenable(user) as Promise<Found>],
+];
+
+/** A promise of a library of its own, such as query builders give. */
+function thenable(user: Found): unknown {
+  // biome-ignore lint/suspicious/noThenProperty: it is what makes it a promise.
+  return { then: (resolve: (user: Found) => void) => void setImmediate(resolve, user) };
+}
+
+for (const [how, answer] of ways) {
+  it(`a repository may answer ${how}`, async (t) => {
+    const store = createMemoryStore();
+    await store.createUser({ name: 'Ada' });
+    const repository = Object.assign(Object.create(store), {
+      getUser: (id: number) => answer(id === 1 ? { id: 1, name: 'Ada', version: 3 } : undefined),
+    });
+    const { http } = await startService(t, { repository });
+    const found = await fetch(`${http}/users/1`);
+    assert.deepEqual([found.status, found.headers.get('etag')], [200, '"3"']);
+    assert.deepEqual(await found.json(), { id: 1, name: 'Ada' });
+    const seen = await fetch(`${http}/users/1`, { headers: { 'if-none-match': '"3"' } });
+    const failed = await fetch(`${http}/users/1`, { headers: { 'if-match': '"2"' } });
+    const missing = await fetch(`${http}/users/2`);
+    assert.deepEqual([seen.status, failed.status, missing.status], [304, 412, 404]);
+  });
+}

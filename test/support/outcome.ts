@@ -1,8 +1,8 @@
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 
 /** The kind a call fails with, or `none`. */
-export async function kindOf(call: Promise<unknown>): Promise<ErrorKind | 'none'> {
-  return call.then(
+export async function kindOf(call: unknown): Promise<ErrorKind | 'none'> {
+  return Promise.resolve(call).then(
     () => 'none',
     (error) => DomainError.from(error).kind,
   );

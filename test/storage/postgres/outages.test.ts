@@ -117,7 +117,7 @@ describe('a server that stops under load and comes back', () => {
       await until(async () => load.created.length > 200, 'the load runs');
       await server.stop(mode);
       assert.equal(await kindOf(store.ping()), 'unavailable');
-      const failure = await store.getUser(1).catch((error: unknown) => error);
+      const failure = await Promise.resolve(store.getUser(1)).catch((error: unknown) => error);
       assert.ok(
         !inspect(failure, { depth: 20, showHidden: true }).includes('secret-'),
         'no password in errors',

@@ -75,7 +75,7 @@ interface Cost {
   readonly nodes: readonly string[];
 }
 
-async function cost(call: () => Promise<unknown>): Promise<Cost> {
+async function cost(call: () => unknown): Promise<Cost> {
   plans.length = 0;
   replanned.length = 0;
   await call();
