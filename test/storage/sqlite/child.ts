@@ -1,9 +1,10 @@
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { writeAtRandom } from '../random-writes.ts';
 
-/** What a child process of the tests does with a file: `node sqlite-child.ts ROLE PATH`. */
-export type ChildRole = 'create' | 'create-with-key' | 'load' | 'leave-open';
+/** What a child process of the tests does with a file: `node child.ts ROLE PATH [LOAD]`. */
+export type ChildRole = 'create' | 'create-with-key' | 'load' | 'leave-open' | 'write-at-random';
 
-const [role, path = ''] = process.argv.slice(2);
+const [role, path = '', load = ''] = process.argv.slice(2);
 const store = await openSqliteStore(path, { busyTimeoutMs: 20_000 });
 
 switch (role) {
@@ -24,6 +25,10 @@ switch (role) {
   case 'leave-open':
     await store.createUser({ name: 'Ada' });
     console.log('created');
+    break;
+  case 'write-at-random':
+    await writeAtRandom(store, JSON.parse(load));
+    await store.close();
     break;
   default:
     throw new Error(`no such role: ${role}`);

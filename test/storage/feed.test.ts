@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { follow } from '../../src/conformance/follow.ts';
+import type { Store } from '../../src/domain/repository.ts';
+import { openStore } from '../../src/storage/open.ts';
+import { openTestPostgres, patient } from '../kit/postgres.ts';
+import { checkFeed, followTogether, isWhole, Replica, writeAtRandom } from './random-writes.ts';
+import { temporaryFolder } from './temporary.ts';
+
+const postgres = await openTestPostgres();
+after(() => postgres.close());
+
+const stores: Readonly<Record<string, () => Promise<Store>>> = {
+  memory: () => openStore('memory:'),
+  SQLite: () => openStore(`sqlite:${join(temporaryFolder(), 'users.db')}`),
+  PostgreSQL: async () => openStore(await postgres.createDatabase(), patient),
+};
+
+for (const [name, open] of Object.entries(stores)) {
+  const seed = Math.floor(Math.random() * 1_000_000);
+  describe(`the feed of ${name} under random writes (seed ${seed})`, () => {
+    it('gives all followers the same, which is all that has become of the store', async (t) => {
+      const store = await open();
+      t.after(() => store.close());
+      const feed = store.changes;
+      if (feed === undefined) return t.skip('it has no feed of changes');
+      const load = { seed, writers: 16, writes: 60 };
+      const [changes] = await Promise.all([followTogether(feed, load), writeAtRandom(store, load)]);
+      await checkFeed(store, feed, changes);
+    });
+
+    it('brings what was listed while others wrote to the present state', async (t) => {
+      const store = await open();
+      t.after(() => store.close());
+      const feed = store.changes;
+      if (feed === undefined) return t.skip('it has no feed of changes');
+      const load = { seed: seed + 1, writers: 8, writes: 60 };
+      const writing = writeAtRandom(store, load);
+      const replicas: Promise<Replica>[] = [];
+      const unwatch = feed.watch(() => {
+        if (replicas.length < 20) replicas.push(replicate());
+      });
+      t.after(unwatch);
+      const replicate = async (): Promise<Replica> => {
+        const replica = new Replica();
+        const after = await feed.position();
+        await replica.list(store);
+        const known = [...replica.users.values()].map((record) => ({ record }));
+        const changes = await follow(feed, (read) => isWhole(load)([...read, ...known]), { after });
+        for (const change of changes) replica.apply(change);
+        return replica;
+      };
+      await writing;
+      unwatch();
+      const present = new Replica();
+      await present.list(store);
+      assert.ok(replicas.length > 0);
+      for (const replica of await Promise.all(replicas)) assert.deepEqual(replica.records, present.records);
+    });
+  });
+}

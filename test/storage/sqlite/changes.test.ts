@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { addUsers, rejects } from '../../../src/conformance/fixture.ts';
+import { addSample, feedOf, firstChanges, readAll } from '../../../src/conformance/follow.ts';
+import type { Store } from '../../../src/domain/repository.ts';
+import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
+import { sqliteFeed } from '../../../src/storage/sqlite/changes.ts';
+import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
+import { checkFeed, followTogether, type RandomLoad, writeAtRandom } from '../random-writes.ts';
+import { temporaryFolder } from '../temporary.ts';
+import type { ChildRole } from './child.ts';
+
+const program = fileURLToPath(new URL('./child.ts', import.meta.url));
+const newPath = () => join(temporaryFolder(), 'users.db');
+
+async function open(t: TestContext, path: string, options?: SqliteStoreOptions): Promise<Store> {
+  const store = await openSqliteStore(path, options);
+  t.after(() => store.close());
+  return store;
+}
+
+function query(path: string, sql: string): unknown {
+  const db = new DatabaseSync(path);
+  const row = db.prepare(sql).get();
+  db.close();
+  return row && Object.values(row)[0];
+}
+
+describe('the feed of changes in a SQLite file', () => {
+  it('has what two processes write at random at once, in one order', async (t) => {
+    const path = newPath();
+    const store = await open(t, path);
+    const feed = feedOf(store);
+    const seed = Math.floor(Math.random() * 1_000_000);
+    t.diagnostic(`seed ${seed}`);
+    const ours: RandomLoad = { seed, writers: 8, writes: 40 };
+    const theirs = { ...ours, seed: seed + 1 };
+    const role: ChildRole = 'write-at-random';
+    const child = spawn(process.execPath, [program, role, path, JSON.stringify(theirs)], {
+      stdio: 'inherit',
+    });
+    const [changes, [code]] = await Promise.all([
+      followTogether(feed, ours, theirs),
+      once(child, 'close'),
+      writeAtRandom(store, ours),
+    ]);
+    assert.equal(code, 0);
+    await checkFeed(store, feed, changes);
+  });
+
+  it('looks for commits of other processes only while it is watched', (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const db = new DatabaseSync(':memory:');
+    t.after(() => db.close());
+    let looks = 0;
+    const get = () => {
+      looks += 1;
+      return [looks];
+    };
+    const statement = { setReturnArrays: () => undefined, get };
+    t.mock.method(db, 'prepare', () => statement as unknown as StatementSync);
+    const { changes, wake } = sqliteFeed(db);
+    t.mock.timers.tick(1_000);
+    wake();
+    assert.equal(looks, 0);
+    let woken = 0;
+    const unwatch = [1, 2].map(() =>
+      changes.watch(() => {
+        woken += 1;
+      }),
+    );
+    t.mock.timers.tick(1_000);
+    assert.ok(looks >= 20 && looks <= 25, `${looks} looks in a second`);
+    assert.ok(woken >= 40, `${woken} calls`);
+    for (const end of unwatch) end();
+    const before = looks;
+    t.mock.timers.tick(1_000);
+    assert.equal(looks, before);
+  });
+
+  it('reads on where many changes are of other types', async (t) => {
+    const path = newPath();
+    const store = await open(t, path);
+    query(
+      path,
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
+      INSERT INTO changes (type, time, record, user_id)
+      SELECT 'user.created', '2026-01-01T00:00:00.000Z', '{"id":1}', 1 FROM n`,
+    );
+    await addUsers(store, 'Ada');
+    await store.deleteUser(1);
+    const feed = feedOf(store);
+    const types = ['user.deleted'] as const;
+    const first = await feed.read({ after: 0, limit: 10, types });
+    assert.deepEqual(first, { changes: [], next: 10_000, more: true });
+    assert.deepEqual(
+      (await readAll(feed, { types })).map(({ position }) => position),
+      [25_002],
+    );
+  });
+
+  it('deletes old changes in small steps', async (t) => {
+    const path = newPath();
+    const store = await open(t, path);
+    const count = () => Number(query(path, 'SELECT count(*) FROM changes'));
+    await Promise.all(Array.from({ length: 3_000 }, () => store.createUser({ name: 'Ada' })));
+    assert.equal(count(), 3_000);
+    await store.close();
+    const fewer = await open(t, path, { changesKept: 100 });
+    await addUsers(fewer, 'next');
+    assert.equal(count(), 3_001 - 1_024);
+    await rejects(feedOf(fewer).read({ after: 2_900, limit: 1 }), 'gone');
+    assert.equal((await readAll(feedOf(fewer), { after: 2_901 })).length, 100);
+    await Promise.all(Array.from({ length: 1_000 }, () => fewer.createUser({ name: 'Ada' })));
+    const kept = count();
+    assert.ok(kept >= 100 && kept <= 100 + 256, `${kept} are kept`);
+  });
+
+  it('begins anew when it was off for a write, and only then', async (t) => {
+    const path = newPath();
+    const first = await open(t, path);
+    const changes = await addSample(first);
+    await first.close();
+    await (await open(t, path, { changesKept: 0 })).close();
+    const second = await open(t, path);
+    assert.deepEqual(await firstChanges(second, 10), changes);
+    await second.close();
+    const off = await open(t, path, { changesKept: 0 });
+    await rejects(off.updateUser(2, { name: 'x' }, { expected: [9] }), 'precondition-failed');
+    await off.updateUser(2, { name: 'Bob' });
+    await off.deleteUser(2);
+    await off.close();
+    const third = await open(t, path);
+    const feed = feedOf(third);
+    for (const after of [0, 9, 10]) await rejects(feed.read({ after, limit: 1 }), 'gone');
+    const after = await feed.position();
+    await addUsers(third, 'next');
+    assert.equal((await readAll(feed, { after })).length, 1);
+  });
+
+  it('begins behind the rows of a file of an earlier version', async (t) => {
+    const path = newPath();
+    const db = new DatabaseSync(path);
+    db.exec(readFileSync(new URL('version-1.sql', import.meta.url), 'utf8'));
+    db.close();
+    const feed = feedOf(await open(t, path));
+    await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
+    assert.deepEqual(await readAll(feed, { after: await feed.position() }), []);
+  });
+
+  it('is in a backup, which has none of the later positions', async (t) => {
+    const [path, target] = [newPath(), newPath()];
+    const store = await open(t, path);
+    const changes = await addSample(store);
+    await backupSqlite(path, target);
+    await addUsers(store, 'later');
+    const feed = feedOf(await open(t, target));
+    assert.deepEqual(await readAll(feed), changes);
+    await rejects(feed.read({ after: await feedOf(store).position(), limit: 1 }), 'gone');
+  });
+
+  it('fails all writes of a group when a change cannot be added, and makes none of them', async (t) => {
+    const path = newPath();
+    const store = await open(t, path);
+    await addUsers(store, 'Ada', 'Bob');
+    await store.createPost(1, { title: 'fail', body: '' });
+    query(
+      path,
+      `CREATE TRIGGER failing BEFORE INSERT ON changes WHEN NEW.record LIKE '%fail%'
+      BEGIN SELECT RAISE(ABORT, 'no more'); END`,
+    );
+    const before = await readAll(feedOf(store));
+    const rows = async () => [await store.exportRows('users', 0, 10), await store.exportRows('posts', 0, 10)];
+    const rowsBefore = await rows();
+    const idempotency = { key: 'k', fingerprint: '' };
+    for (const write of [
+      () => store.createUser({ name: 'fail' }),
+      () => store.createUser({ name: 'fail' }, { idempotency }),
+      () => store.updateUser(2, { name: 'fail' }),
+      () => store.deletePost(1, 1),
+    ]) {
+      const results = await Promise.allSettled([store.createUser({ name: 'first' }), write()]);
+      for (const result of results) assert.equal(result.status, 'rejected');
+    }
+    await rejects(store.deleteUser(1), 'internal');
+    assert.deepEqual(await rows(), rowsBefore);
+    assert.deepEqual(await readAll(feedOf(store)), before);
+    assert.equal((await store.createUser({ name: 'Eve' }, { idempotency })).value.id, 3);
+  });
+
+  it('refuses to keep less than none, or more than there is room for', async () => {
+    for (const changesKept of [-1, 0.5, 100_000_001, Number.NaN]) {
+      await assert.rejects(openSqliteStore(newPath(), { changesKept }), RangeError);
+    }
+  });
+});
