@@ -34,18 +34,18 @@ export async function follow(
 ): Promise<Change[]> {
   let woken = Promise.withResolvers<void>();
   const unwatch = feed.watch(() => woken.resolve());
-  const timer = setTimeout(() => woken.reject(new Error('no change in time')), patienceMs);
   const followed: Change[] = [];
   try {
     for (;;) {
       const after = followed.at(-1)?.position ?? query.after ?? 0;
       followed.push(...(await readAll(feed, { ...query, after })));
       if (isEnough(followed)) return followed;
-      await woken.promise;
+      const { promise, reject } = woken;
+      const timer = setTimeout(() => reject(new Error('no change in time')), patienceMs);
+      await promise.finally(() => clearTimeout(timer));
       woken = Promise.withResolvers();
     }
   } finally {
-    clearTimeout(timer);
     unwatch();
   }
 }

@@ -25,7 +25,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.after(() => store.close());
       const feed = store.changes;
       if (feed === undefined) return t.skip('it has no feed of changes');
-      const load = { seed, writers: 16, writes: 60 };
+      const load = { seed, writers: 16, writes: 30 };
       const [changes] = await Promise.all([followTogether(feed, load), writeAtRandom(store, load)]);
       await checkFeed(store, feed, changes);
     });
@@ -35,7 +35,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.after(() => store.close());
       const feed = store.changes;
       if (feed === undefined) return t.skip('it has no feed of changes');
-      const load = { seed: seed + 1, writers: 8, writes: 60 };
+      const load = { seed: seed + 1, writers: 8, writes: 30 };
       const writing = writeAtRandom(store, load);
       const replicas: Promise<Replica>[] = [];
       const unwatch = feed.watch(() => {
