@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -11,12 +11,57 @@ const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const dependencies = ['@grpc', 'google-protobuf', 'grpc-health-check', 'pg'];
 
-interface PackedFile {
-  readonly path: string;
+interface Packed {
+  readonly filename: string;
+  readonly integrity: string;
+  readonly files: readonly { readonly path: string }[];
 }
+
+interface Component {
+  readonly name: string;
+  readonly version: string;
+  readonly hashes?: readonly unknown[];
+  readonly licenses?: readonly unknown[];
+}
+
+/** Packs the checkout in one folder into another. */
+async function pack(checkout: string, folder: string): Promise<Packed> {
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: checkout });
+  // What the build prints comes first; npm's report is a list of one package or an object by its name.
+  const report: unknown = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
+  const [packed] = Object.values(report as Record<string, Packed>);
+  assert.ok(packed);
+  return packed;
+}
+
+it('the SBOM of the documentation lists each runtime dependency, from the lock file alone', async (t) => {
+  const page = await readFile(join(root, 'scripts/deploy/README.md'), 'utf8');
+  const [, script = ''] = /^```sh\n([^`]*npm sbom [^`]*)```$/m.exec(page) ?? [];
+  const folder = await mkdtemp(join(tmpdir(), 'sbom-'));
+  t.after(() => rm(folder, { recursive: true }));
+  for (const name of ['package.json', 'package-lock.json']) await cp(join(root, name), join(folder, name));
+  // Without a cache nothing could come from anywhere but the lock file.
+  const env = { ...process.env, npm_config_offline: 'true', npm_config_cache: join(folder, 'cache') };
+  await run('bash', ['-ec', script], { cwd: folder, env });
+  const sbom = await readFile(join(folder, 'sbom', 'sbom.json'), 'utf8');
+  const { components }: { components: readonly Component[] } = JSON.parse(sbom);
+  const lock: { packages: Record<string, { version: string; dev?: boolean }> } = JSON.parse(
+    await readFile(join(root, 'package-lock.json'), 'utf8'),
+  );
+  const expected = Object.entries(lock.packages).flatMap(([path, { version, dev }]) =>
+    path === '' || dev === true ? [] : [`${path.replace(/^.*node_modules\//, '')}@${version}`],
+  );
+  // Some packages are installed twice, and some releases of npm list those twice.
+  const listed = new Set(components.map((one) => `${one.name}@${one.version}`));
+  assert.deepEqual([...listed].sort(), [...new Set(expected)].sort());
+  for (const { name, hashes = [], licenses = [] } of components) {
+    assert.deepEqual([name, hashes.length, licenses.length], [name, 1, 1]);
+  }
+});
 
 describe('the package', () => {
   let folder: string;
+  let packed: Packed;
   let files: readonly string[];
   let project: string;
 
@@ -30,11 +75,7 @@ describe('the package', () => {
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'package-'));
-    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: root });
-    // What the build prints comes first; npm's report is a list of one package or an object by its name.
-    const report: unknown = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
-    const [packed] = Object.values(report as Record<string, { filename: string; files: PackedFile[] }>);
-    assert.ok(packed);
+    packed = await pack(root, folder);
     files = packed.files.map((file) => file.path);
     project = join(folder, 'project');
     const modules = join(project, 'node_modules');
@@ -60,6 +101,18 @@ describe('the package', () => {
       files.filter((file) => /\.test\.|\.tsx?$/.test(file) && !file.endsWith('.d.ts')),
       [],
     );
+  });
+
+  it('has the same digest when another checkout with remains of an earlier build is packed', async () => {
+    const checkout = join(folder, 'checkout');
+    const modules = join(checkout, 'node_modules');
+    const skipped = ['.git', 'node_modules', 'dist', 'data', 'test'].map((name) => join(root, name));
+    await cp(root, checkout, { recursive: true, filter: (path) => !skipped.includes(path) });
+    await symlink(join(root, 'node_modules'), modules);
+    await mkdir(join(checkout, 'dist'));
+    await writeFile(join(checkout, 'dist', 'removed.js'), 'an earlier build has left it');
+    const again = await pack(checkout, checkout);
+    assert.equal(again.integrity, packed.integrity);
   });
 
   it('declares only the public functions of its HTTP API', async () => {
