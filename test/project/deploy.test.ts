@@ -63,18 +63,6 @@ test('what the container file copies exists, and its user is not root', () => {
   assert.match(container, /^HEALTHCHECK/m);
 });
 
-test('the probes of Kubernetes ask the routes for health', () => {
-  const probes = [...manifests.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: http \}/g)];
-  assert.deepEqual(
-    probes.map(([, name, path]) => [name, path]),
-    [
-      ['startup', '/health'],
-      ['liveness', '/health'],
-      ['readiness', '/health/ready'],
-    ],
-  );
-});
-
 test('systemd accepts the unit and rates its exposure at most 3', async (t) => {
   if ((await runTool('systemd-analyze', ['--version'])).code !== 0)
     return t.skip('systemd-analyze is not installed');

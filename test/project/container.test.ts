@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { type SpawnOptions, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, copyFile, link, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { buildImage } from '../kit/container.ts';
+import { freePorts } from '../kit/free-ports.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const containerfile = await readFile(join(root, 'scripts/deploy/Containerfile'), 'utf8');
+const mostMegabytes = 120;
+const isRoot = process.getuid?.() === 0;
+
+async function bytesIn(folder: string): Promise<number> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const sizes = await Promise.all(
+    files.map(async (file) => (await stat(join(file.parentPath, file.name))).size),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+test('the steps of the container file make a small image that runs without root, is healthy, and stops', {
+  skip: process.platform === 'win32' && 'Windows has no users',
+}, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'image-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await chmod(folder, 0o755);
+  // The base image brings Node.js. The user of the container must be able to run it.
+  await mkdir(join(folder, 'bin'));
+  const node = join(folder, 'bin', 'node');
+  await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
+  const path = `${join(folder, 'bin')}:${process.env['PATH']}`;
+
+  // Tests download nothing: the packages come from the cache that `npm ci` has filled.
+  const buildEnv = { ...process.env, PATH: path, npm_config_offline: 'true' };
+  let image: Awaited<ReturnType<typeof buildImage>>;
+  try {
+    image = await buildImage(containerfile, root, folder, buildEnv);
+  } catch (error) {
+    if (String(error).includes('ENOTCACHED')) return t.skip('the packages are not in the cache of npm');
+    throw error;
+  }
+  const megabytes = (await bytesIn(image.folder)) / 1e6;
+  t.diagnostic(`the image adds ${megabytes.toFixed(1)} MB to its base image`);
+  assert.ok(megabytes < mostMegabytes, `${megabytes} MB`);
+
+  const [uid, gid] = image.user.split(':').map(Number);
+  assert.ok(uid !== undefined && uid > 0 && gid !== undefined && gid > 0);
+  const [port, grpcPort] = await freePorts(2);
+  const data = image.env['DATABASE_URL']?.replace('sqlite:', `sqlite:${image.folder}`) ?? '';
+  const options: SpawnOptions = {
+    cwd: join(image.folder, image.workdir),
+    ...(isRoot && { uid, gid }),
+    env: {
+      ...image.env,
+      PATH: path,
+      DATABASE_URL: data,
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      GRPC_PORT: String(grpcPort),
+    },
+  };
+  const check = async () => {
+    const [command = '', ...args] = image.healthCheck;
+    const [code] = await once(spawn(command, args, options), 'exit');
+    return code;
+  };
+  const [command = '', ...args] = image.entrypoint;
+  const service = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(service, 'exit');
+  t.after(async () => {
+    service.kill('SIGKILL');
+    await exited;
+  });
+  assert.ok(service.stdout);
+  const [line] = await once(createInterface({ input: service.stdout }), 'line');
+  assert.equal(JSON.parse(String(line)).event, 'listening');
+  const page = await fetch(`http://127.0.0.1:${port}/`);
+  assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
+  assert.equal(await check(), 0, 'healthy');
+
+  const database = await stat(join(image.folder, 'data', 'users.db'));
+  assert.equal(database.mode & 0o777, 0o600);
+  if (isRoot) assert.deepEqual([database.uid, database.gid], [uid, gid]);
+  service.kill('SIGTERM');
+  assert.deepEqual(await exited, [0, null]);
+  assert.equal(await check(), 1, 'not healthy once it has stopped');
+});

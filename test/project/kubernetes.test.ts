@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { runTool } from '../support/tool.ts';
+
+const deploy = fileURLToPath(new URL('../../scripts/deploy', import.meta.url));
+const python = process.env['PYTHON'] ?? 'python3';
+const load =
+  'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1], encoding="utf-8")))))';
+const loaded = await runTool(python, ['-c', load, join(deploy, 'kubernetes.yaml')]);
+const skip = /No module named|not found|ENOENT/.test(loaded.stderr) || loaded.code === -1;
+
+/** Keys that an object may have, with the shape of their values; `any` for what needs no further look. */
+type Shape = 'any' | readonly [Shape] | { readonly [key: string]: Shape };
+
+const metadata: Shape = { name: 'any', labels: 'any' };
+const selector: Shape = { matchLabels: 'any' };
+const probe: Shape = { httpGet: { path: 'any', port: 'any' }, periodSeconds: 'any', failureThreshold: 'any' };
+const env: Shape = {
+  name: 'any',
+  value: 'any',
+  valueFrom: { secretKeyRef: { name: 'any', key: 'any' } },
+};
+const container: Shape = {
+  name: 'any',
+  image: 'any',
+  ports: [{ name: 'any', containerPort: 'any' }],
+  env: [env],
+  startupProbe: probe,
+  livenessProbe: probe,
+  readinessProbe: probe,
+  resources: { requests: { cpu: 'any', memory: 'any' }, limits: { memory: 'any' } },
+  securityContext: {
+    allowPrivilegeEscalation: 'any',
+    readOnlyRootFilesystem: 'any',
+    capabilities: { drop: 'any' },
+  },
+};
+const pod: Shape = {
+  automountServiceAccountToken: 'any',
+  terminationGracePeriodSeconds: 'any',
+  securityContext: {
+    runAsNonRoot: 'any',
+    runAsUser: 'any',
+    runAsGroup: 'any',
+    fsGroup: 'any',
+    seccompProfile: { type: 'any' },
+  },
+  topologySpreadConstraints: [
+    { maxSkew: 'any', topologyKey: 'any', whenUnsatisfiable: 'any', labelSelector: selector },
+  ],
+  containers: [container],
+};
+/** A part of the API of Kubernetes 1.21 and newer, by kind. */
+const shapes: Readonly<Record<string, { apiVersion: string; spec: Shape }>> = {
+  Service: {
+    apiVersion: 'v1',
+    spec: {
+      selector: 'any',
+      ports: [{ name: 'any', port: 'any', targetPort: 'any', appProtocol: 'any' }],
+    },
+  },
+  PodDisruptionBudget: { apiVersion: 'policy/v1', spec: { minAvailable: 'any', selector } },
+  Deployment: {
+    apiVersion: 'apps/v1',
+    spec: {
+      replicas: 'any',
+      selector,
+      strategy: { rollingUpdate: { maxSurge: 'any', maxUnavailable: 'any' } },
+      template: { metadata: { labels: 'any' }, spec: pod },
+    },
+  },
+};
+
+/** Where a value has keys that its shape does not have. */
+function unknownKeys(value: unknown, shape: Shape, path: string): string[] {
+  if (shape === 'any') return [];
+  if (isList(shape)) {
+    const items: unknown[] = Array.isArray(value) ? value : [];
+    return items.length > 0 ? items.flatMap((item) => unknownKeys(item, shape[0], path)) : [path];
+  }
+  return Object.entries(Object(value)).flatMap(([key, part]) => {
+    const inner = shape[key];
+    return inner === undefined ? [`${path}.${key}`] : unknownKeys(part, inner, `${path}.${key}`);
+  });
+}
+
+function isList(shape: Shape): shape is readonly [Shape] {
+  return Array.isArray(shape);
+}
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string };
+  readonly periodSeconds: number;
+  readonly failureThreshold: number;
+}
+
+interface Manifests {
+  readonly Service: {
+    spec: { selector: object; ports: readonly { name: string; targetPort: string }[] };
+  };
+  readonly PodDisruptionBudget: { spec: { minAvailable: number; selector: { matchLabels: object } } };
+  readonly Deployment: {
+    spec: {
+      replicas: number;
+      selector: { matchLabels: object };
+      strategy: { rollingUpdate: { maxUnavailable: number } };
+      template: {
+        metadata: { labels: object };
+        spec: {
+          terminationGracePeriodSeconds: number;
+          securityContext: { runAsNonRoot: boolean; runAsUser: number };
+          containers: readonly [
+            {
+              ports: readonly { name: string }[];
+              env: readonly { name: string; value?: string; valueFrom?: { secretKeyRef: SecretKey } }[];
+              startupProbe: Probe;
+              livenessProbe: Probe;
+              readinessProbe: Probe;
+            },
+          ];
+        };
+      };
+    };
+  };
+}
+
+interface SecretKey {
+  readonly name: string;
+  readonly key: string;
+}
+
+describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml; set PYTHON` }, () => {
+  const documents: { kind: string; apiVersion: string; metadata: { name: string } }[] = skip
+    ? []
+    : JSON.parse(loaded.stdout);
+  const byKind = Object.fromEntries(documents.map((one) => [one.kind, one])) as unknown as Manifests;
+
+  it('are YAML of known kinds, without keys that Kubernetes does not know', () => {
+    assert.deepEqual(documents.map(({ kind }) => kind).sort(), Object.keys(shapes).sort());
+    for (const { kind, ...document } of documents) {
+      const { apiVersion = '', spec = 'any' } = shapes[kind] ?? {};
+      assert.equal(document.apiVersion, apiVersion);
+      assert.deepEqual(unknownKeys(document, { apiVersion: 'any', metadata, spec }, kind), []);
+    }
+  });
+
+  it('select the same copies, which have the ports that are asked for', () => {
+    const { Service, PodDisruptionBudget, Deployment } = byKind;
+    const { labels } = Deployment.spec.template.metadata;
+    assert.deepEqual(Deployment.spec.selector.matchLabels, labels);
+    assert.deepEqual(PodDisruptionBudget.spec.selector.matchLabels, labels);
+    assert.deepEqual(Service.spec.selector, labels);
+    const [{ ports, ...container }] = Deployment.spec.template.spec.containers;
+    const names = ports.map(({ name }) => name);
+    const { startupProbe, livenessProbe, readinessProbe } = container;
+    const asked = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.port);
+    for (const name of [...asked, ...Service.spec.ports.map(({ targetPort }) => targetPort)]) {
+      assert.ok(names.includes(name), name);
+    }
+  });
+
+  it('keep copies running while others stop', () => {
+    const { PodDisruptionBudget, Deployment } = byKind;
+    const { minAvailable } = PodDisruptionBudget.spec;
+    assert.ok(minAvailable > 0 && minAvailable < Deployment.spec.replicas, 'a node can be drained');
+    assert.equal(Deployment.spec.strategy.rollingUpdate.maxUnavailable, 0);
+  });
+
+  it('take a copy that stops off the balancer before it stops serving, and let it drain', () => {
+    const { terminationGracePeriodSeconds: grace, containers } = byKind.Deployment.spec.template.spec;
+    const [{ env, readinessProbe, livenessProbe, startupProbe }] = containers;
+    const seconds = (variable: string) =>
+      Number(env.find(({ name }) => name === variable)?.value ?? Number.NaN) / 1_000;
+    const { periodSeconds, failureThreshold } = readinessProbe;
+    assert.ok(periodSeconds * failureThreshold < seconds('DRAIN_DELAY_MS'));
+    assert.ok(seconds('DRAIN_DELAY_MS') + seconds('DRAIN_TIMEOUT_MS') < grace);
+    assert.equal(readinessProbe.httpGet.path, '/health/ready');
+    for (const { httpGet } of [startupProbe, livenessProbe]) {
+      assert.equal(httpGet.path, '/health', 'a database that fails restarts no copy');
+    }
+  });
+
+  it('run as a user who is not root, with the secret that README.md creates', () => {
+    const { securityContext, containers } = byKind.Deployment.spec.template.spec;
+    assert.ok(securityContext.runAsNonRoot && securityContext.runAsUser > 0);
+    const keys = containers[0].env.flatMap(({ valueFrom }) => (valueFrom ? [valueFrom.secretKeyRef] : []));
+    const page = readFileSync(join(deploy, 'README.md'), 'utf8');
+    const [, secret] = /kubectl create secret generic (\S+)/.exec(page) ?? [];
+    const literals = [...page.matchAll(/--from-literal=([\w-]+)=/g)].map(([, name]) => name);
+    assert.deepEqual(
+      keys.map(({ name, key }) => [name, key]).sort(),
+      literals.map((literal) => [secret, literal]).sort(),
+    );
+  });
+});
