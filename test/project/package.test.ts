@@ -131,7 +131,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
-      'createHttpApi,createRequestListener,routes',
+      'createHttpApi,createRequestListener,inFlightOf,routes',
       'addUsersService,createGrpcApp',
       'createMemoryStore',
       'openSqliteStore',
