@@ -134,7 +134,8 @@ export async function startCluster({ plan, seed, defect, stack }: ClusterOptions
   const workers = plan.workers > 1 ? ['--workers', String(plan.workers)] : [];
   const program =
     defect === undefined ? [main, ...workers] : [planted, '--defect', defect, '--seed', String(seed)];
-  const command = [...program, '--database', database];
+  const reads = postgres?.reads === undefined ? [] : ['--read-database', postgres.reads];
+  const command = [...program, '--database', database, ...reads];
   const clock = fakeClock(folder);
   const ports = await freePorts(plan.processes * 2);
   const processes = Array.from({ length: plan.processes }, (_, i) => {
@@ -172,7 +173,7 @@ export async function startCluster({ plan, seed, defect, stack }: ClusterOptions
 async function openPostgres(
   plan: StorePlan,
   stack: AsyncDisposableStack,
-): Promise<{ url: string; control: PostgresControl }> {
+): Promise<{ url: string; reads?: string; control: PostgresControl }> {
   const postgres = await startPostgres();
   stack.defer(() => postgres.close());
   const { server: primary } = postgres;
@@ -192,7 +193,12 @@ async function openPostgres(
   } else if (plan.standby === 'hosts') {
     url = url.replace(`:${network.port}/`, `:${network.port},127.0.0.1:${standby?.port}/`);
   }
-  return { url, control: { primary, network, database, ...(standby && { standby }) } };
+  const reads = plan.standbyReads ? standby?.url(database) : undefined;
+  return {
+    url,
+    ...(reads !== undefined && { reads }),
+    control: { primary, network, database, ...(standby && { standby }) },
+  };
 }
 
 const clockLibraries = ['x86_64-linux-gnu', 'aarch64-linux-gnu', ''].map(

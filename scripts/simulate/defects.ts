@@ -4,7 +4,7 @@ import { positionOf } from '../../src/domain/position.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import type { StoredUser, User } from '../../src/domain/user.ts';
 
-/** A wrong repository made of a right one. `now and then` is true for about one call in five. */
+/** A wrong repository made of a right one. `now and then` is true for about one call in four. */
 type Defect = (store: Repository, nowAndThen: () => boolean) => Partial<Repository>;
 
 /** Defects to prove the model by; each breaks one promise, now and then. */
@@ -143,7 +143,7 @@ export function plant(store: Repository, name: string, seed: number): Repository
   const make = defects[name];
   if (make === undefined) throw new Error(`no defect is called ${name}`);
   const random = new Random(seed);
-  const wrong = make(store, () => random.below(5) === 0);
+  const wrong = make(store, () => random.below(4) === 0);
   return new Proxy(store, {
     get(target, method) {
       const value: unknown = Reflect.get(wrong, method) ?? Reflect.get(target, method);

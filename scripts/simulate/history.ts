@@ -76,16 +76,41 @@ export interface FaultEntry {
   readonly skipped?: string;
 }
 
+/** A change as `/changes` shows it. */
+export interface Change {
+  readonly position: number;
+  readonly type: string;
+  readonly version: number;
+  readonly row: Row;
+}
+
+/** A page or a connection of a follower. */
+export interface FeedEntry {
+  readonly follower: number;
+  readonly process: number;
+  readonly after: number;
+  readonly changes: readonly Change[];
+  readonly start: number;
+  readonly end: number;
+  readonly status?: number;
+  readonly note?: string;
+}
+
 export interface History {
   readonly entries: readonly Entry[];
   readonly faults: readonly FaultEntry[];
+  readonly feed: readonly FeedEntry[];
 }
 
 export function parseHistory(ndjson: string): History {
   const lines = ndjson.split('\n').filter((line) => line !== '');
-  const all: (Entry | FaultEntry)[] = lines.map((line) => JSON.parse(line));
-  const entries = all.filter((line): line is Entry => !('fault' in line));
-  return { entries, faults: all.filter((line): line is FaultEntry => 'fault' in line) };
+  const all: (Entry | FaultEntry | FeedEntry)[] = lines.map((line) => JSON.parse(line));
+  const isRequest = (line: (typeof all)[number]) => !('fault' in line) && !('follower' in line);
+  return {
+    entries: all.filter((line): line is Entry => isRequest(line)),
+    faults: all.filter((line): line is FaultEntry => 'fault' in line),
+    feed: all.filter((line): line is FeedEntry => 'follower' in line),
+  };
 }
 
 /** A request in one line of a story. */

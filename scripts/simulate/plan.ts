@@ -12,6 +12,16 @@ export interface StorePlan {
   readonly pooler: boolean;
   /** PostgreSQL with a synchronous standby; `hosts`: both are in the URL, else one address moves. */
   readonly standby: 'none' | 'hosts' | 'address';
+  /** Whether the standby answers reads. */
+  readonly standbyReads: boolean;
+}
+
+/** A client that follows the changes. */
+export interface FollowerPlan {
+  readonly n: number;
+  readonly mode: 'pages' | 'stream';
+  /** Leaves its stream after so many events, and resumes at the next process. */
+  readonly leaveAfter: number;
 }
 
 /** What a client does. The ids in it are drawn as ranks among those known by then, newest first. */
@@ -43,6 +53,7 @@ export interface Plan {
   readonly seed: number;
   readonly store: StorePlan;
   readonly clients: number;
+  readonly followers: readonly FollowerPlan[];
   readonly steps: readonly Step[];
   readonly faults: readonly Fault[];
 }
@@ -73,19 +84,28 @@ export function drawPlan(seed: number, { steps: count = 1_500, stores }: PlanOpt
   const store = drawStore(random, stores ?? ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres']);
   const clients = 4 + random.below(9);
   const steps = Array.from({ length: count }, (_, n) => drawStep(random, n, clients));
-  return { seed, store, clients, steps, faults: drawFaults(random, store, count) };
+  const faults = drawFaults(random, store, count);
+  const followers = Array.from({ length: 1 + random.below(3) }, (_, n) => ({
+    n,
+    mode: random.pick(['pages', 'stream', 'stream'] as const),
+    leaveAfter: 5 + random.below(300),
+  }));
+  return { seed, store, clients, followers, steps, faults };
 }
 
 function drawStore(random: Random, stores: readonly [StorePlan['kind'], ...StorePlan['kind'][]]): StorePlan {
   const kind = random.pick(stores);
   const processes = kind === 'memory' ? 1 : 1 + random.below(3);
+  const pooler = kind === 'postgres' && random.below(3) === 0;
+  const standby = kind === 'postgres' ? random.pick(['none', 'hosts', 'address'] as const) : 'none';
   return {
     kind,
     processes,
     workers: kind === 'sqlite' && processes < 3 ? 1 + random.below(2) : 1,
     smallDisk: kind === 'sqlite' && random.below(3) === 0,
-    pooler: kind === 'postgres' && random.below(3) === 0,
-    standby: kind === 'postgres' ? random.pick(['none', 'hosts', 'address'] as const) : 'none',
+    pooler,
+    standby,
+    standbyReads: standby !== 'none' && random.below(2) === 0,
   };
 }
 

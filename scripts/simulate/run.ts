@@ -3,25 +3,33 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type World } from './client.ts';
 import { type Cluster, startCluster } from './cluster.ts';
-import type { Entry, FaultEntry, History } from './history.ts';
+import { Follower, lastPosition } from './follower.ts';
+import type { Entry, FaultEntry, FeedEntry, History } from './history.ts';
 import { inflict } from './nemesis.ts';
 import type { Plan, Step } from './plan.ts';
 
 export interface RunOptions {
   readonly defect?: string | undefined;
   readonly onProgress?: (done: number) => void;
+  /** Asked now and then, while no request is under way, whether the rest can be left out. */
+  readonly isEnough?: (history: History) => boolean;
   /** A folder to keep the logs of the processes in. */
   readonly keep?: string | undefined;
 }
 
 const settleLimitMs = 30_000;
+const stepsBetweenLooks = 150;
 
 /** Runs a plan to its end, and resolves to what happened. */
-export async function runPlan(plan: Plan, { defect, onProgress, keep }: RunOptions = {}): Promise<History> {
+export async function runPlan(
+  plan: Plan,
+  { defect, onProgress, isEnough, keep }: RunOptions = {},
+): Promise<History> {
   await using stack = new AsyncDisposableStack();
   const cluster = await startCluster({ plan: plan.store, seed: plan.seed, defect, stack });
   const entries: Entry[] = [];
   const faults: FaultEntry[] = [];
+  const feed: FeedEntry[] = [];
   const startedAt = performance.now();
   const now = () => Math.round((performance.now() - startedAt) * 1_000) / 1_000;
   const world: World = {
@@ -35,36 +43,46 @@ export async function runPlan(plan: Plan, { defect, onProgress, keep }: RunOptio
   stack.defer(() => {
     for (const client of clients) client.close();
   });
+  const followers = plan.followers.map((one) => new Follower(one, world, (entry) => feed.push(entry)));
+  const following = Promise.all(followers.map((follower) => follower.run()));
   let done = 0;
+  let isOver = false;
   let wake = Promise.withResolvers<void>();
-  const work = clients.map(async (client, i) => {
-    for (const step of plan.steps) {
-      if (step.client !== i) continue;
-      await client.run(step);
-      done += 1;
-      wake.resolve();
-      onProgress?.(done);
-    }
-  });
+  const work = async (steps: readonly Step[]) => {
+    const each = clients.map(async (client, i) => {
+      for (const step of steps.filter((one) => one.client === i)) {
+        await client.run(step);
+        done += 1;
+        wake.resolve();
+        onProgress?.(done);
+      }
+    });
+    await Promise.all(each);
+  };
   const nemesis = async () => {
-    for (const fault of plan.faults) {
-      while (done < fault.at) {
+    for (const { at, kind, target, ms } of plan.faults) {
+      while (done < at && !isOver) {
         await wake.promise;
         wake = Promise.withResolvers();
       }
-      const start = now();
-      const skipped = await inflict(fault, cluster);
-      faults.push({
-        fault: fault.kind,
-        target: fault.target,
-        start,
-        end: now(),
-        ...(skipped && { skipped }),
-      });
+      if (isOver) return;
+      const begun = { fault: kind, target, start: now(), end: Number.MAX_SAFE_INTEGER };
+      const place = faults.push(begun) - 1;
+      const skipped = await inflict({ at, kind, target, ms }, cluster);
+      faults[place] = { ...begun, end: now(), ...(skipped && { skipped }) };
     }
   };
-  await Promise.all([...work, nemesis()]);
-  await settle(cluster);
+  const trouble = nemesis();
+  // It is awaited below; until then it must not end the process.
+  trouble.catch(() => undefined);
+  const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
+  for (let from = 0; from < plan.steps.length && !isOver; from += length) {
+    await work(plan.steps.slice(from, from + length));
+    isOver = isEnough?.({ entries, faults, feed: [] }) ?? false;
+  }
+  wake.resolve();
+  await trouble;
+  if (!isOver) await settle(cluster);
   // Whatever was acknowledged must be there at the end, in every process.
   const last: Step = {
     n: plan.steps.length,
@@ -76,7 +94,10 @@ export async function runPlan(plan: Plan, { defect, onProgress, keep }: RunOptio
     rank: 0,
     guard: 'none',
   };
-  await clients[0]?.readAll(last);
+  if (!isOver) await clients[0]?.readAll(last);
+  const end = isOver ? 0 : await lastPosition(cluster.addresses[0]?.http ?? '');
+  for (const follower of followers) follower.finish(end);
+  await following;
   if (keep !== undefined) {
     for (const i of cluster.processes.keys()) {
       await copyFile(
@@ -85,7 +106,7 @@ export async function runPlan(plan: Plan, { defect, onProgress, keep }: RunOptio
       );
     }
   }
-  return { entries, faults };
+  return { entries, faults, feed: isOver ? [] : feed };
 }
 
 /** Waits until every process is ready again. */

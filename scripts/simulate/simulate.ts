@@ -55,6 +55,7 @@ async function report(history: History, label: string): Promise<number> {
   for (const { fault, skipped } of history.faults) {
     count(tallies.faults, skipped === undefined ? fault : `${fault} (skipped: ${skipped})`);
   }
+  for (const { changes } of history.feed) count(tallies.operations, 'followed changes', changes.length);
   for (const { rule } of violations) count(tallies.anomalies, rule);
   for (const violation of violations.slice(0, 3)) console.log(`${label} ${story(violation, verdict)}\n`);
   if (violations.length > 3) console.log(`${label} and ${violations.length - 3} more`);
@@ -81,8 +82,8 @@ function printPlan({ steps, faults, ...rest }: Plan): void {
 
 async function runSeed(seed: number): Promise<number> {
   const plan = drawPlan(seed, options);
-  const { kind, processes, workers, pooler, standby } = plan.store;
-  const shape = `${kind} x${processes}${workers > 1 ? ` with ${workers} workers` : ''}${pooler ? ' behind a pooler' : ''}${standby === 'none' ? '' : `, standby by ${standby}`}`;
+  const { kind, processes, workers, pooler, standby, standbyReads } = plan.store;
+  const shape = `${kind} x${processes}${workers > 1 ? ` with ${workers} workers` : ''}${pooler ? ' behind a pooler' : ''}${standby === 'none' ? '' : `, standby by ${standby}${standbyReads ? ' that is read' : ''}`}`;
   const label = `seed ${seed} (${shape}, ${plan.clients} clients, ${plan.faults.length} faults)`;
   const progress = createProgress(process.stderr, label, plan.steps.length);
   let run: History;
@@ -97,7 +98,7 @@ async function runSeed(seed: number): Promise<number> {
   progress.finish();
   const found = await report(run, `seed ${seed}:`);
   if (values.keep !== undefined) {
-    const lines = [...run.entries, ...run.faults].map((line) => JSON.stringify(line));
+    const lines = [...run.entries, ...run.faults, ...run.feed].map((line) => JSON.stringify(line));
     writeFileSync(join(values.keep, `history-${seed}.ndjson`), `${lines.join('\n')}\n`);
   }
   return found;
@@ -118,7 +119,8 @@ async function proveSharp(): Promise<void> {
       const startedAt = performance.now();
       for (let attempt = 0; performance.now() - startedAt < defectLimitMs / 2; attempt += 1) {
         const plan = drawPlan(seed + attempt * 1_000, { steps: defectSteps, stores: ['memory', 'sqlite'] });
-        const verdict = judge(await runPlan(plan, { defect }));
+        const isEnough = (history: History) => judge(history).violations.length > 0;
+        const verdict = judge(await runPlan(plan, { defect, isEnough }));
         const ms = performance.now() - startedAt;
         const other = await compareJudges(verdict);
         if (typeof other !== 'string') disagreeing += other.disagreements.length;

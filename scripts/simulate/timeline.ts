@@ -110,6 +110,11 @@ export class Timeline {
     this.#checkRefusals();
   }
 
+  /** The last version that was seen, and whether the record is gone for sure. */
+  get last(): { readonly version: number; readonly isGone: boolean } {
+    return { version: this.#last, isGone: this.#isGone };
+  }
+
   get versions(): readonly number[] {
     return [...this.#versions.keys()];
   }
@@ -205,6 +210,7 @@ export class Timeline {
     const creations = entries.filter(({ kind }) => kind === 'create');
     const first = this.begin(1);
     const sure = creations.filter((entry) => entry.status === 201 && entry.replayed !== true);
+    if (sure.length > 1) this.#fail('id given twice', 'two creations were answered with it', ...sure);
     narrow(
       first,
       { lo: Math.min(...(sure.length > 0 ? sure : creations).map(({ start }) => start)) },

@@ -37,7 +37,7 @@ const ifMatch = (version: number) => ({ header: 'if-match', versions: [version] 
 const fault: FaultEntry = { fault: 'kill', target: 0, start: 0, end: 1_000 };
 
 function rulesOf({ entries }: Writer, faults: readonly FaultEntry[] = []): string[] {
-  return [...new Set(judge({ entries, faults }).violations.map(({ rule }) => rule))].sort();
+  return [...new Set(judge({ entries, faults, feed: [] }).violations.map(({ rule }) => rule))].sort();
 }
 
 const good: Readonly<Record<string, Writer>> = {
@@ -232,7 +232,7 @@ for (const [what, [rule, history]] of Object.entries(bad)) {
 }
 
 test('the story of a violation is the requests for its record, with the culprits marked', () => {
-  const history = { entries: bad['a stale read']?.[1].entries ?? [], faults: [] };
+  const history = { entries: bad['a stale read']?.[1].entries ?? [], faults: [], feed: [] };
   const verdict = judge(history);
   const [violation] = verdict.violations;
   assert.ok(violation);
