@@ -25,6 +25,7 @@ const startLimitMs = 30_000;
 /** A process of the service that keeps its ports through kill and start. */
 export class ServiceProcess {
   readonly #command: readonly string[];
+  readonly #path: string;
   readonly #log: number;
   readonly #env: NodeJS.ProcessEnv;
   readonly port: number;
@@ -39,6 +40,7 @@ export class ServiceProcess {
   ) {
     this.#command = command;
     [this.port, this.grpcPort] = ports;
+    this.#path = log;
     this.#log = openSync(log, 'a');
     this.#env = env;
   }
@@ -63,7 +65,8 @@ export class ServiceProcess {
         await sleep(20);
       }
     }
-    throw new Error(`the process on port ${this.port} did not start: see its log`);
+    const log = readFileSync(this.#path, 'utf8').trim().split('\n').slice(-3).join('\n');
+    throw new Error(`the process on port ${this.port} did not start:\n${log}`);
   }
 
   /** Sends a signal, and waits for the end where it is one that ends. */

@@ -1,7 +1,8 @@
 import { Random } from '../../src/conformance/random.ts';
+import type { ChangePage } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { positionOf } from '../../src/domain/position.ts';
-import type { Repository } from '../../src/domain/repository.ts';
+import type { ChangeFeed, Repository } from '../../src/domain/repository.ts';
 import type { StoredUser, User } from '../../src/domain/user.ts';
 
 /** A wrong repository made of a right one. `now and then` is true for about one call in four. */
@@ -90,8 +91,8 @@ export const defects: Readonly<Record<string, Defect>> = {
       return store.listUsers(nowAndThen() ? { ...query, filter } : query, options);
     },
   }),
-  'wrong count': (store, nowAndThen) => ({
-    countUsers: async (filter, options) => (await store.countUsers(filter, options)) + (nowAndThen() ? 1 : 0),
+  'wrong count': (store) => ({
+    countUsers: async (filter, options) => (await store.countUsers(filter, options)) + 1,
   }),
   'wrong 404': (store, nowAndThen) => ({
     getUser: async (id, options) => (nowAndThen() ? undefined : store.getUser(id, options)),
@@ -136,7 +137,32 @@ export const defects: Readonly<Record<string, Defect>> = {
       return store.getPost(userId, id, options);
     },
   }),
+  // As when a commit becomes visible after a later one has been read.
+  'hole in the feed': (store, nowAndThen) =>
+    withFeed(store, (page) => (nowAndThen() ? { ...page, changes: page.changes.slice(0, -1) } : page)),
+  'reordered feed': (store, nowAndThen) =>
+    withFeed(store, (page) => (nowAndThen() ? { ...page, changes: page.changes.toReversed() } : page)),
+  'doubled change': (store, nowAndThen) =>
+    withFeed(store, (page) => {
+      const [first] = page.changes;
+      return first && nowAndThen() ? { ...page, changes: [first, ...page.changes] } : page;
+    }),
+  'wrong change': (store, nowAndThen) =>
+    withFeed(store, (page) => {
+      const changes = page.changes.map((change) => {
+        const record = { ...change.record, version: change.record.version + 1 };
+        return nowAndThen() ? { ...change, record } : change;
+      });
+      return { ...page, changes };
+    }),
 };
+
+/** The feed of a store, with other pages. */
+function withFeed({ changes }: Repository, spoil: (page: ChangePage) => ChangePage): Partial<Repository> {
+  if (changes === undefined) throw new Error('the store keeps no feed');
+  const read: ChangeFeed['read'] = async (query, options) => spoil(await changes.read(query, options));
+  return { changes: overlaid(changes, { read }) };
+}
 
 /** The store with a defect in it. */
 export function plant(store: Repository, name: string, seed: number): Repository {
@@ -144,9 +170,14 @@ export function plant(store: Repository, name: string, seed: number): Repository
   if (make === undefined) throw new Error(`no defect is called ${name}`);
   const random = new Random(seed);
   const wrong = make(store, () => random.below(4) === 0);
-  return new Proxy(store, {
-    get(target, method) {
-      const value: unknown = Reflect.get(wrong, method) ?? Reflect.get(target, method);
+  return overlaid(store, wrong);
+}
+
+/** The methods of `target`, but for those of `other`. */
+function overlaid<T extends object>(target: T, other: Partial<T>): T {
+  return new Proxy(target, {
+    get(_, name) {
+      const value: unknown = Reflect.get(other, name) ?? Reflect.get(target, name);
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
