@@ -20,7 +20,7 @@ import type { StorePlan } from './plan.ts';
 export const run = promisify(execFile);
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const planted = fileURLToPath(new URL('server.ts', import.meta.url));
-const startLimitMs = 30_000;
+const startLimitMs = 120_000;
 
 /** A process of the service that keeps its ports through kill and start. */
 export class ServiceProcess {

@@ -82,8 +82,10 @@ export function checkFeed(
     }
     const { version, isGone } = timeline.last;
     const last = life.at(-1);
-    // Whether an unanswered write of a record that is gone happened, only the feed knows.
-    const isLast = last !== undefined && (last.version === version || (isGone && last.version > version));
+    // Without a response there is no version to compare; and of a record that is gone, only the feed shows
+    // whether an unanswered write happened.
+    const isLast =
+      last !== undefined && (version === 0 || last.version === version || (isGone && last.version > version));
     if (!isLast || last.type.endsWith('.deleted') !== isGone) {
       const state = `version ${version}${isGone ? ', gone' : ''}`;
       fail('feed without its end', `ends with ${JSON.stringify(last)}, the store with ${state}`, record);

@@ -120,7 +120,9 @@ async function proveSharp(): Promise<void> {
       for (let attempt = 0; performance.now() - startedAt < defectLimitMs / 2; attempt += 1) {
         const plan = drawPlan(seed + attempt * 1_000, { steps: defectSteps, stores: ['memory', 'sqlite'] });
         const isEnough = (history: History) => judge(history).violations.length > 0;
-        const verdict = judge(await runPlan(plan, { defect, isEnough }));
+        const run = await runPlan(plan, { defect, isEnough }).catch(() => undefined);
+        if (run === undefined) continue;
+        const verdict = judge(run);
         const ms = performance.now() - startedAt;
         const other = await compareJudges(verdict);
         if (typeof other !== 'string') disagreeing += other.disagreements.length;
