@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Entry, FaultEntry } from '../../scripts/simulate/history.ts';
+import type { Change, Entry, FaultEntry, FeedEntry } from '../../scripts/simulate/history.ts';
 import { judge, story } from '../../scripts/simulate/model.ts';
 import { drawPlan } from '../../scripts/simulate/plan.ts';
 
@@ -228,6 +228,67 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
 for (const [what, [rule, history]] of Object.entries(bad)) {
   test(`the model rejects ${what}`, () => {
     assert.ok(rulesOf(history).includes(rule), `${rulesOf(history)}`);
+  });
+}
+
+const position = (at: number, type: string, version: number, row: Change['row']): Change => ({
+  position: at,
+  type,
+  version,
+  row,
+});
+const followed = [
+  position(1, 'user.created', 1, ann),
+  position(2, 'user.updated', 2, { id: 1, name: 'bob' }),
+  position(4, 'user.created', 1, ben),
+  position(5, 'user.deleted', 1, ben),
+] as const;
+const [first, second, third, fourth] = followed;
+
+function read(follower: number, after: number, ...changes: Change[]): FeedEntry {
+  return { follower, process: 0, after, changes, start: 0, end: 100, status: 200 };
+}
+
+function rulesOfFeed(...feed: FeedEntry[]): string[] {
+  const { entries } = created()
+    .user('patch', renamed)
+    .user('create', bensCreation)
+    .user('delete', { user: 2, status: 204 })
+    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
+  return [...new Set(judge({ entries, faults: [], feed }).violations.map(({ rule }) => rule))].sort();
+}
+
+test('the model accepts followers that see every change once, whenever they resume', () => {
+  const other = [read(1, 0, first), read(1, 1), read(1, 1, second, third, fourth)];
+  assert.deepEqual(rulesOfFeed(read(0, 0, ...followed), ...other), []);
+});
+
+const badFeeds: Readonly<Record<string, readonly [rule: string, ...feed: FeedEntry[]]>> = {
+  'a hole that one follower saw': [
+    'hole in the feed',
+    read(0, 0, ...followed),
+    read(1, 0, first, third, fourth),
+  ],
+  'a hole that all followers saw': ['wrong feed', read(0, 0, second, third, fourth)],
+  'a feed that ends too early': ['feed without its end', read(0, 0, first, second, third)],
+  'positions out of order': ['reordered feed', read(0, 0, first, second, fourth, third)],
+  'a change again after resuming': ['reordered feed', read(0, 0, ...followed), read(0, 5, fourth)],
+  'another order than that of the writes': [
+    'reordered feed',
+    read(0, 0, first, { ...third, position: 2 }, { ...second, position: 4 }, fourth),
+  ],
+  'two feeds that differ': [
+    'feeds that differ',
+    read(0, 0, ...followed),
+    read(1, 0, { ...first, version: 3 }),
+  ],
+  'a value that nothing wrote': ['wrong feed', read(0, 0, { ...first, row: ben }, second, third, fourth)],
+  'a status that is not documented': ['wrong status', { ...read(0, 0, ...followed), status: 410 }],
+};
+
+for (const [what, [rule, ...feed]] of Object.entries(badFeeds)) {
+  test(`the model rejects ${what} in the feed`, () => {
+    assert.ok(rulesOfFeed(...feed).includes(rule), `${rulesOfFeed(...feed)}`);
   });
 }
 
