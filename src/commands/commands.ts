@@ -7,6 +7,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['export', async () => (await import('./export.ts')).exportRecords],
   ['import', async () => (await import('./import.ts')).importRecords],
   ['backup', async () => (await import('./backup.ts')).backup],
+  ['changes', async () => (await import('./changes.ts')).changes],
   ['doctor', async () => (await import('./doctor.ts')).doctor],
 ]);
 

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { runCommand } from '../support/command.ts';
+import { startService } from '../support/service.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+interface Printed {
+  readonly child: ChildProcess;
+  /** The id and type of the next line. */
+  next(): Promise<string>;
+  /** Resolves to the exit code and what was written to standard error. */
+  readonly ended: Promise<readonly [code: number | null, stderr: string]>;
+}
+
+function startCommand(t: TestContext, args: readonly string[], env: Record<string, string> = {}): Printed {
+  const child = spawn(process.execPath, [main, 'changes', ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  return {
+    child,
+    ended: once(child, 'close').then(([code]) => [code, stderr]),
+    async next() {
+      const { value, done } = await lines.next();
+      if (done === true) assert.fail(`ended: ${stderr}`);
+      const { id, type }: { id: string; type: string } = JSON.parse(value);
+      return `${id} ${type}`;
+    },
+  };
+}
+
+async function temporaryFile(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'changes-'));
+  t.after(() => rm(folder, { recursive: true }));
+  return join(folder, 'position');
+}
+
+describe('users-service changes', () => {
+  it('prints each change, keeps the position, ends with 0 by SIGTERM, and continues there', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    const state = await temporaryFile(t);
+    const args = ['--url', `${http}/`, '--state', state];
+    await repository.createUser({ name: 'Ada' });
+    const first = startCommand(t, args);
+    assert.equal(await first.next(), '1 user.created');
+    await repository.updateUser(1, { name: 'Ada King' });
+    assert.equal(await first.next(), '2 user.updated');
+    await t.waitFor(async () => assert.equal(await readFile(state, 'utf8'), '2\n'), { timeout: 10_000 });
+    first.child.kill('SIGTERM');
+    assert.deepEqual(await first.ended, [0, '']);
+    await repository.deleteUser(1);
+    // The file counts, and not where the first start began.
+    const second = startCommand(t, [...args, '--after', '0']);
+    assert.equal(await second.next(), '3 user.deleted');
+  });
+
+  it('filters, begins after a position, and sends the key from the environment', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository, auth: 'all', apiKeys: ['secret'] });
+    for (const name of ['Ada', 'Grace', 'Mary']) await repository.createUser({ name });
+    await repository.createPost(2, { title: 'Notes', body: '' });
+    await repository.deleteUser(2);
+    const args = ['--url', http, '--after', '1', '--user', '2', '--type', 'user.created,user.deleted'];
+    const command = startCommand(t, args, { API_KEY: 'secret' });
+    assert.equal(await command.next(), '2 user.created');
+    assert.equal(await command.next(), '6 user.deleted');
+  });
+
+  it('connects again when the service comes back, and misses nothing', async (t) => {
+    const repository = createMemoryStore();
+    const first = await startService(t, { repository });
+    const command = startCommand(t, ['--url', first.http]);
+    await repository.createUser({ name: 'Ada' });
+    assert.equal(await command.next(), '1 user.created');
+    await first.service.close();
+    await repository.createUser({ name: 'Grace' });
+    await startService(t, { repository, port: first.port });
+    assert.equal(await command.next(), '2 user.created');
+  });
+
+  it('ends with 4 when its position is no longer kept', async (t) => {
+    const repository = createMemoryStore();
+    const { http } = await startService(t, { repository });
+    const { code, stdout, stderr } = await runCommand(['changes', '--url', http, '--after', '7']);
+    assert.deepEqual([code, stdout], [4, '']);
+    assert.match(stderr, /^users-service: http\S+ answers 410: the changes after 7 are not kept/);
+    const command = startCommand(t, ['--url', http]);
+    await repository.createUser({ name: 'Ada' });
+    await command.next();
+    await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
+    const [exit, message] = await command.ended;
+    assert.equal(exit, 4);
+    assert.match(message, /^users-service: the position is no longer kept: /);
+  });
+
+  it('ends with 1 at a response that would be the same again', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: ['secret'] });
+    const refused = await runCommand(['changes', '--url', http]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /answers 401: x-api-key is required$/m);
+    const other = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1');
+    t.after(() => other.close());
+    await once(other, 'listening');
+    const address = other.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const wrong = await runCommand(['changes', '--url', `http://127.0.0.1:${port}`]);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.stderr, /answers 200: not a stream of changes$/m);
+  });
+
+  const url = ['--url', 'http://127.0.0.1:9'];
+  for (const [args, message] of [
+    [[], /^users-service: usage: users-service changes --url URL/],
+    [['--url', 'ftp://x'], /--url must be the address of a service/],
+    [[...url, '--after', 'x'], /--after must be a whole number/],
+    [[...url, '--type', 'user'], /--type must be a comma list of user\.created/],
+    [[...url, '--user', '0'], /--user must be a whole number/],
+  ] as const) {
+    it(`rejects ${JSON.stringify(args)} with exit code 2`, async () => {
+      const { code, stderr } = await runCommand(['changes', ...args]);
+      assert.equal(code, 2);
+      assert.match(stderr, message);
+    });
+  }
+
+  it('rejects a state file that it has not written', async (t) => {
+    const state = await temporaryFile(t);
+    await writeFile(state, 'my diary');
+    const { code, stderr } = await runCommand(['changes', ...url, '--state', state]);
+    assert.deepEqual(
+      [code, stderr],
+      [2, `users-service: --state must be a file that this command has written, not ${state}\n`],
+    );
+  });
+});
