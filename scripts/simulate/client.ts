@@ -1,9 +1,10 @@
-import { Agent, request } from 'node:http';
+import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import type { UsersClient } from '../../generated/users_grpc_pb.js';
 import { getUser } from '../../test/kit/grpc.ts';
-import type { Entry, Guard, Query, RecordKind, Row, Sent } from './history.ts';
+import { type Call, exchange, timeoutMs } from './exchange.ts';
+import type { Entry, Guard, RecordKind } from './history.ts';
 import type { Step } from './plan.ts';
 
 /** Where a process is reached. */
@@ -23,30 +24,8 @@ export interface World {
   readonly posts: { readonly user: number; readonly post: number }[];
 }
 
-// A client that waits longer than this gives up, and does not know what happened.
-const timeoutMs = 6_000;
 const retries = 6;
 const retryPauseMs = 150;
-
-interface Call {
-  readonly step: Step;
-  readonly kind: Entry['kind'];
-  readonly process: number;
-  readonly user?: number;
-  readonly post?: number;
-  readonly sent?: Sent;
-  readonly guard?: Guard;
-  readonly key?: string;
-  readonly query?: Query;
-  readonly cursor?: string;
-  readonly walk?: NonNullable<Entry['walk']>;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly headers: NodeJS.Dict<string | string[]>;
-}
 
 /** One client: makes its steps one after another, and remembers the versions it has seen. */
 export class Client {
@@ -180,9 +159,9 @@ export class Client {
     let entry: Entry;
     let next: string | undefined;
     try {
-      const answer = await this.#request(addresses[process]?.http ?? '', call);
-      next = /[?&]cursor=([^>&]+)>; rel="next"/.exec(String(answer.headers['link']))?.[1];
-      entry = { ...this.#entryOf(call, process, start), ...parseAnswer(answer, next !== undefined) };
+      const { answer, next: cursor } = await exchange(addresses[process]?.http ?? '', call, this.#agent);
+      next = cursor;
+      entry = { ...this.#entryOf(call, process, start), ...answer };
     } catch (caught) {
       const note = caught instanceof Error ? caught.message : String(caught);
       entry = { ...this.#entryOf(call, process, start), note };
@@ -225,79 +204,6 @@ export class Client {
     }
     if (replayed !== true) this.#seen.set(record === 'user' ? `${row.id}/` : `${user}/${row.id}`, version);
   }
-
-  #request(base: string, call: Call): Promise<Answer> {
-    const { sent, guard, key, query, kind } = call;
-    const body = sent === undefined ? undefined : JSON.stringify(sent);
-    const headers = {
-      ...(body !== undefined && {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(body),
-      }),
-      ...(guard && { [guard.header]: formatTags(guard) }),
-      ...(key && { 'idempotency-key': `"${key}"` }),
-      ...(query?.count && { prefer: 'count=exact' }),
-    };
-    return new Promise((resolve, reject) => {
-      const options = { method: methods[kind], agent: this.#agent, headers, timeout: timeoutMs };
-      const outgoing = request(base + pathOf(call), options, (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('error', reject);
-        response.on('end', () => {
-          const text = Buffer.concat(chunks).toString();
-          if (!response.complete) reject(new Error('the response was cut'));
-          else resolve({ status: response.statusCode ?? 0, text, headers: response.headers });
-        });
-      });
-      outgoing.on('timeout', () => outgoing.destroy(new Error(`no response in ${timeoutMs} ms`)));
-      outgoing.on('error', reject);
-      outgoing.end(body);
-    });
-  }
-}
-
-const methods: Readonly<Record<Entry['kind'], string>> = {
-  create: 'POST',
-  get: 'GET',
-  call: '',
-  replace: 'PUT',
-  patch: 'PATCH',
-  delete: 'DELETE',
-  list: 'GET',
-  invalid: 'GET',
-};
-
-function pathOf({ step, kind, user, post, query = {}, cursor }: Call): string {
-  if (kind === 'invalid') return '/users/0x1';
-  if (step.record === 'user' && kind !== 'list') return user === undefined ? '/users' : `/users/${user}`;
-  const list = user === undefined ? '/users' : `/users/${user}/posts`;
-  if (post !== undefined) return `${list}/${post}`;
-  if (kind !== 'list') return list;
-  const { prefix, role, id, sort, limit, page } = query;
-  const parameters = { [user === undefined ? 'name' : 'title']: prefix, role, id, sort, limit, page, cursor };
-  const search = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  return `${list}?${search.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join('&')}`;
-}
-
-function formatTags({ versions }: Guard): string {
-  return versions === '*' ? '*' : versions.map((version) => `"${version}"`).join(', ');
-}
-
-function parseAnswer({ status, text, headers }: Answer, hasNext: boolean): Partial<Entry> {
-  const tag = /^"(\d+)"$/.exec(String(headers['etag']))?.[1];
-  const body: unknown = text === '' ? undefined : JSON.parse(text);
-  const total = headers['x-total-count'];
-  return {
-    status,
-    ...(tag !== undefined && { version: Number(tag) }),
-    ...(headers['idempotency-replayed'] === 'true' && { replayed: true }),
-    ...(total !== undefined && { total: Number(total) }),
-    ...(status >= 400 && { note: text }),
-    ...(status < 300 &&
-      body !== undefined &&
-      (Array.isArray(body) ? { rows: body as Row[], hasNext } : { row: body as Row })),
-  };
 }
 
 /** The newest is of rank 0. */

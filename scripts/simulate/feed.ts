@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import { fieldsOf, isSuccess, type Violation } from './evidence.ts';
 import type { Change, Entry, FeedEntry } from './history.ts';
-import { fieldsOf, isSuccess, type Timeline, type Violation } from './timeline.ts';
+import type { Timeline } from './timeline.ts';
 
 /** Checks that followers saw every change once, in order, and ended at the state of the store. */
 export function checkFeed(

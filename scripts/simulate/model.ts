@@ -1,16 +1,16 @@
-import { checkFeed } from './feed.ts';
-import { describe, type Entry, type History, type RecordKind } from './history.ts';
-import { checkPage } from './pages.ts';
 import {
   type Evidence,
   fieldsOf,
   isNotFound,
   isSuccess,
   isUnknown,
-  Timeline,
   tokenOf,
   type Violation,
-} from './timeline.ts';
+} from './evidence.ts';
+import { checkFeed } from './feed.ts';
+import { describe, type Entry, type History, type RecordKind } from './history.ts';
+import { checkPage } from './pages.ts';
+import { Timeline } from './timeline.ts';
 
 export interface Verdict {
   readonly violations: readonly Violation[];

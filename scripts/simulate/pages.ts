@@ -1,5 +1,6 @@
+import { fieldsOf, type Violation } from './evidence.ts';
 import type { Entry, Fields, Query, Row } from './history.ts';
-import { fieldsOf, type Timeline, type Violation } from './timeline.ts';
+import type { Timeline } from './timeline.ts';
 
 /** Orders rows as a sort asks for, texts by code point. */
 function comparator({ sort = 'id' }: Query): (a: Row, b: Row) => number {

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { type Evidence, fieldsOf, isNotFound, isSuccess, isUnknown } from './evidence.ts';
 import type { Entry, Fields } from './history.ts';
 import type { Verdict } from './model.ts';
-import { type Evidence, fieldsOf, isNotFound, isSuccess, isUnknown } from './timeline.ts';
 
 const folder = fileURLToPath(new URL('porcupine', import.meta.url));
 let built: Promise<{ program: string } | { missing: string }> | undefined;

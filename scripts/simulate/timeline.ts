@@ -1,83 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Entry, Fields, RecordKind, Row, Sent } from './history.ts';
-
-/** A broken promise, and the requests that show it. */
-export interface Violation {
-  readonly rule: string;
-  readonly message: string;
-  /** `user 3` or `post 7`; absent where it is about no single record. */
-  readonly record?: string;
-  readonly culprits: readonly Entry[];
-  /** Whether it is about the order of one record's versions, which Porcupine judges too. */
-  readonly isOfTimeline?: boolean;
-}
-
-/** When something happened, as far as the responses show: after `lo` and before `hi`, because of these requests. */
-interface Moment {
-  lo: number;
-  hi: number;
-  loBy: Entry | undefined;
-  hiBy: Entry | undefined;
-}
+import {
+  agrees,
+  applied,
+  couldMake,
+  type Evidence,
+  fieldsOf,
+  isNotFound,
+  isSuccess,
+  isUnknown,
+  tokenOf,
+  type Violation,
+} from './evidence.ts';
+import type { Entry, Fields, RecordKind } from './history.ts';
+import { type Moment, moment, narrow } from './moment.ts';
 
 interface Version {
   fields: Fields | undefined;
   readonly begin: Moment;
-}
-
-/** All that was asked of one record. */
-export interface Evidence {
-  readonly kind: RecordKind;
-  readonly id: number;
-  /** Of a post: its user. */
-  readonly userId: number | undefined;
-  /** Requests for the record itself, attempts to create it included. */
-  readonly entries: readonly Entry[];
-  /** Rows of lists, and names by gRPC: values without a version. */
-  readonly sightings: readonly {
-    readonly entry: Entry;
-    readonly fields: Fields;
-    readonly isWhole: boolean;
-  }[];
-  /** Of a post: deletions of its user. */
-  readonly cascades: readonly Entry[];
-  /** Of a user: requests for its posts, which show whether it was there. */
-  readonly dependents: readonly Entry[];
-}
-
-export function isSuccess({ status }: Entry): boolean {
-  return status === 'OK' || (typeof status === 'number' && status < 400);
-}
-
-/** Whether a write may have happened or not. */
-export function isUnknown({ status }: Entry): boolean {
-  return (
-    status === undefined ||
-    (typeof status === 'number' ? status >= 500 : status !== 'OK' && status !== 'NOT_FOUND')
-  );
-}
-
-export function isNotFound({ status }: Entry): boolean {
-  return status === 404 || status === 'NOT_FOUND';
-}
-
-export function fieldsOf({ id: _id, userId: _userId, ...fields }: Row): Fields {
-  return fields as Fields;
-}
-
-/** The text that only one request sends, if it sends one. */
-export function tokenOf(sent: Sent | undefined): string | undefined {
-  return sent?.['name'] ?? sent?.['title'] ?? undefined;
-}
-
-export function applied(fields: Fields, { kind, record, sent = {} }: Entry): Fields {
-  const empty: Fields = record === 'post' ? { body: '' } : {};
-  const all = Object.entries(kind === 'patch' ? { ...fields, ...sent } : { ...empty, ...sent });
-  return Object.fromEntries(all.filter((field): field is [string, string] => field[1] !== null));
-}
-
-function agrees(fields: Fields, { sent = {} }: Entry): boolean {
-  return Object.entries(sent).every(([name, value]) => (fields[name] ?? null) === value);
 }
 
 /**
@@ -378,24 +317,5 @@ export class Timeline {
       if (isPossible || (named !== '*' && this.mayBe(entry).unknown)) continue;
       this.#fail('wrong 412', 'refused, though the version was the one expected', entry);
     }
-  }
-}
-
-function couldMake(write: Entry, fields: Fields, isWhole: boolean): boolean {
-  return isWhole ? agrees(fields, write) : tokenOf(write.sent) === fields['name'];
-}
-
-function moment(): Moment {
-  return { lo: Number.NEGATIVE_INFINITY, hi: Number.POSITIVE_INFINITY, loBy: undefined, hiBy: undefined };
-}
-
-function narrow(window: Moment, { lo, hi }: { lo?: number; hi?: number }, by: Entry | undefined): void {
-  if (lo !== undefined && lo > window.lo && lo !== Number.POSITIVE_INFINITY) {
-    window.lo = lo;
-    window.loBy = by;
-  }
-  if (hi !== undefined && hi < window.hi) {
-    window.hi = hi;
-    window.hiBy = by;
   }
 }
