@@ -29,9 +29,15 @@ export const cpu = 'CPU us/request';
 /** How much of the time the server computed or waited for its core: below 1, the load was the limit. */
 export const busy = 'busy';
 
-const turnSeconds = 0.2;
+// Of the server's CPU time: on a busy machine a turn takes longer, and does as much.
+const turnSeconds = 0.15;
+// Where a server waits for its disk, a turn ends after a few times that.
+const maxTurnSeconds = 0.6;
+// By then its code is compiled.
 const warmUpSeconds = 2;
+const maxWarmUpSeconds = 15;
 const firstTurn = 256;
+const peakTurns = 15;
 
 export interface ContestOptions {
   readonly folder: string;
@@ -94,8 +100,7 @@ async function measure(
   for (const { name, subject } of places) await work.check(subject, name);
   for (const place of places) {
     report(`${work.name}: warming up ${place.name}`);
-    const endsAt = performance.now() + warmUpSeconds * 1000;
-    while (performance.now() < endsAt) await takeTurn(place);
+    await warmUp(place, Math.min(maxWarmUpSeconds, maxSeconds / 4));
   }
   const endsAt = performance.now() + maxSeconds * 1000;
   for (let round = 0; round < rounds && performance.now() < endsAt; round += 1) {
@@ -116,17 +121,33 @@ interface Turn {
   readonly [busy]: number;
 }
 
-/** One load of about the length of a turn, judged by the turn before it. */
-async function takeTurn(place: { subject: Subject; load: Load; requests: number }): Promise<Turn> {
+/** A contestant under a load. */
+interface Place {
+  readonly subject: Subject;
+  readonly load: Load;
+  /** How many requests fill a turn, by the turn before. */
+  requests: number;
+}
+
+async function warmUp(place: Place, maxSeconds = maxWarmUpSeconds): Promise<void> {
+  const endsAt = performance.now() + maxSeconds * 1000;
+  const { computed } = place.subject.cpuTime();
+  while (performance.now() < endsAt && place.subject.cpuTime().computed - computed < warmUpSeconds) {
+    await takeTurn(place);
+  }
+}
+
+async function takeTurn(place: Place): Promise<Turn> {
   const { subject, load, requests } = place;
   const before = subject.cpuTime();
   const seconds = await sendLoad(subject, load, requests);
   const after = subject.cpuTime();
   subject.emptyLog();
-  const wanted = Math.round((requests / seconds) * turnSeconds);
-  // A disturbed turn must not make the next one much longer or shorter.
-  place.requests = Math.max(load.connections * 2, Math.min(Math.max(wanted, requests / 2), requests * 2) | 0);
   const computed = after.computed - before.computed;
+  const fitting = requests * Math.min(turnSeconds / computed, maxTurnSeconds / seconds);
+  // A disturbed turn must not make the next one much longer or shorter.
+  const next = Math.round(Math.min(Math.max(fitting, requests / 2), requests * 2));
+  place.requests = Math.max(load.connections * 2, next);
   return {
     [rate]: requests / seconds,
     [cpu]: (computed / requests) * 1e6,
@@ -137,7 +158,8 @@ async function takeTurn(place: { subject: Subject; load: Load; requests: number 
 /** How many requests a second a contestant serves: the median of some turns. */
 export async function peakOf(subject: Subject, load: Load): Promise<number> {
   const place = { subject, load, requests: firstTurn };
+  await warmUp(place);
   const rates: number[] = [];
-  for (let i = 0; i < 25; i += 1) rates.push((await takeTurn(place))[rate]);
-  return median(rates.slice(10));
+  for (let i = 0; i < peakTurns; i += 1) rates.push((await takeTurn(place))[rate]);
+  return median(rates);
 }
