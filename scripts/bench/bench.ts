@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { cases } from './cases.ts';
 import { commandExists } from './cores.ts';
-import { drawPlot } from './plot.ts';
+import { publish } from './figures.ts';
 import { endProgress } from './progress.ts';
 import { isSlower, measureAgainst } from './quick.ts';
 import { machine, printCase, summary } from './report.ts';
@@ -22,7 +22,7 @@ const usage = `usage: npm run bench -- [options]
   --soak-seconds N    how long the soak case lasts (600)
   --data DIR          where data files are kept from run to run (in the folder of temporary files)
   --json FILE         write all values measured
-  --plot FILE         draw the case "get" (SVG)
+  --publish A,B       measure nothing: write the tables of README.md and its picture from such files
   --quick             compare this checkout with a commit in two minutes; exit with 1 if a request
                       costs over 5 % more CPU time, by the whole 95 % interval
   --against COMMIT    the commit to compare with (HEAD^)
@@ -39,7 +39,7 @@ const { values: options } = parseArgs({
     'soak-seconds': { ...text, default: '600' },
     data: { ...text, default: join(tmpdir(), 'users-service-bench') },
     json: text,
-    plot: text,
+    publish: text,
     quick: { type: 'boolean', default: false },
     against: { ...text, default: 'HEAD^' },
     help: { type: 'boolean' },
@@ -47,6 +47,10 @@ const { values: options } = parseArgs({
 });
 if (options.help) {
   console.log(usage);
+  process.exit(0);
+}
+if (options.publish !== undefined) {
+  publish(options.publish.split(','));
   process.exit(0);
 }
 if (!commandExists('h2load')) throw new Error('h2load sends the load: install nghttp2');
@@ -77,7 +81,6 @@ try {
 if (options.json !== undefined) {
   writeFileSync(options.json, `${JSON.stringify({ machine: machine(), results }, null, 1)}\n`);
 }
-if (options.plot !== undefined) writeFileSync(options.plot, drawPlot(results));
 process.exitCode = failed ? 1 : 0;
 
 /** A case that fails does not take the others with it. */

@@ -1,12 +1,13 @@
 import { cpus, totalmem } from 'node:os';
 import type { Bar, CaseResult, Series } from './result.ts';
 import { bootstrap, type Estimate, median, pairedRatio } from './statistics.ts';
+import { cpu } from './turns.ts';
 
 /** What the numbers were measured on. */
 export function machine() {
-  const [processor] = cpus();
+  const [first] = cpus();
   return {
-    cpu: processor?.model ?? 'unknown',
+    processor: first?.model ?? 'unknown',
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     node: process.version,
@@ -44,11 +45,11 @@ export function printCase(result: CaseResult): string {
 export function summary(results: readonly CaseResult[]): string {
   const all = results.flatMap(verdicts);
   const reached = all.filter((one) => one.reached).length;
-  const { cpu, cores, memoryGiB, node } = machine();
-  return `${reached} of ${all.length} bars reached; ${cpu}, ${cores} cores, ${memoryGiB} GiB, Node ${node}`;
+  const { processor, cores, memoryGiB, node } = machine();
+  return `${reached} of ${all.length} bars reached; ${processor}, ${cores} cores, ${memoryGiB} GiB, Node ${node}`;
 }
 
-function verdicts({ series, bars = [] }: CaseResult) {
+export function verdicts({ series, bars = [] }: CaseResult) {
   return bars.flatMap((bar: Bar) => {
     const find = (name: string | undefined) => series.find((one) => one.name === name);
     const ours = bar.ours === undefined ? series[0] : find(bar.ours);
@@ -62,15 +63,16 @@ function verdicts({ series, bars = [] }: CaseResult) {
     const reached = estimate.value >= atLeast && estimate.value <= atMost;
     const goal = bar.atLeast === undefined ? `at most ${atMost}` : `at least ${atLeast}`;
     const what = [ours.name, ...(theirs === undefined ? [] : [theirs.name])].join(' / ');
-    return [{ what: `${metric} of ${what}`, estimate, reached, goal }];
+    const cpuTime = theirs?.values[cpu] === undefined ? undefined : ratioOf(ours, theirs, cpu);
+    return [{ what: `${metric} of ${what}`, estimate, cpuTime, reached, goal }];
   });
 }
 
-function ratioOf(ours: Series | undefined, theirs: Series, metric: string): Estimate {
+export function ratioOf(ours: Series | undefined, theirs: Series, metric: string): Estimate {
   return pairedRatio(ours?.values[metric] ?? [], theirs.values[metric] ?? []);
 }
 
-function interval({ value, low, high }: Estimate): string {
+export function interval({ value, low, high }: Estimate): string {
   return `${format(value)} [${format(low)}, ${format(high)}]`;
 }
 
@@ -82,7 +84,7 @@ function table(rows: readonly (readonly string[])[]): string[] {
   });
 }
 
-function format(value: number): string {
+export function format(value: number): string {
   const digits = value >= 1_000 ? 0 : value >= 10 ? 1 : 2;
   return value.toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: digits });
 }

@@ -13,8 +13,9 @@ if (withFeatures) {
     if (!enter()) return c.json({ error: 'too many requests' }, 503);
     const startedAt = performance.now();
     const id = requestId(c.req.header('x-request-id'));
-    await next();
+    // Before the response is made, as Hono's own middleware does: a header added later makes it again.
     c.header('x-request-id', id);
+    await next();
     const { method, path } = c.req;
     const ms = performance.now() - startedAt;
     leave({ id, method, path, route: routePath(c, -1), status: c.res.status, ms });

@@ -1,0 +1,99 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { allPeers, bare } from './peers.ts';
+import { drawPlot } from './plot.ts';
+import { format, interval, ratioOf, verdicts } from './report.ts';
+import type { CaseResult } from './result.ts';
+import { median } from './statistics.ts';
+import { root } from './subject.ts';
+import { cpu, rate } from './turns.ts';
+
+const marks = ['<!-- figures -->', '<!-- end of figures -->'] as const;
+
+/** Writes the tables of README.md and its picture from the values that runs with --json have kept. */
+export function publish(files: readonly string[]): void {
+  const runs = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as Run);
+  const results = runs.flatMap((run) => run.results);
+  const path = join(root, 'scripts', 'bench', 'README.md');
+  const text = readFileSync(path, 'utf8');
+  const [before = '', after = ''] = [text.split(marks[0])[0], text.split(marks[1])[1]];
+  writeFileSync(path, `${before}${marks[0]}\n\n${tables(results)}\n${marks[1]}${after}`);
+  writeFileSync(join(root, '.github', 'speed.svg'), drawPlot(results));
+}
+
+interface Run {
+  readonly results: readonly CaseResult[];
+}
+
+function tables(results: readonly CaseResult[]): string {
+  return [
+    '### With the same features\n',
+    besidePeers(results, (name) => name),
+    '### Bare peers, and the service with all of its features\n',
+    besidePeers(results, bare),
+    '### Bars\n',
+    markdown(
+      ['Work', 'What is compared', 'Ratio', 'Of CPU time', 'Bar', ''],
+      results.flatMap((result) => {
+        return verdicts(result).map(({ what, estimate, cpuTime, goal, reached }) => {
+          const cost = cpuTime === undefined ? '' : interval(cpuTime);
+          return [result.title, what, interval(estimate), cost, goal, reached ? 'reached' : 'missed'];
+        });
+      }),
+    ),
+    '### Latency\n',
+    markdown(
+      ['At a fixed rate', 'Server', 'p50', 'p99', 'p999, in ms'],
+      results
+        .filter(({ name }) => name.startsWith('latency'))
+        .flatMap(({ title, series }) => series.map((one) => [title, one.name, ...medians(one.values, 3)])),
+    ),
+    '### Several processes, and a small heap\n',
+    markdown(
+      ['Work', 'Compared', 'Requests a second', 'CPU time of a request'],
+      results
+        .filter(({ name }) => /^(workers|sharing|heap)/.test(name))
+        .flatMap(({ title, series: [first, ...others] }) => {
+          return others.map((one) => [
+            title,
+            `${first?.name} / ${one.name}`,
+            ...[rate, cpu].map((metric) => interval(ratioOf(first, one, metric))),
+          ]);
+        }),
+    ),
+  ].join('\n');
+}
+
+/** Requests a second, ours over each peer's. */
+function besidePeers(
+  results: readonly CaseResult[],
+  nameOf: (name: (typeof allPeers)[number]) => string,
+): string {
+  const rows = results
+    .filter(
+      ({ series, compare }) => compare[0] === rate && allPeers.some((name) => has(series, nameOf(name))),
+    )
+    .map(({ title, series }) => [
+      title,
+      ...allPeers.map((name) => {
+        const theirs = series.find((one) => one.name === nameOf(name));
+        return theirs === undefined ? '' : interval(ratioOf(series[0], theirs, rate));
+      }),
+    ]);
+  return markdown(['Requests a second, ours over theirs', ...allPeers], rows);
+}
+
+function has(series: CaseResult['series'], name: string): boolean {
+  return series.some((one) => one.name === name);
+}
+
+function medians(values: CaseResult['series'][number]['values'], count: number): string[] {
+  return Object.values(values)
+    .slice(0, count)
+    .map((each) => format(median(each)));
+}
+
+function markdown(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [header, header.map(() => '---'), ...rows];
+  return `${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
+}
