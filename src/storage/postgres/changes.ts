@@ -13,7 +13,7 @@ import { unlessAborted } from './session.ts';
 import { type Look, Settled } from './settled.ts';
 import { shared } from './shared.ts';
 
-/** How often at most other processes are notified, and followers of this one woken. */
+/** How often at most this process wakes followers, here and at other processes. */
 const wakeIntervalMs = 10;
 /** How long a read waits at most for those that write right now, when it has nothing else to give. */
 const settleMs = 100;
@@ -40,8 +40,8 @@ export class PostgresChanges implements ChangeFeed {
   readonly #look = shared(() => this.#lookNow());
   #writes = 0;
   #trim: Promise<unknown> | undefined;
-  #pause: NodeJS.Timeout | undefined;
-  #wroteInPause = false;
+  #hasWritten = false;
+  #announcing: Promise<void> | undefined;
   #recheck: NodeJS.Timeout | undefined;
   #recheckMs = recheckMs.first;
 
@@ -67,6 +67,7 @@ export class PostgresChanges implements ChangeFeed {
       readPage,
       [after, settled, limit, examined, types, userId],
       signal,
+      'feed',
     );
     const [first] = rows;
     if (first === undefined) throw new Error('the table change_feed has no row');
@@ -100,17 +101,15 @@ export class PostgresChanges implements ChangeFeed {
   written(): void {
     this.#writes += 1;
     if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
-    if (this.#pause === undefined) this.#announce();
-    else this.#wroteInPause = true;
+    this.#hasWritten = true;
+    this.#announcing ??= this.#announce();
   }
 
   /** To be called before the pool is closed. */
   async close(): Promise<void> {
     this.#watchers.clear();
     this.#stop();
-    clearTimeout(this.#pause);
-    if (this.#wroteInPause) this.#notify();
-    await this.#trim;
+    await Promise.all([this.#announcing, this.#trim]);
   }
 
   /** Looks until something behind a position is settled, if there is something, or it takes too long. */
@@ -127,7 +126,7 @@ export class PostgresChanges implements ChangeFeed {
   }
 
   async #lookNow(): Promise<Look> {
-    const [row] = await this.#pool.read<LookRow>(look, []);
+    const [row] = await this.#pool.read<LookRow>(look, [], undefined, 'feed');
     if (row === undefined) throw new Error('the table change_feed has no row');
     // It does not know who still writes at the primary.
     if (row.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
@@ -152,19 +151,16 @@ export class PostgresChanges implements ChangeFeed {
     for (const wake of this.#watchers) wake();
   }
 
-  #announce(): void {
-    this.#wroteInPause = false;
-    this.#wake();
-    this.#notify();
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      if (this.#wroteInPause) this.#announce();
-    }, wakeIntervalMs).unref();
-  }
-
-  /** In a statement of its own: commits with a notification wait for each other. */
-  #notify(): void {
-    this.#pool.write(notify, [this.#self]).catch(() => {});
+  /** Wakes followers everywhere, and once more later if there was another write meanwhile. */
+  async #announce(): Promise<void> {
+    while (this.#hasWritten) {
+      this.#hasWritten = false;
+      this.#wake();
+      // In a statement of its own: commits with a notification wait for each other.
+      const notified = this.#pool.read(notify, [this.#self], undefined, 'feed').catch(() => {});
+      await Promise.all([notified, delay(wakeIntervalMs)]);
+    }
+    this.#announcing = undefined;
   }
 
   #startTrim(): void {

@@ -19,7 +19,7 @@ export type CreatePool = (
 /** What waits for a connection, or has one. */
 export interface Call {
   readonly kind: 'read' | 'write';
-  readonly purpose: 'calls' | 'pings';
+  readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
   /** While statements run on it. */
   client?: PoolClient | undefined;
@@ -35,7 +35,7 @@ export class Connections {
   readonly #createPool: CreatePool;
   readonly #settings: ConnectionSettings;
   readonly #warn: Warn;
-  /** One connection is for pings, so that a busy store is not taken for a dead one. */
+  /** Neither pings nor followers wait behind calls: a busy store is not dead, and shows its changes at once. */
   readonly #pools: Readonly<Record<Call['purpose'], Pool>>;
   /** Where connections are opened now. */
   #host: Host;
@@ -62,6 +62,7 @@ export class Connections {
     [this.#host] = settings.hosts;
     this.#pools = {
       calls: this.#openPool(poolSize, waitTimeoutMs),
+      feed: this.#openPool(2, waitTimeoutMs),
       pings: this.#openPool(1, pingTimeoutMs),
     };
   }

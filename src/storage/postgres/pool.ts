@@ -45,8 +45,12 @@ export class PostgresPool {
   readonly #connections: Connections;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** The calls that run or wait for a connection. */
-  readonly #calls = new Set<Promise<unknown>>();
+  /** What runs or waits for a connection, of each purpose. */
+  readonly #calls: Readonly<Record<Call['purpose'], Set<Promise<unknown>>>> = {
+    calls: new Set(),
+    feed: new Set(),
+    pings: new Set(),
+  };
   #ping: Promise<unknown> | undefined;
   #closing: Promise<void> | undefined;
   /** Until a pooler mixes up the statements of its clients. */
@@ -74,13 +78,18 @@ export class PostgresPool {
     sql: Sql,
     values: readonly unknown[],
     signal?: AbortSignal,
+    purpose?: Call['purpose'],
   ): Promise<Row[]> {
-    return this.reads((send) => send<Row>(sql, values), signal);
+    return this.reads((send) => send<Row>(sql, values), signal, purpose);
   }
 
   /** Several such statements on one connection, all of which may be sent twice. */
-  reads<T>(work: (send: Send, connection: object) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const call: Call = { kind: 'read', purpose: 'calls', signal };
+  reads<T>(
+    work: (send: Send, connection: object) => Promise<T>,
+    signal?: AbortSignal,
+    purpose: Call['purpose'] = 'calls',
+  ): Promise<T> {
+    const call: Call = { kind: 'read', purpose, signal };
     const result = this.#start(call, (client) =>
       work((sql, values = []) => this.#send(client, sql, values), client),
     );
@@ -124,8 +133,10 @@ export class PostgresPool {
   }
 
   async #end(): Promise<void> {
-    while (this.#calls.size > 0 || this.#ping !== undefined) {
-      await Promise.allSettled([...this.#calls, this.#ping]);
+    for (;;) {
+      const running = Object.values(this.#calls).flatMap((calls) => [...calls]);
+      if (running.length === 0 && this.#ping === undefined) break;
+      await Promise.allSettled([...running, this.#ping]);
       await nextTurn();
     }
     await this.#connections.end();
@@ -149,10 +160,11 @@ export class PostgresPool {
   /** Settles when the call has given its connection back, or has stopped waiting for one. */
   #start<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
-    if (this.#calls.size >= poolSize + maxWaiting) return Promise.reject(overloaded());
+    const calls = this.#calls[call.purpose];
+    if (calls.size >= poolSize + maxWaiting) return Promise.reject(overloaded());
     const running = this.#run(call, work);
-    this.#calls.add(running);
-    const forget = () => this.#calls.delete(running);
+    calls.add(running);
+    const forget = () => calls.delete(running);
     running.then(forget, forget);
     return running;
   }

@@ -18,7 +18,7 @@ import { postgresWrites } from './writes.ts';
 
 /** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
 export interface PostgresStoreOptions {
-  /** Connections for calls, 1 to 1,000; one more is opened for `ping`. Default 10. */
+  /** Connections for calls, 1 to 1,000; one more is opened for `ping`, and three for the feed. Default 10. */
   readonly poolSize?: number;
   /** Longest wait for a connection: until one is free (else `overloaded`) or opened. Default 2,000. */
   readonly waitTimeoutMs?: number;
