@@ -1,0 +1,72 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openForwarder } from '../../test/kit/forwarder.ts';
+import { startPostgres } from '../../test/kit/postgres.ts';
+import { until } from '../../test/kit/postgres-session.ts';
+
+/** A database, and what can happen to it. */
+export interface Database {
+  readonly url: string;
+  /** Each breaks something, and resolves when that is over. */
+  readonly faults: Readonly<Record<string, () => Promise<void>>>;
+  /** Moves it to another server; absent where there is none. */
+  readonly failOver?: () => Promise<void>;
+}
+
+const downMs = 1_000;
+
+export async function openSqlite(stack: AsyncDisposableStack): Promise<Database> {
+  const folder = await mkdtemp(join(tmpdir(), 'feed-'));
+  stack.defer(() => rm(folder, { recursive: true }));
+  return { url: `sqlite:${join(folder, 'users.db')}`, faults: {} };
+}
+
+export async function openPostgres(stack: AsyncDisposableStack): Promise<Database> {
+  const postgres = await startPostgres({ shared_buffers: '256MB', max_connections: '200' });
+  stack.defer(() => postgres.close());
+  const database = new URL(await postgres.createDatabase()).pathname.slice(1);
+  const forwarder = await openForwarder(postgres.server.port);
+  stack.defer(() => forwarder.close());
+  let server = postgres.server;
+  const folder = await mkdtemp(join(tmpdir(), 'feed-standbys-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  let standbys = 0;
+  const restart = (mode: 'fast' | 'immediate') => async () => {
+    await server.stop(mode);
+    await sleep(downMs);
+    await server.start();
+  };
+  return {
+    url: server.url(database, forwarder.port),
+    faults: {
+      'the database crashes': restart('immediate'),
+      'the database restarts': restart('fast'),
+      'all sessions end': async () => void (await server.terminateBackends(database)),
+      'the network is cut': async () => forwarder.cut(),
+    },
+    async failOver() {
+      standbys += 1;
+      const primary = server;
+      // A copy of the primary's configuration, from before it waits for its standby.
+      const standby =
+        standbys === 1
+          ? await postgres.createStandby()
+          : await primary.createStandby(join(folder, `standby-${standbys}`));
+      stack.defer(() => standby.stop('immediate'));
+      await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+      await primary.query('SELECT pg_reload_conf()');
+      const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+      const isSynchronous = async () => (await primary.query(synchronous)).length === 1;
+      await until(isSynchronous, 'the standby is synchronous', 60_000);
+      // What was written before may not have been replicated when it was read.
+      await sleep(downMs);
+      await primary.stop('immediate');
+      await standby.promote();
+      forwarder.moveTo(standby.port);
+      forwarder.cut();
+      server = standby;
+    },
+  };
+}
