@@ -9,7 +9,7 @@ const changesPerTrim = 256;
 const maxTrimmed = 1_024;
 
 const columns = 'type, time, record, user_id, request_id, key';
-const lastPosition = "(SELECT seq FROM sqlite_sequence WHERE name = 'changes')";
+const lastPosition = '(SELECT max(position) FROM changes)';
 
 export type ChangeLog = ReturnType<typeof changeLog>;
 
@@ -20,12 +20,12 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     INSERT INTO changes (${columns})
     SELECT 'post.deleted', ?, ${recordSql(posts)}, user_id, ?, ? FROM posts WHERE user_id = ? ORDER BY id`);
   const last = prepareRows(db, `SELECT ${lastPosition}`);
-  const skip = db.prepare("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'changes'");
+  const begin = db.prepare("INSERT INTO changes (type, time, record, user_id) VALUES ('', 0, '', 0)");
   const raiseGone = db.prepare(
     `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
   );
   const trim = db.prepare(`
-    DELETE FROM changes WHERE position <= (SELECT gone FROM feed)
+    DELETE FROM changes WHERE position <= (SELECT gone FROM feed) AND position < ${lastPosition}
       AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
   // A process that adds fewer than that trims as well.
   let untrimmed = changesPerTrim;
@@ -39,7 +39,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     trim.run();
   };
   const restart = (): void => {
-    skip.run();
+    begin.run();
     raiseGone.run(0);
     trim.run();
   };
@@ -57,7 +57,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
       }
       const userId = 'userId' in record ? record.userId : record.id;
       try {
-        insert.run(type, new Date().toISOString(), JSON.stringify(record), userId, requestId, key);
+        insert.run(type, Date.now(), JSON.stringify(record), userId, requestId, key);
         added(1);
       } catch (caught) {
         // As on a full disk. A savepoint for each write costs more than the loss of one group.
@@ -69,7 +69,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     /** Adds the deletion of each post of a user. */
     addPostDeletions(userId: number, { requestId = null, key = null }: NullableOrigin = {}): void {
       if (changesKept === 0) return;
-      const { changes } = insertPosts.run(new Date().toISOString(), requestId, key, userId);
+      const { changes } = insertPosts.run(Date.now(), requestId, key, userId);
       added(Number(changes));
     },
   };

@@ -17,8 +17,8 @@ export function sqliteFeed(db: DatabaseSync) {
   // In one statement, so that all is of one moment. There is one row at least, with or without a change.
   const page = prepareRows(
     db,
-    `SELECT gone, seq, position, type, time, record, request_id, key
-    FROM feed JOIN sqlite_sequence ON name = 'changes' LEFT JOIN (
+    `SELECT gone, newest, position, type, time, record, request_id, key
+    FROM feed JOIN (SELECT max(position) AS newest FROM changes) LEFT JOIN (
       SELECT * FROM changes
       WHERE position > ?1 AND position <= ?1 + ${maxExamined}
         AND (?2 IS NULL OR type IN (SELECT value FROM json_each(?2)))
@@ -26,7 +26,7 @@ export function sqliteFeed(db: DatabaseSync) {
       ORDER BY position LIMIT ?4 + 1)
     ORDER BY position`,
   );
-  const last = prepareRows(db, "SELECT seq FROM sqlite_sequence WHERE name = 'changes'");
+  const last = prepareRows(db, 'SELECT max(position) FROM changes');
   let seen: unknown;
   let timer: NodeJS.Timeout | undefined;
 
@@ -106,7 +106,7 @@ function toChange(row: Readonly<Record<number, unknown>>): Change {
   return {
     position,
     type,
-    time,
+    time: new Date(Number(time)).toISOString(),
     record: JSON.parse(String(record)),
     origin: { ...(requestId !== null && { requestId }), ...(key !== null && { key }) },
   } as Change;

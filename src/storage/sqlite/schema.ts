@@ -52,20 +52,21 @@ const migrations: readonly string[] = [
   ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
   UPDATE idempotency_keys SET response = json_insert(response, '$.version', 1);
   `,
-  // The feed of changes says nothing of what was there before it: in a file with rows it begins behind position 1.
+  // Positions are never used twice, since the last row is never deleted. The feed begins behind position 1 in a file
+  // with records, of which it has no changes.
   `
   CREATE TABLE changes (
-    position INTEGER PRIMARY KEY AUTOINCREMENT,
-    type TEXT NOT NULL,
-    time TEXT NOT NULL,
-    record TEXT NOT NULL, -- as JSON
+    position INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,    -- empty where the feed begins anew
+    time INTEGER NOT NULL, -- in milliseconds
+    record TEXT NOT NULL,  -- as JSON
     user_id INTEGER NOT NULL,
     request_id TEXT,
     key TEXT
   ) STRICT;
   CREATE TABLE feed (gone INTEGER NOT NULL) STRICT; -- one row: changes up to this position are not kept
   INSERT INTO feed (gone) SELECT max(seq) > 0 FROM sqlite_sequence;
-  INSERT INTO sqlite_sequence (name, seq) SELECT 'changes', gone FROM feed;
+  INSERT INTO changes (position, type, time, record, user_id) SELECT gone, '', 0, '', 0 FROM feed;
   `,
 ];
 

@@ -91,7 +91,7 @@ describe('the feed of changes in a SQLite file', () => {
       path,
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
       INSERT INTO changes (type, time, record, user_id)
-      SELECT 'user.created', '2026-01-01T00:00:00.000Z', '{"id":1}', 1 FROM n`,
+      SELECT 'user.created', 0, '{"id":1}', 1 FROM n`,
     );
     await addUsers(store, 'Ada');
     await store.deleteUser(1);
