@@ -1,9 +1,11 @@
+import { checkRanges } from '../../check-range.ts';
 import {
   type Change,
   type ChangeType,
   changesGone,
   defaultChangesKept,
   isWanted,
+  maxChangesKept,
   type Origin,
 } from '../../domain/change.ts';
 import type { ChangeFeed } from '../../domain/repository.ts';
@@ -23,6 +25,7 @@ export class KeptChanges {
   #gone = 0;
 
   constructor({ changesKept = defaultChangesKept }: KeptChangesOptions) {
+    checkRanges({ changesKept }, { changesKept: [0, maxChangesKept] });
     this.#kept = changesKept;
   }
 
