@@ -205,7 +205,7 @@ async function openPostgres(
 }
 
 const clockLibraries = ['x86_64-linux-gnu', 'aarch64-linux-gnu', ''].map(
-  (folder) => `/usr/lib/${folder}/faketime/libfaketime.so.1`,
+  (folder) => `/usr/lib/${folder}/faketime/libfaketimeMT.so.1`,
 );
 
 /** The clock of the processes, which a file sets, where libfaketime is installed. */
