@@ -37,26 +37,28 @@ export class Follower {
       const after = this.#after;
       const start = now();
       const changes: Change[] = [];
-      let outcome: { status?: number; note?: string };
+      let outcome: { status?: number; note?: string; next?: number };
       try {
         outcome = await (mode === 'stream' ? this.#stream(process, changes) : this.#page(process, changes));
       } catch (caught) {
         outcome = { note: caught instanceof Error ? caught.message : String(caught) };
       }
-      this.#after = changes.at(-1)?.position ?? after;
-      this.#record({ follower: n, process, after, changes, start, end: now(), ...outcome });
+      this.#after = outcome.next ?? changes.at(-1)?.position ?? after;
+      const { next: _next, ...shown } = outcome;
+      this.#record({ follower: n, process, after, changes, start, end: now(), ...shown });
       if (changes.length === 0) await sleep(idleMs);
     }
   }
 
-  async #page(process: number, changes: Change[]): Promise<{ status: number; note?: string }> {
+  async #page(process: number, changes: Change[]): Promise<{ status: number; note?: string; next?: number }> {
     const base = this.#world.addresses[process]?.http;
     const signal = AbortSignal.timeout(timeoutMs);
     const response = await fetch(`${base}/changes?after=${this.#after}&limit=${pageLimit}`, { signal });
     const text = await response.text();
     if (response.status !== 200) return { status: response.status, note: text };
     changes.push(...JSON.parse(text).map(toChange));
-    return { status: 200 };
+    const next = /[?&]after=(\d+)/.exec(response.headers.get('link') ?? '')?.[1];
+    return { status: 200, ...(next !== undefined && { next: Number(next) }) };
   }
 
   /** Resolves when it has had enough events, or when no more come. */

@@ -106,7 +106,7 @@ async function runSeed(seed: number): Promise<number> {
 
 const defectSeeds = 10;
 const defectLimitMs = 60_000;
-const defectSteps = 600;
+const defectSteps = 300;
 
 /** Runs each defect over ten seeds until it is found, and prints how often and how fast it was. */
 async function proveSharp(): Promise<void> {
