@@ -244,6 +244,20 @@ describe('copy', () => {
     assert.equal((await runCommand(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
   });
 
+  it('takes no feed of changes along: that of the target begins anew, that of the source stays', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    await fillStore(a);
+    assert.equal((await runCommand(['copy', '--from', a, '--to', b])).code, 0);
+    const [source, target] = [await openStore(a), await openStore(b)];
+    t.after(() => Promise.all([source.close(), target.close()]));
+    assert.equal((await source.changes?.read({ after: 0, limit: 100 }))?.changes.length, 15);
+    const position = await target.changes?.position();
+    assert(target.changes && position);
+    await assert.rejects(target.changes.read({ after: 0, limit: 1 }), { kind: 'gone' });
+    assert.deepEqual((await target.changes.read({ after: position, limit: 1 })).changes, []);
+  });
+
   it('killed on its way, it is run again and completes', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
