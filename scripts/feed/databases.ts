@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,6 +31,8 @@ export async function openPostgres(stack: AsyncDisposableStack): Promise<Databas
   stack.defer(() => forwarder.close());
   let server = postgres.server;
   const folder = await mkdtemp(join(tmpdir(), 'feed-standbys-'));
+  // PostgreSQL may run as another user.
+  await chmod(folder, 0o755);
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   let standbys = 0;
   const restart = (mode: 'fast' | 'immediate') => async () => {
