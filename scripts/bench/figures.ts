@@ -27,12 +27,10 @@ interface Run {
 
 function tables(results: readonly CaseResult[]): string {
   return [
-    '### With the same features\n',
-    besidePeers(results, (name) => name),
-    '### Bare peers, and the service with all of its features\n',
-    besidePeers(results, bare),
-    '### Bars\n',
-    markdown(
+    besidePeers('With the same features', results, (name) => name),
+    besidePeers('Bare peers, and the service with all of its features', results, bare),
+    section(
+      'Bars',
       ['Work', 'What is compared', 'Ratio', 'Of CPU time', 'Bar', ''],
       results.flatMap((result) => {
         return verdicts(result).map(({ what, estimate, cpuTime, goal, reached }) => {
@@ -41,15 +39,15 @@ function tables(results: readonly CaseResult[]): string {
         });
       }),
     ),
-    '### Latency\n',
-    markdown(
+    section(
+      'Latency',
       ['At a fixed rate', 'Server', 'p50', 'p99', 'p999, in ms'],
       results
         .filter(({ name }) => name.startsWith('latency'))
         .flatMap(({ title, series }) => series.map((one) => [title, one.name, ...medians(one.values, 3)])),
     ),
-    '### Several processes, and a small heap\n',
-    markdown(
+    section(
+      'Several processes, and a small heap',
       ['Work', 'Compared', 'Requests a second', 'CPU time of a request'],
       results
         .filter(({ name }) => /^(workers|sharing|heap)/.test(name))
@@ -61,11 +59,14 @@ function tables(results: readonly CaseResult[]): string {
           ]);
         }),
     ),
-  ].join('\n');
+  ]
+    .filter(Boolean)
+    .join('\n');
 }
 
 /** Requests a second, ours over each peer's. */
 function besidePeers(
+  title: string,
   results: readonly CaseResult[],
   nameOf: (name: (typeof allPeers)[number]) => string,
 ): string {
@@ -73,14 +74,14 @@ function besidePeers(
     .filter(
       ({ series, compare }) => compare[0] === rate && allPeers.some((name) => has(series, nameOf(name))),
     )
-    .map(({ title, series }) => [
-      title,
+    .map(({ title: work, series }) => [
+      work,
       ...allPeers.map((name) => {
         const theirs = series.find((one) => one.name === nameOf(name));
         return theirs === undefined ? '' : interval(ratioOf(series[0], theirs, rate));
       }),
     ]);
-  return markdown(['Requests a second, ours over theirs', ...allPeers], rows);
+  return section(title, ['Requests a second, ours over theirs', ...allPeers], rows);
 }
 
 function has(series: CaseResult['series'], name: string): boolean {
@@ -93,7 +94,9 @@ function medians(values: CaseResult['series'][number]['values'], count: number):
     .map((each) => format(median(each)));
 }
 
-function markdown(header: readonly string[], rows: readonly (readonly string[])[]): string {
+/** A heading and its table; nothing without rows. */
+function section(title: string, header: readonly string[], rows: readonly (readonly string[])[]): string {
+  if (rows.length === 0) return '';
   const lines = [header, header.map(() => '---'), ...rows];
-  return `${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
+  return `### ${title}\n\n${lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')}\n`;
 }
