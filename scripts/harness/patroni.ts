@@ -16,7 +16,8 @@ const password = 'secret';
 const names = ['a', 'b', 'c'] as const;
 // Patroni takes no shorter time to live of the leader's key than 20 s.
 const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
-const startLimitMs = 120_000;
+const startLimitMs = 180_000;
+const logLines = 300;
 
 export interface Tools {
   /** The folder of initdb, pg_basebackup and pg_rewind. */
@@ -120,7 +121,9 @@ export class PatroniCluster {
       const isComplete = running.length === names.length && members.length === names.length;
       return isComplete && leader !== '' && ofRole('sync_standby').length === 1;
     };
-    await until(isHealthy, `Patroni has a leader and two standbys (logs in ${this.#folder})`, startLimitMs);
+    await until(isHealthy, 'Patroni has a leader and two standbys', startLimitMs).catch((error: unknown) => {
+      throw new Error(`the cluster is not healthy:\n${this.#log()}`, { cause: error });
+    });
     return leader;
   }
 
@@ -132,7 +135,7 @@ export class PatroniCluster {
       if (statuses.includes(200)) return performance.now();
       await sleep(50);
     }
-    throw new Error(`no new leader within ${startLimitMs} ms (logs in ${this.#folder})`);
+    throw new Error(`no new leader within ${startLimitMs} ms:\n${this.#log()}`);
   }
 
   /** Ends all processes of a node at once, as the loss of its machine would. */
@@ -217,6 +220,9 @@ export class PatroniCluster {
         pgpass: join(folder, 'pgpass'),
         pg_hba: hba,
         parameters: { unix_socket_directories: folder },
+        // A node that cannot be rewound is copied anew.
+        remove_data_directory_on_rewind_failure: true,
+        remove_data_directory_on_diverged_timelines: true,
         authentication: {
           superuser: login('postgres'),
           replication: login('replicator'),
@@ -263,6 +269,15 @@ export class PatroniCluster {
         }
       }
     }
+  }
+
+  /** The end of what Patroni and its servers have reported. */
+  #log(): string {
+    const lines = readFileSync(join(this.#folder, 'patroni.log'), 'utf8').split('\n');
+    return lines
+      .filter((line) => !/ HTTP\/1|GET \//.test(line))
+      .slice(-logLines)
+      .join('\n');
   }
 
   async #members(): Promise<readonly Member[]> {

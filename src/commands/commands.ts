@@ -8,6 +8,7 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['import', async () => (await import('./import.ts')).importRecords],
   ['backup', async () => (await import('./backup.ts')).backup],
   ['changes', async () => (await import('./changes.ts')).changes],
+  ['verify', async () => (await import('./verify.ts')).verify],
   ['doctor', async () => (await import('./doctor.ts')).doctor],
 ]);
 

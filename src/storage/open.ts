@@ -3,6 +3,7 @@ import type { Store } from '../domain/repository.ts';
 import type { Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
+import type { Scratch } from './scratch.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 
 /** The options of all stores; each takes those it knows. */
@@ -25,6 +26,8 @@ export interface StoreScheme {
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
   /** Examines a store without changing anything; absent where nothing outlives the process. */
   readonly examine?: (url: string) => Promise<Finding[]>;
+  /** Opens room for empty stores beside the one at a URL; absent where each that is opened is empty. */
+  readonly scratch?: (url: string) => Promise<Scratch>;
 }
 
 // Neither an authority nor SQLite's name for a database in memory, which each connection would have to itself.
@@ -50,6 +53,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url) ?? '', options),
     examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url) ?? ''),
+    scratch: async (url) => (await import('./sqlite/scratch.ts')).openSqliteScratch(sqlitePath(url) ?? ''),
   },
   {
     form: 'postgres://USER@HOST/NAME',
@@ -66,6 +70,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     examine: async (url) => (await import('./postgres/examine.ts')).examinePostgres(url),
+    scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
   },
 ];
 

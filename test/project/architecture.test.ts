@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
-  commands: ['service', 'start-error', 'workers', 'config', 'storage', 'domain', 'telemetry'],
+  commands: ['service', 'start-error', 'workers', 'config', 'storage', 'conformance', 'domain', 'telemetry'],
   config: ['check-range', 'domain', 'storage'],
   workers: ['service', 'telemetry'],
   service: ['rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'config', 'check-range', 'start-error'],

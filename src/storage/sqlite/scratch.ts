@@ -1,0 +1,16 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Scratch } from '../scratch.ts';
+
+/** Files in a folder of their own beside a database, and so on the same disk. */
+export async function openSqliteScratch(path: string): Promise<Scratch> {
+  const folder = await mkdtemp(`${path}.verify-`);
+  let files = 0;
+  return {
+    async next() {
+      files += 1;
+      return `sqlite:${join(folder, `${files}.db`)}`;
+    },
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}

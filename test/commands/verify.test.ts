@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { after, describe, it } from 'node:test';
+import { openTestPostgres } from '../kit/postgres.ts';
+import { openSession } from '../kit/postgres-session.ts';
+import { runMain } from '../kit/process.ts';
+
+describe('users-service verify', async () => {
+  const postgres = await openTestPostgres();
+  after(() => postgres.close());
+
+  it('prints what holds, one line for each subject', async () => {
+    const { code, stdout, stderr } = await runMain(['verify', '--database', 'memory:']);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    const lines = stdout.trimEnd().split('\n');
+    assert.ok(lines.length > 5, stdout);
+    for (const line of lines) assert.match(line, /^ok {4}[a-z, ]+: \d+ tests$/);
+  });
+
+  it('prints each test that failed, exits with 1, and leaves nothing behind', { timeout: 300_000 }, async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    // A database that forgets every role.
+    await session.query(`
+      CREATE FUNCTION forget() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        DECLARE made record;
+        BEGIN
+          FOR made IN SELECT schema_name FROM pg_event_trigger_ddl_commands()
+            WHERE command_tag = 'CREATE TABLE' AND object_identity LIKE '%.users' LOOP
+            EXECUTE format('CREATE TRIGGER forget BEFORE INSERT ON %I.users FOR EACH ROW
+              EXECUTE FUNCTION public.forget_role()', made.schema_name);
+          END LOOP;
+        END $$;
+      CREATE FUNCTION forget_role() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.role = ''; RETURN NEW; END $$;
+      CREATE EVENT TRIGGER forget ON ddl_command_end EXECUTE FUNCTION forget()`);
+    const { code, stdout } = await runMain(['verify', '--database', url]);
+    assert.equal(code, 1, stdout);
+    assert.match(stdout, /^fail {2}users: creates with all fields, version 1, not replayed: /m);
+    assert.match(stdout, /^fail {2}users: \d+ of \d+ tests failed$/m);
+    assert.match(stdout, /^ok {4}posts: \d+ tests$/m);
+    const left = await session.query(`
+      SELECT nspname FROM pg_namespace WHERE nspname LIKE 'users%'
+      UNION ALL SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace`);
+    assert.deepEqual(left, []);
+  });
+
+  it('reports a database that cannot be reached, without its password', async () => {
+    const { code, stderr } = await runMain(['verify', '--database', 'postgres://u:secret@127.0.0.1:1/db']);
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: the database cannot be reached: /);
+    assert.doesNotMatch(stderr, /secret/);
+  });
+});
