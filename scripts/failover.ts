@@ -148,17 +148,11 @@ const all: Copy[] = [];
 for (let copy = 0; copy < copies; copy += 1) all.push(await startCopy());
 const met: Record<keyof typeof outages, Outage[]> = { killed: [], 'switched over': [], stopped: [] };
 const violations = new Set<string>();
-for (let round = 1; round <= Number(values.rounds); round += 1) {
-  for (const [kind, takeAway] of entriesOf(outages)) {
-    const outage = await meet(takeAway);
-    met[kind].push(outage);
-    const { startedAt: _, endedAt: __, answers, ...figures } = outage;
-    const rounded = Object.entries(figures).map(([name, ms]) => `${name} ${Math.round(ms)} ms`);
-    console.log(`${round} ${kind}: ${rounded.join(', ')}, ${JSON.stringify(answers)}`);
-    if (outage.firstWrite > firstWriteLimitMs) {
-      violations.add(`${kind}: first write ${Math.round(outage.firstWrite)} ms after the new leader`);
-    }
-  }
+try {
+  await runRounds();
+} catch (error) {
+  console.error(error);
+  violations.add('the rounds did not end');
 }
 for (const { load } of all) {
   await load.stop();
@@ -177,6 +171,21 @@ printTable();
 if (values.svg !== undefined) await writeFile(values.svg, draw());
 console.log(JSON.stringify({ rounds: Number(values.rounds), ...totals, violations: [...violations] }));
 if (violations.size > 0) process.exitCode = 1;
+
+async function runRounds(): Promise<void> {
+  for (let round = 1; round <= Number(values.rounds); round += 1) {
+    for (const [kind, takeAway] of entriesOf(outages)) {
+      const outage = await meet(takeAway);
+      met[kind].push(outage);
+      const { startedAt: _, endedAt: __, answers, ...figures } = outage;
+      const rounded = Object.entries(figures).map(([name, ms]) => `${name} ${Math.round(ms)} ms`);
+      console.log(`${round} ${kind}: ${rounded.join(', ')}, ${JSON.stringify(answers)}`);
+      if (outage.firstWrite > firstWriteLimitMs) {
+        violations.add(`${kind}: first write ${Math.round(outage.firstWrite)} ms after the new leader`);
+      }
+    }
+  }
+}
 
 /** In Markdown: the median and the longest of each. */
 function printTable(): void {

@@ -223,6 +223,7 @@ export class PatroniCluster {
         // A node that cannot be rewound is copied anew.
         remove_data_directory_on_rewind_failure: true,
         remove_data_directory_on_diverged_timelines: true,
+        basebackup: [{ checkpoint: 'fast' }],
         authentication: {
           superuser: login('postgres'),
           replication: login('replicator'),

@@ -75,7 +75,7 @@ describe('a wrong call', () => {
   for (const name of ['server', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     it(`of the command ${name} says that there is none`, async () => {
       const { code, stderr } = await runCommand([name]);
-      const names = 'serve, copy, export, import, backup, doctor, help and version';
+      const names = 'serve, copy, export, import, backup, changes, verify, doctor, help and version';
       const expected = `users-service: "${name}" is not a command; the commands are ${names}\n`;
       assert.deepEqual([code, stderr], [2, expected]);
     });
