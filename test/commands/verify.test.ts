@@ -16,7 +16,9 @@ describe('users-service verify', async () => {
     for (const line of lines) assert.match(line, /^ok {4}[a-z, ]+: \d+ tests$/);
   });
 
-  it('prints each test that failed, exits with 1, and leaves nothing behind', { timeout: 300_000 }, async (t) => {
+  it('prints each test that failed, exits with 1, and leaves nothing behind', {
+    timeout: 300_000,
+  }, async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
     // A database that forgets every role.
