@@ -140,7 +140,7 @@ function family(pid: number): number[] {
 }
 
 /** From `schedstat`, which counts in nanoseconds: `stat` counts in hundredths of a second. */
-function cpuTimeOf(pids: readonly number[]): CpuTime {
+export function cpuTimeOf(pids: readonly number[]): CpuTime {
   const threads = pids.flatMap((pid) => {
     return readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/schedstat`);
   });
