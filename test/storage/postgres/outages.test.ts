@@ -73,7 +73,8 @@ describe('sessions that the server ends', () => {
   it('are replaced when they were idle, without a call failing', async (t) => {
     const { store, database } = await open(t);
     await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
-    assert.equal(await server.terminateBackends(database), 10);
+    // A notification may have had a connection of its own.
+    assert.ok((await server.terminateBackends(database)) >= 10);
     const reads = await Promise.all(Array.from({ length: 20 }, () => store.getUser(1)));
     assert.ok(reads.every((user) => user?.name === 'Ada'));
     await store.createUser({ name: 'Bob' });
