@@ -16,7 +16,8 @@ import { OutageLoad, type OutageReport, untilReady } from '../test/kit/outage-lo
 import { startProcess } from '../test/kit/process.ts';
 import { median } from './bench/statistics.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg } from './harness/chart.ts';
-import { findTools, PatroniCluster } from './harness/patroni.ts';
+import { PatroniCluster } from './harness/patroni.ts';
+import { findTools } from './harness/patroni-tools.ts';
 
 const { values } = parseArgs({
   options: {

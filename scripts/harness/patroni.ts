@@ -1,49 +1,22 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, openSync, readFileSync } from 'node:fs';
+import { openSync, readFileSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { startGuard } from '../../test/kit/postgres.ts';
 import { findNobody } from '../../test/kit/postgres-binaries.ts';
 import { until } from '../../test/kit/postgres-session.ts';
+import { postgresPids, statusOf, type Tools } from './patroni-tools.ts';
 
-const run = promisify(execFile);
 const password = 'secret';
 const names = ['a', 'b', 'c'] as const;
 // Patroni takes no shorter time to live of the leader's key than 20 s.
 const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
 const startLimitMs = 180_000;
 const logLines = 300;
-
-export interface Tools {
-  /** The folder of initdb, pg_basebackup and pg_rewind. */
-  readonly postgres: string;
-  /** Of etcd, Patroni and PostgreSQL. */
-  readonly versions: readonly string[];
-}
-
-/** Finds etcd, Patroni and PostgreSQL, or says what is missing. */
-export async function findTools(): Promise<Tools | string> {
-  const version = async (command: string) => (await run(command, ['--version'])).stdout.split('\n')[0] ?? '';
-  const [postgres] = globSync('/usr/lib/postgresql/*/bin').toSorted().reverse();
-  if (postgres === undefined) return 'PostgreSQL is not in /usr/lib/postgresql (Debian: postgresql-15)';
-  try {
-    const versions = [
-      await version('etcd'),
-      await version('patroni'),
-      await version(join(postgres, 'postgres')),
-    ];
-    await version('setpriv');
-    return { postgres, versions };
-  } catch (error) {
-    const program = error instanceof Error && 'path' in error ? error.path : error;
-    return `${program} is not installed (Debian: etcd-server; PyPI: patroni[etcd3] and psycopg[binary])`;
-  }
-}
 
 type User = { readonly uid: number; readonly gid: number } | undefined;
 
@@ -104,10 +77,6 @@ export class PatroniCluster {
   url(database: string): string {
     const hosts = this.#nodes.map(({ port }) => `127.0.0.1:${port}`);
     return `postgres://postgres:${password}@${hosts}/${database}`;
-  }
-
-  get names(): readonly string[] {
-    return this.#nodes.map(({ name }) => name);
   }
 
   /** Resolves to the leader's name when it has a synchronous standby, and both standbys follow it. */
@@ -286,30 +255,6 @@ export class PatroniCluster {
       const response = await fetch(`${rest}/cluster`).catch(() => undefined);
       if (response?.ok) return JSON.parse(await response.text()).members;
     }
-    return [];
-  }
-}
-
-async function statusOf(url: string): Promise<number | undefined> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(1_000) });
-    await response.arrayBuffer();
-    return response.status;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The process of a running server and those that it has started. */
-function postgresPids(folder: string): number[] {
-  try {
-    const data = join(folder, 'data');
-    const server = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
-    // After a crash the number may be that of another program.
-    if (!readFileSync(`/proc/${server}/cmdline`, 'utf8').includes(data)) return [];
-    const children = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ');
-    return [server, ...children.map(Number).filter((pid) => pid > 0)];
-  } catch {
     return [];
   }
 }
