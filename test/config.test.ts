@@ -156,9 +156,7 @@ describe('a mistake is named with its option and what it must be', () => {
     ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
       [],
       { AUTH: mode },
-      [
-        `--auth must be none, not "${mode}", without --api-key or --api-keys-file: every request would be refused`,
-      ],
+      [`--auth "${mode}" needs --api-key or --api-keys-file`],
     ]),
     [
       ['--database', 'sqlite:'],

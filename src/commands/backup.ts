@@ -8,7 +8,7 @@ const help = `usage: users-service backup FILE [--database URL]
 
 Copies a SQLite store into a new file, as it is at one moment, while the service may go on writing.
 
-  FILE            the copy, which must not be there yet
+  FILE            the copy; it must not exist yet
   --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;

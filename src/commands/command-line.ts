@@ -180,9 +180,7 @@ function contradictions(config: Config): string[] {
     problems.push('--tls-cert and --tls-key must be given together');
   }
   if (config.auth !== 'none' && config['api-key'].length === 0 && config['api-keys-file'] === undefined) {
-    problems.push(
-      `--auth must be none, not "${config.auth}", without --api-key or --api-keys-file: every request would be refused`,
-    );
+    problems.push(`--auth "${config.auth}" needs --api-key or --api-keys-file`);
   }
   if (config.port !== 0 && config.port === config['grpc-port']) {
     problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);

@@ -16,14 +16,11 @@ const families = {
   users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],
-  users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by what became of them.'],
-  users_service_standby_wait_seconds_total: [
-    'counter',
-    'How long reads waited until a standby had replayed what they show.',
-  ],
+  users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],
+  users_service_standby_wait_seconds_total: ['counter', 'How long reads waited for a standby to catch up.'],
   users_service_standby_lag_bytes_total: [
     'counter',
-    'How much log a standby had still to replay when a read came, over all reads.',
+    'Log that a standby had not replayed when a read arrived, summed over all reads.',
   ],
   users_service_workers: [
     'gauge',
@@ -36,7 +33,7 @@ type Family = keyof typeof families;
 /** Every series of every family, by its name and labels as Prometheus writes them. Plain data. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
-/** What became of a read that was meant for a standby of the database. */
+/** The outcome of a read that was meant for a standby of the database. */
 export interface StandbyReadEvent {
   readonly host: string;
   readonly outcome: string;

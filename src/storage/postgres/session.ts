@@ -6,7 +6,7 @@ import { aborted } from '../../domain/errors.ts';
 export type Warn = (message: string) => void;
 
 export interface SessionLimits {
-  /** Whether a server that takes no writes is refused. */
+  /** Whether a server that takes no writes is rejected. */
   readonly writable: boolean;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
@@ -24,9 +24,9 @@ interface Session extends QueryResultRow {
 
 /**
  * The first statement on a connection: it limits the session, and ensures that a commit is on disk when
- * it is acknowledged. In a session that a pooler lends to others as well nothing is set, for they would
- * be limited too; then the settings of the role hold. Parameters of the startup packet would be refused.
- * Resolves to whether the session is this connection's alone.
+ * it is acknowledged. In a session that a pooler shares with other clients it sets nothing, because the
+ * limits would apply to them too; the settings of the role apply instead. Startup parameters are not used,
+ * because poolers reject them. Resolves to whether the session is this connection's alone.
  */
 export async function setUpSession(client: Client, limits: SessionLimits, warn: Warn): Promise<boolean> {
   const { rows } = await client.query<Session>(setUpSql(client, limits));
@@ -57,7 +57,7 @@ function setUpSql(client: Client, limits: SessionLimits): string {
   };
   const limit = ([name, ms]: [string, number]) =>
     `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
-  // Every other value waits at least for this server's disk, and remains as the operator has set it.
+  // Every value but off waits at least for this server's disk, so it stays as the operator set it.
   return `
     SELECT own, current_setting('transaction_read_only') AS read_only,
       ${Object.entries(settings).map(limit).join(', ')},
@@ -74,8 +74,8 @@ const cancelGraceMs = 500;
 const cancelTimeoutMs = 30_000;
 
 /**
- * Ends a connection with the statement that runs on it. The server learns of it by the protocol's cancel
- * request, which carries the connection's own key: it can only meet this statement, and passes poolers.
+ * Ends a connection and the statement that runs on it. It sends the protocol's cancel request, whose key
+ * belongs to this connection: no other client's statement can be cancelled, and it works through poolers.
  */
 export function kill(client: Client): void {
   const { stream } = client.connection;
@@ -111,7 +111,7 @@ function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }
 
-/** The driver's queue cannot be left: a connection that comes after the signal goes back at once. */
+/** The driver cannot cancel a wait for a connection: one that arrives after the signal is released at once. */
 export function unlessLate(connecting: Promise<PoolClient>, signal: AbortSignal): Promise<PoolClient> {
   const giveBack = () => connecting.then((client) => client.release()).catch(() => {});
   return unlessAborted(connecting, signal, giveBack);

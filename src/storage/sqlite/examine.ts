@@ -25,7 +25,7 @@ export function examineSqlite(path: string): Finding[] {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
   }
   const space = examineSpace(file, statfsSync(folder));
-  if (!existsSync(file)) return [ok(`${file} does not exist yet, the first start makes it`), ...space];
+  if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
   return [...examineFile(file), ...space, examineLog(file), ...examineData(file)];
 }
 
