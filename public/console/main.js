@@ -1,10 +1,12 @@
 // @ts-check
 import { ApiKey } from './api/api-key.js';
+import { Changes } from './api/changes.js';
 import { createClient } from './api/client.js';
 import { Connection } from './api/connection.js';
 import { createConflictDialog } from './edit/conflict-dialog.js';
 import { createDeleteDialog } from './edit/delete-dialog.js';
 import { createEditForm } from './edit/edit-form.js';
+import { createFeedState } from './live/feed-state.js';
 import { createLivePanel } from './live/live-panel.js';
 import { isAnswering } from './live/probes.js';
 import { createPostsApi } from './posts/posts-api.js';
@@ -14,7 +16,7 @@ import { RequestLog } from './requests/request-log.js';
 import { createBanner } from './ui/banner.js';
 import { wireCloseButtons } from './ui/dialog.js';
 import { byId } from './ui/dom.js';
-import { writeDraft } from './ui/drafts.js';
+import { hasDrafts, writeDraft } from './ui/drafts.js';
 import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
@@ -28,6 +30,8 @@ import { createUserTable } from './users/user-table.js';
 import { createUsersApi } from './users/users-api.js';
 import { createUsersPanel } from './users/users-panel.js';
 
+/** @import { Change } from './api/changes.js' */
+
 // The parts that talk to the server.
 const connection = new Connection(isAnswering);
 /** @type {ApiKey} */
@@ -36,6 +40,7 @@ const keyDialog = createKeyDialog(apiKey);
 const log = new RequestLog(() => apiKey.value !== undefined);
 const send = createClient({ connection, apiKey, log });
 const users = createUsersApi(send);
+const changes = new Changes(apiKey);
 
 // The parts of the page.
 const navigation = new Navigation();
@@ -53,8 +58,18 @@ const newUser = createNewUserDialog(users, (user) => {
 const createUser = async () => {
   if (await apiKey.ready()) await newUser.open();
 };
-const list = createUsersPanel({ users, navigation, table, createUser });
+const list = createUsersPanel({
+  users,
+  navigation,
+  table,
+  createUser,
+  listed(monitor) {
+    feed.reset();
+    changes.begin(monitor);
+  },
+});
 const controls = createListControls(navigation, users);
+const feed = createFeedState(changes);
 const kind = userKind(users);
 const choose = createConflictDialog();
 const confirmDelete = createDeleteDialog(byId('delete-dialog', HTMLDialogElement), users, kind.nameOf);
@@ -66,10 +81,11 @@ const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
   },
   drafted: ({ id }) => table.markUnsaved(id),
 });
+const posts = createPostsPanel(createPostsApi(send), choose, () => apiKey.ready());
 const panel = createUserPanel({
   users,
   editForm,
-  posts: createPostsPanel(createPostsApi(send), choose, () => apiKey.ready()),
+  posts,
   close: () => navigation.go({ userId: undefined }),
   async remove(tagged) {
     if (!(await apiKey.ready()) || !(await confirmDelete(tagged))) return;
@@ -105,6 +121,28 @@ function reload() {
   void panel.reload();
 }
 
+/**
+ * Shows what another person did. New rows are only counted: they would move what is being read.
+ * @param {Change} change
+ */
+function apply({ type, version, data }) {
+  const [kind, what] = type.split('.');
+  const tagged = { record: data, etag: `"${version}"` };
+  const mark = what === 'deleted' ? 'Deleted' : 'Changed';
+  if (what === 'created') {
+    if (kind === 'user' || data.userId === opened) feed.add();
+  } else if (kind === 'post') posts.change(tagged, mark);
+  else {
+    table.change(data, mark);
+    if (mark === 'Changed') panel.change(tagged);
+    else if (data.id === opened) void panel.reload();
+  }
+}
+
+changes.addEventListener('change', (event) => {
+  if (event instanceof CustomEvent) apply(event.detail);
+});
+changes.addEventListener('gone', reload);
 connection.addEventListener('back', reload);
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
@@ -115,6 +153,10 @@ byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
 
 wireCloseButtons(document);
 createBanner(connection);
+// What is typed outlives a reload, but not the tab.
+addEventListener('beforeunload', (event) => {
+  if (hasDrafts()) event.preventDefault();
+});
 createKeyButton(apiKey, async () => {
   if (await apiKey.ask(false)) reload();
 });

@@ -44,7 +44,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
 
   /** Opens user 1 at version 1, with a role or without one. */
   async function openFirst(t: TestContext, role?: string) {
-    const { http } = await startService(t);
+    const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada', ...(role !== undefined && { role }) }]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByText('version 1').waitFor();
@@ -66,7 +66,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('two windows: the second sees both names and keeps its own', async (t) => {
-    const { http } = await startService(t);
+    const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const [first, second] = await Promise.all([open(t, `${http}/#/users/1`), open(t, `${http}/#/users/1`)]);
     await second.getByText('version 1').waitFor();
@@ -147,7 +147,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('an edit resumed after a reload has the other changes in it, or announces a conflict', async (t) => {
-    const { http } = await startService(t);
+    const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await openUser(page, 'Ada');

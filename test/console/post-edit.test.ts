@@ -13,7 +13,8 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
 
   /** Opens user 1 with one post. */
   async function openPost(t: TestContext) {
-    const { http } = await startService(t);
+    // Changes of others then meet the form when it saves.
+    const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'On engines', body: 'one\ntwo' } });
     const page = await open(t, `${http}/#/users/1`);
@@ -64,6 +65,28 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await said(page, 'Saved Mine');
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Mine', body: '' });
+  });
+
+  test('text typed in a post that was opened again while it was being saved stays, and can be saved', async (t) => {
+    const { http, page, form, edit } = await openPost(t);
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1/posts/1', async (route) => {
+      if (route.request().method() === 'PATCH') await held.promise;
+      await route.continue();
+    });
+    await edit.click();
+    await change(form, { Title: 'Second' });
+    await page.keyboard.press('Escape');
+    await form.waitFor({ state: 'hidden' });
+    await edit.click();
+    await form.getByLabel('Title').fill('Third');
+    held.resolve();
+    await said(page, 'Saved Second');
+    assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
+    assert.equal(await form.getByText('Another person').isVisible(), false);
+    await change(form, {});
+    await said(page, 'Saved Third');
+    assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Third', body: 'one\ntwo' });
   });
 
   test('a rejected change of a post shows why beside its field, and can be discarded', async (t) => {

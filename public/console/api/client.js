@@ -1,5 +1,6 @@
 // @ts-check
 import { ApiError } from './api-error.js';
+import { nextRequestId } from './request-id.js';
 import { wait } from './wait.js';
 
 /** @import { ApiKey } from './api-key.js' */
@@ -98,7 +99,12 @@ async function sendOnce({ method, url, headers, body, signal }, key) {
   try {
     const response = await fetch(url, {
       method,
-      headers: { accept: 'application/json', ...headers, ...(key !== undefined && { 'x-api-key': key }) },
+      headers: {
+        accept: 'application/json',
+        'x-request-id': nextRequestId(),
+        ...headers,
+        ...(key !== undefined && { 'x-api-key': key }),
+      },
       ...(body !== undefined && { body }),
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       cache: 'no-store',

@@ -24,7 +24,8 @@ import { save } from './save.js';
  * @param {Kind<T>} kind
  * @param {object} parts
  * @param {Choose} parts.choose
- * @param {(tagged: Tagged<T>) => void} parts.changed
+ * @param {(tagged: Tagged<T>, isDone: boolean) => void} parts.changed after a save; done unless the record was
+ *   opened again meanwhile
  * @param {(record: T) => void} parts.drafted after a draft of this record came or went
  */
 export function createEditForm(form, kind, { choose, changed, drafted }) {
@@ -87,12 +88,23 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
    * @param {Saved<T>} saved
    */
   function settle(edit, saved) {
-    writeDraft(kind.draftName(edit.latest.record), undefined);
+    const isReopened = shown !== edit && isShown(saved.tagged.record);
+    writeDraft(kind.draftName(edit.latest.record), isReopened ? rebased(saved.tagged) : undefined);
     drafted(edit.latest.record);
     // Another record may have been opened while this one was being saved.
-    if (shown === edit) show(saved.tagged);
-    changed(saved.tagged);
+    if (shown === edit || isReopened) show(saved.tagged);
+    changed(saved.tagged, !isReopened);
     report(kind.nameOf(saved.tagged.record), saved);
+  }
+
+  /**
+   * What was typed since the record was opened again, as a change of what has been saved.
+   * @param {Tagged<T>} saved
+   */
+  function rebased({ record, etag }) {
+    const fields = kind.parse(readFields(form));
+    const base = kind.fieldsOf(record);
+    return sameFields(fields, base) ? undefined : { fields, etag, base };
   }
 
   /** @param {Tagged<T>} latest */

@@ -34,8 +34,14 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   const editForm = createEditForm(form, kind, {
     choose,
     drafted: list.markUnsaved,
-    changed({ record }) {
+    changed(tagged, isDone) {
+      const { record } = tagged;
       const isOpen = opened?.record.id === record.id;
+      // The form goes on in the item of a post that was opened again: it shows the saved text when it closes.
+      if (isOpen && !isDone) {
+        opened = tagged;
+        return;
+      }
       if (isOpen) close();
       list.update(record);
       if (isOpen) list.focus(record);
@@ -67,7 +73,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   function leave() {
     const left = opened?.record;
     close();
-    if (left !== undefined) list.focus(left);
+    if (left === undefined) return;
+    // It may have been saved, or changed by another person, while it was open.
+    list.update(left);
+    list.focus(left);
   }
 
   function close() {
@@ -81,6 +90,18 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
 
   return {
     close,
+
+    /**
+     * Shows what another person made of the open post; what is typed stays.
+     * @param {Tagged<Post>} tagged
+     * @returns {boolean} whether the post is open
+     */
+    change(tagged) {
+      if (opened?.record.id !== tagged.record.id) return false;
+      opened = tagged;
+      editForm.show(tagged);
+      return true;
+    },
 
     /**
      * Opens the latest version of a post; its item in the list may be older.

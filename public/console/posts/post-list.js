@@ -42,6 +42,21 @@ export function createPostList(list, edit) {
     /** @param {Post} post */
     update: (post) => itemOf(post)?.replaceWith(item(post)),
 
+    /**
+     * Shows what another person did to a post.
+     * @param {Post} post
+     * @param {'Changed' | 'Deleted'} what
+     */
+    change(post, what) {
+      const shown = itemOf(post);
+      if (shown === undefined) return;
+      const hadFocus = shown.contains(document.activeElement);
+      const made = item(post);
+      part(made, 'changed', HTMLElement).textContent = what;
+      shown.replaceWith(made);
+      if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
+    },
+
     /** @param {Post} post */
     remove: (post) => itemOf(post)?.remove(),
 

@@ -7,7 +7,8 @@ import { createPostForm } from './post-form.js';
 import { createPostList } from './post-list.js';
 
 /** @import { Choose } from '../edit/save.js' */
-/** @import { PostsApi } from './posts-api.js' */
+/** @import { Tagged } from '../api/record-calls.js' */
+/** @import { Post, PostsApi } from './posts-api.js' */
 
 /**
  * The posts of the open user, the newest first, some at a time.
@@ -75,6 +76,16 @@ export function createPostsPanel(posts, choose, ready) {
   }
 
   return {
+    /**
+     * Shows what another person did to a post of the open user.
+     * @param {Tagged<Post>} tagged
+     * @param {'Changed' | 'Deleted'} what
+     */
+    change(tagged, what) {
+      if (tagged.record.userId !== openId) return;
+      if (what === 'Deleted' || !editor.change(tagged)) items.change(tagged.record, what);
+    },
+
     /** Tries again where reading failed. */
     retry() {
       if (!state.hidden) void load();

@@ -30,6 +30,11 @@ export function writeDraft(name, draft) {
   session.write(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
 }
 
+/** Whether anything is typed that was not saved. */
+export function hasDrafts() {
+  return session.names().some((name) => name.startsWith('draft.'));
+}
+
 /**
  * The Idempotency-Key for creating what a form holds. The same text keeps its key until it is
  * created, so that a second try after a lost answer cannot create it twice; other text is another key.

@@ -7,6 +7,7 @@ const prefix = 'users-service.';
  * @typedef {object} Memory
  * @property {(name: string) => string | undefined} read
  * @property {(name: string, value: string | undefined) => void} write `undefined` forgets
+ * @property {() => readonly string[]} names
  */
 
 /** What this tab remembers. */
@@ -29,6 +30,15 @@ function createMemory(storage) {
         return storage().getItem(prefix + name) ?? undefined;
       } catch {
         return instead.get(name);
+      }
+    },
+    names() {
+      try {
+        return Object.keys(storage())
+          .filter((name) => name.startsWith(prefix))
+          .map((name) => name.slice(prefix.length));
+      } catch {
+        return [...instead.keys()];
       }
     },
     write(name, value) {

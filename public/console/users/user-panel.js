@@ -65,8 +65,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     content.hidden = false;
     heading.textContent = tagged.record.name;
     heading.dir = 'auto';
-    byId('detail-facts', HTMLElement).textContent =
-      `User ${tagged.record.id} · version ${tagged.etag.replaceAll('"', '')}`;
+    byId('detail-facts', HTMLElement).textContent = `User ${tagged.record.id} · version ${versionOf(tagged)}`;
     editForm.show(tagged);
   }
 
@@ -74,6 +73,17 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     reload() {
       posts.retry();
       return load();
+    },
+
+    /**
+     * Shows what another person made of the open user. What is typed stays, and meets a conflict here.
+     * @param {TaggedUser} tagged
+     */
+    change(tagged) {
+      if (tagged.record.id !== openId || loaded === undefined || versionOf(tagged) <= versionOf(loaded))
+        return;
+      show(tagged);
+      byId('detail-facts', HTMLElement).append(' · changed by another person');
     },
 
     /** @param {TaggedUser} tagged */
@@ -106,4 +116,9 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       heading.focus();
     },
   };
+}
+
+/** @param {TaggedUser} tagged */
+function versionOf({ etag }) {
+  return Number(etag.replaceAll('"', ''));
 }

@@ -60,6 +60,21 @@ export function createUserTable(addressOf, focusLost) {
       body.querySelector(`tr[data-id="${user.id}"]`)?.replaceWith(row(user));
     },
 
+    /**
+     * Shows what another person did to a user, where it stands: the rows do not move.
+     * @param {User} user
+     * @param {'Changed' | 'Deleted'} what
+     */
+    change(user, what) {
+      const shown = body.querySelector(`tr[data-id="${user.id}"]`);
+      if (shown === null) return;
+      const hadFocus = shown.contains(document.activeElement);
+      const made = row(user);
+      part(made, 'changed', HTMLElement).textContent = what;
+      shown.replaceWith(made);
+      if (hadFocus) this.focus(user.id);
+    },
+
     /** @param {number} id a user whose draft came or went */
     markUnsaved(id) {
       const found = body.querySelector(`tr[data-id="${id}"]`);

@@ -20,8 +20,9 @@ import { Trail } from './trail.js';
  * @param {Navigation} parts.navigation
  * @param {ReturnType<typeof createUserTable>} parts.table
  * @param {() => void} parts.createUser
+ * @param {(monitor: string | undefined) => void} parts.listed after a page was read
  */
-export function createUsersPanel({ users, navigation, table, createUser }) {
+export function createUsersPanel({ users, navigation, table, createUser, listed }) {
   const work = byId('work', HTMLElement);
   const area = byId('table-area', HTMLElement);
   const tableElement = byId('user-table', HTMLTableElement);
@@ -65,6 +66,7 @@ export function createUsersPanel({ users, navigation, table, createUser }) {
     area.ariaBusy = 'true';
     try {
       const page = await users.list(trail.here, signal);
+      listed(page.links['monitor']);
       trail.arrive(page.links);
       show(page);
     } catch (error) {

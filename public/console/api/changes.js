@@ -1,0 +1,137 @@
+// @ts-check
+import { apiUrl } from './base.js';
+import { isOwnRequest } from './request-id.js';
+import { wait } from './wait.js';
+
+/** @import { ApiKey } from './api-key.js' */
+
+/**
+ * A change of a user or a post, as an event of CloudEvents 1.0.
+ * @typedef {object} Change
+ * @property {string} type
+ * @property {number} version
+ * @property {string} [requestid]
+ * @property {any} data the user or post
+ */
+
+/** @typedef {'live' | 'reconnecting' | 'off'} ChangesState */
+
+const longestPauseMs = 10_000;
+const firstPauseMs = 500;
+
+/**
+ * Follows the changes of the service while the page can be seen. It reads the stream with `fetch`, because
+ * an `EventSource` cannot send an API key.
+ * Events: `state`; `change`, with the change of another client in `detail`; and `gone` when changes were
+ * missed, after which everything has to be read again.
+ */
+export class Changes extends EventTarget {
+  #apiKey;
+  /** @type {ChangesState} */
+  #state = 'off';
+  /** @type {string | undefined} */
+  #position;
+  #isRunning = false;
+  #connection = new AbortController();
+
+  /** @param {ApiKey} apiKey */
+  constructor(apiKey) {
+    super();
+    this.#apiKey = apiKey;
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden) this.#connection.abort();
+      else void this.#run();
+    });
+    apiKey.addEventListener('change', () => void this.#run());
+  }
+
+  get state() {
+    return this.#state;
+  }
+
+  /**
+   * Begins behind a list that was just read; does nothing when it follows already.
+   * @param {string | undefined} link the `monitor` link of the list; none where the service keeps no changes
+   */
+  begin(link) {
+    if (link === undefined || this.#position !== undefined) return;
+    this.#position = apiUrl(link).searchParams.get('after') ?? '0';
+    void this.#run();
+  }
+
+  async #run() {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    let pauseMs = firstPauseMs;
+    while (this.#position !== undefined && !document.hidden) {
+      this.#connection = new AbortController();
+      const { signal } = this.#connection;
+      try {
+        if (!(await this.#follow(this.#position, signal))) break;
+        pauseMs = firstPauseMs;
+      } catch {
+        // The loop tries again.
+      }
+      if (signal.aborted) continue;
+      this.#show('reconnecting');
+      await wait(pauseMs * (1 + Math.random()), signal).catch(() => undefined);
+      pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+    }
+    this.#isRunning = false;
+  }
+
+  /**
+   * @param {string} position
+   * @param {AbortSignal} signal
+   * @returns {Promise<boolean>} whether to connect again
+   */
+  async #follow(position, signal) {
+    const key = this.#apiKey.value;
+    const headers = {
+      accept: 'text/event-stream',
+      'last-event-id': position,
+      ...(key !== undefined && { 'x-api-key': key }),
+    };
+    const response = await fetch(apiUrl('changes'), { headers, signal, cache: 'no-store' });
+    if (response.status === 410) {
+      this.#lose();
+      return true;
+    }
+    if (response.status >= 400 && response.status < 500) {
+      this.#show('off');
+      return false;
+    }
+    if (!response.ok || response.body === null) return true;
+    this.#show('live');
+    let rest = '';
+    for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+      const blocks = (rest + text).split('\n\n');
+      rest = blocks.pop() ?? '';
+      for (const block of blocks) this.#take(block);
+    }
+    return true;
+  }
+
+  /** @param {string} block the lines of one event */
+  #take(block) {
+    const [, id] = /^id: (.*)$/m.exec(block) ?? [];
+    const [, data] = /^data: (.*)$/m.exec(block) ?? [];
+    if (id !== undefined) this.#position = id;
+    if (/^event: gone$/m.test(block)) return this.#lose();
+    if (data === undefined) return;
+    /** @type {Change} */
+    const change = JSON.parse(data);
+    if (!isOwnRequest(change.requestid)) this.dispatchEvent(new CustomEvent('change', { detail: change }));
+  }
+
+  #lose() {
+    this.#position = undefined;
+    this.dispatchEvent(new Event('gone'));
+  }
+
+  /** @param {ChangesState} state */
+  #show(state) {
+    this.#state = state;
+    this.dispatchEvent(new Event('state'));
+  }
+}

@@ -1,0 +1,36 @@
+// @ts-check
+import { byId } from '../ui/dom.js';
+
+/** @import { Changes } from '../api/changes.js' */
+
+const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' };
+
+/**
+ * Shows whether the page follows the changes of others, and how many new records it does not show.
+ * @param {Changes} changes
+ */
+export function createFeedState(changes) {
+  const state = byId('feed-state', HTMLElement);
+  let added = 0;
+
+  function show() {
+    state.dataset['state'] = changes.state;
+    state.textContent = texts[changes.state] + (added === 0 ? '' : ` · ${added} new`);
+  }
+
+  changes.addEventListener('state', show);
+  show();
+  return {
+    /** Counts a record that another person has added. */
+    add() {
+      added += 1;
+      show();
+    },
+
+    /** The list has been read: it has them all. */
+    reset() {
+      added = 0;
+      show();
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
+import { startService } from '../support/service.ts';
+import { addUsers, firstNameIs, openUser } from './people.ts';
+
+const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
+
+suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
+  const open = useBrowser();
+
+  test('appear in the table with a mark, and no row moves', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    const top = () => page.evaluate<number>("document.querySelector('#user-rows tr:last-child').offsetTop");
+    const before = await top();
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe', role: 'admin' } });
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+    await row(page, 'Zoe').getByText('admin').waitFor();
+    await send(http, 'DELETE /users/2');
+    await row(page, 'Bob').getByText('Deleted').waitFor();
+    await send(http, 'POST /users', { json: { name: 'Dee' } });
+    await page.getByText('Live · 1 new').waitFor();
+    assert.equal(await top(), before);
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await row(page, 'Dee').waitFor();
+    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
+    assert.equal(await row(page, 'Bob').count(), 0);
+  });
+
+  test('appear in the open user, keep what is typed, and show a conflict before it is saved', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada L');
+    await isLive(page);
+    await send(http, 'PATCH /users/1', { json: { role: 'admin' } });
+    await page.getByText('version 2 · changed by another person').waitFor();
+    assert.equal(await form.getByLabel('Role').inputValue(), 'admin');
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
+    assert.equal(await form.getByText('Another person has changed').isVisible(), false);
+    await send(http, 'PATCH /users/1', { json: { name: 'Eve' } });
+    await form.getByText('Another person has changed the name').waitFor();
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
+  });
+
+  test('show a changed and a deleted post of the open user, and that the user is gone', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`);
+    const posts = page.locator('#post-list > li');
+    await posts.filter({ hasText: 'One' }).waitFor();
+    await isLive(page);
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    await posts.filter({ hasText: 'First' }).getByText('Changed').waitFor();
+    await send(http, 'DELETE /users/1/posts/2');
+    await posts.filter({ hasText: 'Two' }).getByText('Deleted').waitFor();
+    await send(http, 'DELETE /users/1');
+    await page.getByText('There is no user 1').waitFor();
+  });
+
+  test('are not what the page itself does', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada L');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await row(page, 'Ada L').waitFor();
+    // A change of another user shows that the feed has come past the page's own.
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
+    await page.getByText('Live · 1 new').waitFor();
+    assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
+    assert.equal(await page.getByText('changed by another person').count(), 0);
+  });
+
+  test('come again after the service was away, with those made meanwhile', async (t) => {
+    const repository = createMemoryStore();
+    const first = await startService(t, { repository });
+    await addUsers(first.http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${first.http}/`);
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    expectAway(t, first.http);
+    await first.service.close();
+    await page.getByText('Reconnecting…').waitFor();
+    await repository.updateUser(2, { name: 'Bea' });
+    await startService(t, { repository, port: first.port });
+    await row(page, 'Bea').getByText('Changed').waitFor();
+    await isLive(page);
+  });
+
+  test('are not followed where the service keeps none', async (t) => {
+    const { http } = await startService(t, { changesKept: false });
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'Ada');
+    await page.getByText('Not live').waitFor();
+  });
+
+  test('are not followed while nobody can see the page, and come when it is seen again', async (t) => {
+    const { http, events } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const initScript = `
+      let hidden = false;
+      Object.defineProperty(document, 'hidden', { get: () => hidden });
+      globalThis.hide = (value) => { hidden = value; document.dispatchEvent(new Event('visibilitychange')); };
+    `;
+    const page = await open(t, `${http}/`, { initScript });
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    await page.evaluate('hide(true)');
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.lasting)), {
+      timeout: 10_000,
+    });
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await page.evaluate('hide(false)');
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+  });
+
+  test('reach an EventSource of a page, which resumes by itself behind the last one', async (t) => {
+    const repository = createMemoryStore();
+    const first = await startService(t, { repository });
+    const page = await open(t, `${first.http}/api.html`);
+    await page.evaluate(`
+      globalThis.received = [];
+      const source = new EventSource('/changes?type=user.created');
+      source.onmessage = ({ lastEventId, data }) => received.push(lastEventId + ' ' + JSON.parse(data).type);
+    `);
+    await repository.createUser({ name: 'Ada' });
+    const received = (count: number) =>
+      t.waitFor(async () => assert.equal(await page.evaluate('received.length'), count), { timeout: 20_000 });
+    await received(1);
+    expectAway(t, first.http);
+    await first.service.close();
+    await repository.createPost(1, { title: 'Notes', body: '' });
+    await repository.createUser({ name: 'Bob' });
+    await startService(t, { repository, port: first.port });
+    await received(2);
+    assert.deepEqual(await page.evaluate('received'), ['1 user.created', '3 user.created']);
+  });
+});
+
+suite('console: a tab with unsaved text', { skip: noBrowser }, () => {
+  const open = useBrowser();
+
+  test('asks before it closes, and one without closes at once', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`, { fresh: true });
+    await openUser(page, 'Ada');
+    const name = page.getByRole('form', { name: 'Edit user' }).getByLabel('Name');
+    await name.fill('Ada L');
+    const asked = page.waitForEvent('dialog');
+    await page.close({ runBeforeUnload: true });
+    const dialog = await asked;
+    assert.equal(dialog.type(), 'beforeunload');
+    await dialog.dismiss();
+    await name.fill('Ada');
+    const closed = page.waitForEvent('close');
+    await page.close({ runBeforeUnload: true });
+    await closed;
+  });
+});
