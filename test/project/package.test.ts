@@ -131,7 +131,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
-      'createHttpApi,createRequestListener,inFlightOf,routes',
+      'createHttpApi,createRequestListener,inFlightOf',
       'addUsersService,createGrpcApp',
       'createMemoryStore',
       'openSqliteStore',

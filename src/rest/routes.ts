@@ -1,0 +1,81 @@
+import type { Access, Scope } from '../domain/access.ts';
+import type { ChangeFeed, Repository } from '../domain/repository.ts';
+import type { Handler } from '../http/listener.ts';
+import { changes } from './changes.ts';
+import type { Followers } from './followers.ts';
+import { postHandlers } from './posts.ts';
+import { userHandlers } from './users.ts';
+import { boom, echo, health, info, ready, secret } from './utility.ts';
+
+/** The scope of a key that a route needs if `auth` asks for one; `key`: any key, whatever `auth` says. */
+export type RouteAccess = 'open' | 'key' | Scope;
+
+export interface RouteDefinition {
+  /** `METHOD /path/{parameter}`. */
+  readonly pattern: string;
+  readonly access: RouteAccess;
+  readonly handle: Handler;
+  /** Served even when `maxInFlight` is reached: probes and dashboards matter most under load. */
+  readonly exempt?: boolean;
+}
+
+export interface RouteDependencies {
+  readonly repository: Repository;
+  readonly requirePreconditions: boolean;
+  readonly utilityRoutes?: 'on' | 'off' | undefined;
+  readonly followers?: Followers | undefined;
+  /** Why the service should get no new work; `undefined` when it should. */
+  readonly refusal: () => string | undefined;
+  /** The metrics in Prometheus' text format. */
+  readonly renderMetrics: () => string | Promise<string>;
+}
+
+/** Every route of the HTTP API except the static files. */
+export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
+  const { repository, requirePreconditions, utilityRoutes, followers, refusal, renderMetrics } = dependencies;
+  const users = userHandlers(repository, requirePreconditions);
+  const posts = postHandlers(repository, requirePreconditions);
+  const metrics: Handler = async () => ({
+    status: 200,
+    headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
+    body: await renderMetrics(),
+  });
+  const utility: readonly RouteDefinition[] = [
+    { pattern: 'GET /info', access: 'open', handle: info },
+    { pattern: 'POST /echo', access: 'open', handle: echo },
+    { pattern: 'GET /private', access: 'key', handle: secret },
+    { pattern: 'GET /boom', access: 'open', handle: boom },
+  ];
+  const feed = (of: ChangeFeed): readonly RouteDefinition[] => [
+    { pattern: 'GET /changes', access: 'read', handle: changes(of, followers) },
+  ];
+  return [
+    { pattern: 'GET /users', access: 'read', handle: users.list },
+    { pattern: 'POST /users', access: 'write', handle: users.create },
+    { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
+    { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
+    { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
+    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
+    { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
+    { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
+    { pattern: 'GET /users/{id}/posts/{postId}', access: 'read', handle: posts.get },
+    { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
+    { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
+    { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
+    ...(repository.changes === undefined ? [] : feed(repository.changes)),
+    { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
+    { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
+    ...(utilityRoutes === 'off' ? [] : utility),
+  ];
+}
+
+/** Puts the check of the caller's key before a handler: the one place where the HTTP API asks for it. */
+export function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
+  if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
+  return (request) => {
+    const key = request.header('x-api-key');
+    request.keyName = kind === 'key' ? access.require(key) : access.check(kind, key);
+    return handle(request);
+  };
+}
