@@ -64,7 +64,7 @@ export function testFeedReads(fixture: Fixture): void {
       assert.deepEqual(await readAll(feedOf(repository), { types: changeTypes }), all);
     });
 
-    it('has the position behind which there is all that a later list lacks', async (t) => {
+    it('has the position after which all changes are that a later list lacks', async (t) => {
       const repository = await fixture.open(t);
       const feed = feedOf(repository);
       const writing = Promise.all(

@@ -8,7 +8,7 @@ import type { User } from '../domain/user.ts';
 import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
 import { Random } from './random.ts';
 
-const sorts = [
+export const userSorts = [
   'id',
   '-id',
   'name',
@@ -16,15 +16,18 @@ const sorts = [
   'role',
   '-role',
   'name,-id',
+  '-name,id',
   'role,name',
+  'role,-name',
+  '-role,name',
   '-role,-name,-id',
   'name,role',
-];
+] as const;
 const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:x'];
 
 export function testPositions(fixture: Fixture): void {
   describe('positions', () => {
-    for (const sort of sorts) {
+    for (const sort of userSorts) {
       it(`walk the whole list by ${sort}, whatever the page size and filter`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, ...nineUsers);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
 import { addUsers, type Fixture, postQuery, userQuery, walkPosts, walkUsers } from './fixture.ts';
-import { compareUsers } from './positions.ts';
+import { compareUsers, userSorts } from './positions.ts';
 import { Random } from './random.ts';
 
 /** Texts that begin with each other, with signs of patterns, or at the borders of code points. */
@@ -51,20 +51,6 @@ const beginnings = [
 ].filter((text) => text !== '');
 
 const roles = [undefined, 'x', 'y'] as const;
-const sorts = [
-  'id',
-  '-id',
-  'name',
-  '-name',
-  'role',
-  '-role',
-  'name,-id',
-  '-name,id',
-  'role,name',
-  'role,-name',
-  '-role,name',
-  'name,role',
-] as const;
 
 export function testSearches(fixture: Fixture): void {
   describe('searches', () => {
@@ -112,7 +98,10 @@ export function testSearches(fixture: Fixture): void {
       await addAll(repository);
       const { items: all } = await repository.listUsers({ ...userQuery(), limit: 1_000 });
       for (let search = 0; search < 150; search += 1) {
-        const parameters = new URLSearchParams({ sort: random.pick(sorts), limit: `${1 + random.below(7)}` });
+        const parameters = new URLSearchParams({
+          sort: random.pick(userSorts),
+          limit: `${1 + random.below(7)}`,
+        });
         const [name, role] = [beginnings[random.below(beginnings.length)] ?? 'a', random.pick(roles)];
         const ids = Array.from({ length: 1 + random.below(20) }, () => 1 + random.below(all.length));
         if (random.below(4) > 0) parameters.set('name', name);

@@ -7,6 +7,7 @@ import { testIdempotency } from './idempotency.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
 import { testPositions } from './positions.ts';
+import { testPostLists } from './post-lists.ts';
 import { testPosts } from './posts.ts';
 import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
@@ -27,6 +28,7 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testPositions(fixture);
     testSearches(fixture);
     testPosts(fixture);
+    testPostLists(fixture);
     testIdempotency(fixture);
     if (traits.feed) {
       testFeed(fixture);

@@ -123,7 +123,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
     });
 
-    it('makes its feed of changes begin anew with an import, if it has one', async (t) => {
+    it('restarts its feed of changes with an import, if it has one', async (t) => {
       const store = await open(t);
       const feed = store.changes;
       if (feed === undefined) return t.skip('it has no feed of changes');
