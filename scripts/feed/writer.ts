@@ -19,7 +19,7 @@ interface User extends Record {
   readonly posts: Record[];
 }
 
-/** Writes users and posts of its own until it is to stop. What had no answer it leaves, and goes on with others. */
+/** Writes users and posts that no other writer changes, until it is stopped. It leaves those whose write had no response. */
 export async function write(
   url: string,
   deliveries: Deliveries,

@@ -189,7 +189,7 @@ export class PatroniCluster {
         pgpass: join(folder, 'pgpass'),
         pg_hba: hba,
         parameters: { unix_socket_directories: folder },
-        // A node that cannot be rewound is copied anew.
+        // A node that cannot be rewound is copied again.
         remove_data_directory_on_rewind_failure: true,
         remove_data_directory_on_diverged_timelines: true,
         basebackup: [{ checkpoint: 'fast' }],

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
-import { type CommandContext, describeError, runCommand, UsageError, usageOf } from './command.ts';
+import { type CommandContext, describeError, runCommand, stopCodes, UsageError, usageOf } from './command.ts';
 import { readArguments } from './command-line.ts';
 
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
@@ -55,8 +55,8 @@ export function changes(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
     const stop = new AbortController();
     const following = await readFollowing(context, stop.signal);
-    for (const [name, code] of [['SIGINT', 130] as const, ['SIGTERM', 143] as const]) {
-      context.onSignal(name, () => (stop.signal.aborted ? context.exit(code) : stop.abort()));
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      context.onSignal(signal, () => (stop.signal.aborted ? context.exit(stopCodes[signal]) : stop.abort()));
     }
     while (!stop.signal.aborted) {
       try {

@@ -3,6 +3,9 @@ import type { Readable, Writable } from 'node:stream';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
+/** The exit codes of a process that a signal has ended, as shells have them: 128 and its number. */
+export const stopCodes = { SIGINT: 130, SIGTERM: 143 } as const;
+
 /** All that a command may use of the process it runs in. */
 export interface CommandContext {
   /** What follows the command's name. */

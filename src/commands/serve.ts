@@ -7,7 +7,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import { type CommandContext, describeError, runCommand } from './command.ts';
+import { type CommandContext, describeError, runCommand, stopCodes } from './command.ts';
 import { optionsHelp, type ParsedConfig, parseConfig, printConfig, readArguments } from './command-line.ts';
 import { type Files, readFiles } from './files.ts';
 
@@ -25,7 +25,6 @@ Flags win over the environment, the environment over the defaults [in brackets].
 
 `;
 
-const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 // A terminal signals all its processes, and npm passes the signal on to its child again: that is one signal.
 const sameSignalMs = 1_000;
 // Extra time for a worker after its own deadlines, before it counts as stuck.
@@ -183,7 +182,7 @@ function onStopSignals({ onSignal, exit }: CommandContext) {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     onSignal(signal, () => {
       firstAt ??= performance.now();
-      if (!signals.isServing || performance.now() - firstAt > sameSignalMs) exit(exitCodes[signal]);
+      if (!signals.isServing || performance.now() - firstAt > sameSignalMs) exit(stopCodes[signal]);
       stop();
     });
   }

@@ -3,7 +3,7 @@ import { type OpenOptions, testRepository, testTransfer } from '../conformance/t
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
 import type { Scratch } from '../storage/scratch.ts';
-import { type CommandContext, describeError, runCommand, withoutPasswords } from './command.ts';
+import { type CommandContext, describeError, runCommand, stopCodes, withoutPasswords } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -34,8 +34,9 @@ export function verify(context: CommandContext): Promise<number> {
       removing ??= remove();
       return removing;
     };
-    context.onSignal('SIGINT', () => end().finally(() => context.exit(130)));
-    context.onSignal('SIGTERM', () => end().finally(() => context.exit(143)));
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      context.onSignal(signal, () => end().finally(() => context.exit(stopCodes[signal])));
+    }
     try {
       return await verifyStores(context, url, stores, scratch);
     } finally {

@@ -82,10 +82,6 @@ export class ChangesGone extends DomainError {
   }
 }
 
-export function changesGone(after: number, oldest: number): ChangesGone {
-  return new ChangesGone(after, oldest);
-}
-
 /** A query of the feed as a client writes it; without `after` it has everything that is kept. */
 export function parseChangeQuery(
   parameters: Parameters,

@@ -74,7 +74,7 @@ export interface Repository {
 /**
  * Every write of a user or a post that was acknowledged, in order. A write adds its change in its own
  * transaction; one that changes nothing adds none. Deleting a user adds a change for each of its posts,
- * then its own. Importing records adds no changes: what was read before has then to be read anew.
+ * then its own. Importing records adds no changes: after an import, positions from before it are `gone`.
  */
 export interface ChangeFeed {
   /**

@@ -194,7 +194,7 @@ export class Followers {
       else this.#stale = true;
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
-      // The feed has begun anew: each follower asks the store whether its own position is still good.
+      // The feed has restarted: each follower asks the store whether its own position is still valid.
       this.#clear(await this.#feed.position());
       this.#wake();
     }

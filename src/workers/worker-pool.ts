@@ -93,9 +93,9 @@ export class WorkerPool {
   async #stop(child: Child): Promise<void> {
     child.stopping = true;
     sendTo(child.worker, 'stop');
-    const killer = setTimeout(() => child.worker.process.kill('SIGKILL'), this.#options.stopTimeoutMs);
+    const killTimer = setTimeout(() => child.worker.process.kill('SIGKILL'), this.#options.stopTimeoutMs);
     await child.exited;
-    clearTimeout(killer);
+    clearTimeout(killTimer);
   }
 
   async #launch(): Promise<Child> {

@@ -244,7 +244,7 @@ describe('copy', () => {
     assert.equal((await runCommand(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
   });
 
-  it('takes no feed of changes along: that of the target begins anew, that of the source stays', async (t) => {
+  it('takes no feed of changes along: that of the target restarts, that of the source stays', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);

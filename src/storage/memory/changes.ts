@@ -1,8 +1,8 @@
 import { checkRanges } from '../../check-range.ts';
 import {
   type Change,
+  ChangesGone,
   type ChangeType,
-  changesGone,
   defaultChangesKept,
   isWanted,
   maxChangesKept,
@@ -55,7 +55,7 @@ export class KeptChanges {
       changes: {
         read: async (query) => {
           const { after, limit } = query;
-          if (after < this.#gone || after > this.#last) throw changesGone(after, this.#gone + 1);
+          if (after < this.#gone || after > this.#last) throw new ChangesGone(after, this.#gone + 1);
           const matching = this.#changes
             .slice(after - this.#gone)
             .filter((change) => isWanted(change, query));

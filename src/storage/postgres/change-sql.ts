@@ -45,7 +45,7 @@ export interface LookRow {
 
 /**
  * A transaction that draws from a sequence holds a lock on it until its end. The locks are listed after the
- * snapshot of this statement was taken. So whoever drew a position up to `newest` has ended or is listed.
+ * snapshot of this statement was taken. So each transaction that drew a position up to `newest` has ended or is listed.
  */
 export const look = prepared(`
   SELECT GREATEST(gone, (SELECT max(position) FROM changes)) AS newest, gone, pg_is_in_recovery() AS standby,

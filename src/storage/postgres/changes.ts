@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
-import { type Change, type ChangePage, type ChangeQuery, changesGone } from '../../domain/change.ts';
+import { type Change, type ChangePage, type ChangeQuery, ChangesGone } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
 import { posts, users } from '../tables.ts';
@@ -60,7 +60,7 @@ export class PostgresChanges implements ChangeFeed {
   async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
     const { after, limit, types, userId } = query;
     const { newest, gone, settled } = await this.#lookBehind(after, signal);
-    if (after < gone || after > newest) throw changesGone(after, gone + 1);
+    if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
     if (settled <= after) return { changes: [], next: after, more: false };
     const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
     const rows = await this.#pages.read<PageRow>(
@@ -71,7 +71,7 @@ export class PostgresChanges implements ChangeFeed {
     );
     const [first] = rows;
     if (first === undefined) throw new Error('the table change_feed has no row');
-    if (after < Number(first.gone)) throw changesGone(after, Number(first.gone) + 1);
+    if (after < Number(first.gone)) throw new ChangesGone(after, Number(first.gone) + 1);
     const changes = rows.flatMap(toChange);
     const last = changes.at(-1)?.position;
     const next = last !== undefined && changes.length === limit ? last : Number(first.upto);
@@ -156,7 +156,7 @@ export class PostgresChanges implements ChangeFeed {
     while (this.#hasWritten) {
       this.#hasWritten = false;
       this.#wake();
-      // In a statement of its own: commits with a notification wait for each other.
+      // In a separate statement: commits with a notification wait for each other.
       const notified = this.#pool.read(notify, [this.#self], undefined, 'feed').catch(() => {});
       await Promise.all([notified, delay(wakeIntervalMs)]);
     }

@@ -55,7 +55,7 @@ const migrations: readonly string[] = [
   ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0);
   UPDATE idempotency_keys SET response = '{"version": 1}'::jsonb || response::jsonb;
   `,
-  // The feed of changes. A statement sees what was there when it began; a function that it calls looks anew.
+  // The feed of changes. A statement has one snapshot; a function that it calls takes a new one.
   `
   CREATE TABLE changes (
     position bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME changes_position_seq) PRIMARY KEY,

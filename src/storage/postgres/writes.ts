@@ -174,7 +174,7 @@ function fedWrites(table: Table) {
     ), changed AS (${updateSql(table, 'FROM old', 'id = old_id')}
     ), change AS (${addChange(table, 'updated', 'changed', key + editableColumns(table).length + 2, 'JOIN old ON version > old_version')})
     SELECT ${names} FROM changed`;
-  // Nobody can add a post to the user that is removed. Posts added since this statement began, only the function finds.
+  // The lock on the user keeps others from adding posts. Only the function sees those added since the statement began.
   const deletions =
     table === users
       ? `taken AS (SELECT post.* FROM removed, take_posts(removed.id) AS post), change AS (${addDeletions(key + 2)})`

@@ -3,6 +3,7 @@ import { access, open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { DomainError } from '../../domain/errors.ts';
+import { messageOf } from './errors.ts';
 import { makeFile } from './file.ts';
 
 /** Pages copied, and pages there are. */
@@ -35,7 +36,7 @@ export async function backupSqlite(
     await sync(dirname(to));
     return pages;
   } catch (caught) {
-    const problem = caught instanceof Error ? caught.message : String(caught);
+    const problem = messageOf(caught);
     throw new DomainError('unavailable', `cannot back up ${from} to ${to}: ${problem}`, { cause: caught });
   } finally {
     await rm(part, { force: true });

@@ -1,10 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { type Change, changesGone } from '../../domain/change.ts';
+import { type Change, ChangesGone } from '../../domain/change.ts';
 import type { ChangeFeed } from '../../domain/repository.ts';
 import { fromSqlite } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
-// How often to look for commits of other processes, while somebody watches.
+// How often to look for commits of other processes, while there are watchers.
 const pollMs = 50;
 // A read looks at so many changes for those that match: some milliseconds of the thread of all requests.
 const maxExamined = 10_000;
@@ -53,7 +53,7 @@ export function sqliteFeed(db: DatabaseSync) {
         page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit),
       );
       const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
-      if (after < gone || after > newest) throw changesGone(after, gone + 1);
+      if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       const found = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));
       const given = found.slice(0, limit);
       const isFull = found.length > limit;
@@ -64,7 +64,7 @@ export function sqliteFeed(db: DatabaseSync) {
       return Number(attempt(() => last.get())?.[0]);
     },
     watch(wake) {
-      // Each call has one of its own, with the same function as well.
+      // The same function may watch twice.
       const watcher = () => wake();
       watchers.add(watcher);
       if (timer === undefined) {

@@ -27,6 +27,10 @@ export function fromSqlite(caught: unknown): DomainError {
   return DomainError.from(caught);
 }
 
+export function messageOf(caught: unknown): string {
+  return caught instanceof Error ? caught.message : String(caught);
+}
+
 export function isBusy(caught: unknown): boolean {
   return primary(resultCode(caught)) === busy;
 }

@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { type Finding, fail, ok, warn } from '../finding.ts';
+import { messageOf } from './errors.ts';
 import { checkWritable } from './file.ts';
 import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
 
@@ -112,8 +113,4 @@ function sizeOf(path: string): number {
 
 function inMib(bytes: number): string {
   return `${(bytes / mebibyte).toFixed(bytes < 10 * mebibyte ? 1 : 0)} MiB`;
-}
-
-function messageOf(caught: unknown): string {
-  return caught instanceof Error ? caught.message : String(caught);
 }

@@ -57,7 +57,7 @@ const migrations: readonly string[] = [
   `
   CREATE TABLE changes (
     position INTEGER PRIMARY KEY,
-    type TEXT NOT NULL,    -- empty where the feed begins anew
+    type TEXT NOT NULL,    -- empty where the feed restarts
     time INTEGER NOT NULL, -- in milliseconds
     record TEXT NOT NULL,  -- as JSON
     user_id INTEGER NOT NULL,

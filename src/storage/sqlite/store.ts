@@ -7,6 +7,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
+import { messageOf } from './errors.ts';
 import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
 import { keysInUse } from './idempotency.ts';
 import { sqliteReads } from './reads.ts';
@@ -56,7 +57,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     checkWritable(file);
     return sqliteStore(file, await openMigrated(file, settings.busyTimeoutMs), settings);
   } catch (caught) {
-    const problem = caught instanceof Error ? caught.message : String(caught);
+    const problem = messageOf(caught);
     throw new DomainError('unavailable', `cannot open the SQLite file ${file}: ${problem}`, {
       cause: caught,
     });
