@@ -50,11 +50,8 @@ const migrations: readonly string[] = [
     ON users (role, name DESC, (id::bigint) DESC) INCLUDE (id);
   DELETE FROM meta WHERE name = 'cursor_secret';
   `,
-  // Posts have a version too, and so have the results of requests that may be sent again.
-  `
-  ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0);
-  UPDATE idempotency_keys SET response = '{"version": 1}'::jsonb || response::jsonb;
-  `,
+  // Posts have a version too.
+  'ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0)',
   // The feed of changes. A statement has one snapshot; a function that it calls takes a new one.
   `
   CREATE TABLE changes (

@@ -92,7 +92,9 @@ function recordWrites<T>(pool: PostgresPool, table: Table, { idempotencyTtlMs, f
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
-      return { value: fromRow(columns, kept.response), replayed: kept.outcome === 'replayed' };
+      // A copy of an earlier release kept posts without a version, and may do so until it is replaced.
+      const row = { version: 1, ...kept.response };
+      return { value: fromRow(columns, row), replayed: kept.outcome === 'replayed' };
     },
 
     async update(key: Key, patch: object, options: ChangeOptions = {}): Promise<T | undefined> {

@@ -52,7 +52,8 @@ export function createOnce(db: DatabaseSync) {
     const kept = find.get(key, now);
     if (kept !== undefined) {
       if (kept['fingerprint'] !== fingerprint) throw keyReused();
-      return { value: JSON.parse(String(kept['response'])), replayed: true };
+      // A process of an earlier release kept posts without a version.
+      return { value: { version: 1, ...JSON.parse(String(kept['response'])) }, replayed: true };
     }
     const value = create();
     if (value !== undefined) {

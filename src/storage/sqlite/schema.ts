@@ -47,11 +47,8 @@ const migrations: readonly string[] = [
   '',
   // Files of versions 1 and 2, which were never released, have an index and a secret of cursors more.
   'DROP INDEX IF EXISTS users_by_role_desc; DROP TABLE IF EXISTS meta',
-  // Posts have a version too, and so have the results of requests that may be sent again.
-  `
-  ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
-  UPDATE idempotency_keys SET response = json_insert(response, '$.version', 1);
-  `,
+  // Posts have a version too.
+  'ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1',
   // Positions are never used twice, since the last row is never deleted. The feed begins behind position 1 in a file
   // with records, of which it has no changes.
   `

@@ -195,6 +195,20 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal(await store.countUsers({}), 0);
   });
 
+  it('replay a post that a copy of an earlier release kept, which had no versions', async (t) => {
+    const { store, url } = await open(t);
+    const session = await openSession(t, url);
+    const { value: user } = await store.createUser({ name: 'Ada' });
+    await session.query(
+      `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
+      [{ id: 7, user_id: user.id, title: 'first', body: '' }],
+    );
+    assert.deepEqual(await store.createPost(user.id, { title: 'first', body: '' }, { idempotency }), {
+      value: { id: 7, userId: user.id, title: 'first', body: '', version: 1 },
+      replayed: true,
+    });
+  });
+
   it('are free again when they have expired, for one of many', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
