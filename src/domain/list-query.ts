@@ -4,7 +4,6 @@ import {
   parsePosition,
   positionOf,
   type Sort,
-  type Sortable,
   type SortFields,
   type SortKey,
 } from './position.ts';
@@ -156,9 +155,9 @@ function parseSort<Field extends string>(
 }
 
 /** The page that starts with these rows. A store reads one row more than the limit, to see if more follow. */
-export function toPage<Field extends string, Row extends Sortable<Field>>(
+export function toPage<Row extends object>(
   rows: readonly Row[],
-  { sort, limit }: ListQuery<Field>,
+  { sort, limit }: ListQuery<string>,
 ): Page<Row> {
   const last = rows[limit - 1];
   if (last === undefined || rows.length === limit) return { items: rows };

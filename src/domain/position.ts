@@ -15,14 +15,13 @@ export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
 /** The sort values of a row, `id` last: a place in a list that later inserts do not move. */
 export type Position = readonly (string | number)[];
 
-/** A row as far as it can be sorted by these fields; an absent value is the empty text, which sorts first. */
-export type Sortable<Field extends string> = Readonly<Partial<Record<Field | 'id', string | number>>>;
-
 /** The fields a list can be sorted by, each with the check of its values. */
 export type SortFields<Field extends string> = Readonly<Record<Field, (value: unknown) => string | number>>;
 
-export function positionOf<Field extends string>(row: Sortable<Field>, sort: Sort<Field>): Position {
-  return sort.map((key) => row[key.field] ?? '');
+/** The position of a row. An absent value is the empty text, which sorts first. */
+export function positionOf(row: object, sort: Sort<string>): Position {
+  const values = row as Readonly<Record<string, string | number | undefined>>;
+  return sort.map(({ field }) => values[field] ?? '');
 }
 
 /** A position that a client sent: as many values as the sort has keys, each one that its field can have. */

@@ -1,33 +1,127 @@
 import { aborted, storeClosed } from '../domain/errors.ts';
-import type { Answer, CallOptions, Store } from '../domain/repository.ts';
+import type { ListQuery, Page } from '../domain/list-query.ts';
+import type { StoredPost } from '../domain/post.ts';
+import type {
+  Answer,
+  CallOptions,
+  ChangeOptions,
+  Created,
+  CreateOptions,
+  RecordKind,
+  Records,
+  Store,
+  StoreSummary,
+} from '../domain/repository.ts';
+import type { StoredUser } from '../domain/user.ts';
+import type { Key } from './tables.ts';
 
-type Answers<Method> = Method extends (...args: infer Args) => infer Value
-  ? (...args: Args) => Answer<Awaited<Value>>
-  : never;
+/** A record of any kind. */
+export type Row = Records[RecordKind];
 
-/** A store as each database makes it: it may answer at once, and knows neither of closing nor of signals that have aborted. */
-export type BareStore = {
-  readonly [Name in Exclude<keyof Store, 'exportRows' | 'changes'>]: Answers<Store[Name]>;
-} & Pick<Store, 'exportRows' | 'changes'>;
+/** What a database does with the records of one kind. */
+export interface Collection<One = Row> {
+  get(key: Key, options?: CallOptions): Answer<One | undefined>;
+  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<One, 'version'>>>;
+  count(filter: object, options?: CallOptions): Answer<number>;
+  /** `undefined` when the record would belong to one that is not there. */
+  create(record: object, options?: CreateOptions): Answer<Created<One> | undefined>;
+  update(key: Key, patch: object, options?: ChangeOptions): Answer<One | undefined>;
+  delete(key: Key, options?: ChangeOptions): Answer<boolean>;
+}
+
+/** A store as each database makes it. It may answer at once, and checks neither whether it is closed nor signals that have aborted. */
+export interface BareStore extends Pick<Store, 'changes'> {
+  readonly collections: Readonly<Record<RecordKind, Collection>>;
+  ping(options?: CallOptions): Answer<void>;
+  summary(): Answer<StoreSummary>;
+  exportRows(kind: RecordKind, afterId: number, limit: number): Answer<readonly Row[]>;
+  importRows(kind: RecordKind, rows: readonly Row[]): Answer<number>;
+  continueIds(last: Readonly<Record<RecordKind, number>>): Answer<void>;
+  close(): Answer<void>;
+}
 
 /** Makes a store of a bare one: it closes once, then refuses every call, and no read begins whose signal has aborted. */
 export function createStore(bare: BareStore): Store {
+  const { changes } = bare;
   let closing: Promise<void> | undefined;
   const enter = ({ signal }: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
     if (signal?.aborted) throw aborted(signal);
   };
-  // Without a promise where the database answers at once; each would cost a turn of the microtasks.
-  const answer = <T>(options: CallOptions | undefined, read: () => Answer<T>): Answer<T> => {
-    try {
-      enter(options);
-      return read();
-    } catch (error) {
-      return Promise.reject(error);
-    }
+  const guarded = <One>(kind: RecordKind) => {
+    // The description of a table is where the shape of its records and its columns meet.
+    const records = bare.collections[kind] as Collection<One>;
+    return {
+      // Without a promise where the database answers at once; each would cost a turn of the microtasks.
+      get(key: Key, options?: CallOptions): Answer<One | undefined> {
+        try {
+          enter(options);
+          return records.get(key, options);
+        } catch (error) {
+          return Promise.reject(error);
+        }
+      },
+      async list(filter: object, query: ListQuery<string>, options?: CallOptions) {
+        enter(options);
+        return records.list(filter, query, options);
+      },
+      async count(filter: object, options?: CallOptions) {
+        enter(options);
+        return records.count(filter, options);
+      },
+      async create(record: object, options?: CreateOptions) {
+        enter();
+        return records.create(record, options);
+      },
+      async update(key: Key, patch: object, options?: ChangeOptions) {
+        enter();
+        return records.update(key, patch, options);
+      },
+      async delete(key: Key, options?: ChangeOptions) {
+        enter();
+        return records.delete(key, options);
+      },
+    };
   };
-  const { changes } = bare;
+  const users = guarded<StoredUser>('users');
+  const ofUser = <One>(kind: RecordKind) => {
+    const records = guarded<One>(kind);
+    const isThere = async (userId: number, options?: CallOptions) =>
+      (await users.get([userId], options)) !== undefined;
+    return {
+      ...records,
+      async list(
+        userId: number,
+        query: ListQuery<string> & { readonly filter: object },
+        options?: CallOptions,
+      ) {
+        const page = await records.list({ userId, ...query.filter }, query, options);
+        return page.items.length > 0 || (await isThere(userId, options)) ? page : undefined;
+      },
+      async count(userId: number, filter: object, options?: CallOptions) {
+        const count = await records.count({ userId, ...filter }, options);
+        return count > 0 || (await isThere(userId, options)) ? count : undefined;
+      },
+    };
+  };
+  const posts = ofUser<StoredPost>('posts');
+
   return {
+    getUser: (id, options) => users.get([id], options),
+    listUsers: (query, options) => users.list(query.filter, query, options),
+    countUsers: (filter, options) => users.count(filter, options),
+    // Never `undefined`: a user belongs to no other record.
+    createUser: (draft, options) => users.create(draft, options) as Promise<Created<StoredUser>>,
+    updateUser: (id, patch, options) => users.update([id], patch, options),
+    deleteUser: (id, options) => users.delete([id], options),
+
+    getPost: (userId, id, options) => posts.get([id, userId], options),
+    listPosts: posts.list,
+    countPosts: posts.count,
+    createPost: (userId, draft, options) => posts.create({ ...draft, userId }, options),
+    updatePost: (userId, id, patch, options) => posts.update([id, userId], patch, options),
+    deletePost: (userId, id, options) => posts.delete([id, userId], options),
+
     ...(changes && {
       changes: {
         async read(query, options) {
@@ -44,59 +138,17 @@ export function createStore(bare: BareStore): Store {
         },
       },
     }),
-    getUser: (id, options) => answer(options, () => bare.getUser(id, options)),
-    async listUsers(query, options) {
-      enter(options);
-      return bare.listUsers(query, options);
-    },
-    async countUsers(filter, options) {
-      enter(options);
-      return bare.countUsers(filter, options);
-    },
-    async listPosts(userId, query, options) {
-      enter(options);
-      return bare.listPosts(userId, query, options);
-    },
-    async countPosts(userId, filter, options) {
-      enter(options);
-      return bare.countPosts(userId, filter, options);
-    },
-    getPost: (userId, id, options) => answer(options, () => bare.getPost(userId, id, options)),
     async ping(options) {
       enter(options);
       return bare.ping(options);
-    },
-    async createUser(draft, options) {
-      enter();
-      return bare.createUser(draft, options);
-    },
-    async updateUser(id, patch, options) {
-      enter();
-      return bare.updateUser(id, patch, options);
-    },
-    async deleteUser(id, options) {
-      enter();
-      return bare.deleteUser(id, options);
-    },
-    async createPost(userId, draft, options) {
-      enter();
-      return bare.createPost(userId, draft, options);
-    },
-    async updatePost(userId, id, patch, options) {
-      enter();
-      return bare.updatePost(userId, id, patch, options);
-    },
-    async deletePost(userId, id, options) {
-      enter();
-      return bare.deletePost(userId, id, options);
     },
     async summary() {
       enter();
       return bare.summary();
     },
-    async exportRows(kind, afterId, limit) {
+    async exportRows<Kind extends RecordKind>(kind: Kind, afterId: number, limit: number) {
       enter();
-      return bare.exportRows(kind, afterId, limit);
+      return bare.exportRows(kind, afterId, limit) as Answer<readonly Records[Kind][]>;
     },
     async importRows(kind, rows) {
       enter();

@@ -1,5 +1,5 @@
 import { DomainError } from '../domain/errors.ts';
-import type { RecordKind } from '../domain/repository.ts';
+import { type RecordKind, recordKinds } from '../domain/repository.ts';
 import { afterPrefix } from '../domain/text.ts';
 import type { Condition } from './list-sql.ts';
 
@@ -53,6 +53,16 @@ export const posts: Table = {
 };
 
 export const tables: Readonly<Record<RecordKind, Table>> = { users, posts };
+
+/** What finds a record: the values of its table's key columns. */
+export type Key = readonly [id: number, ...others: number[]];
+
+/** The tables whose records belong to those of this one, and are deleted with them. */
+export function childTables({ name }: Table): readonly Table[] {
+  return recordKinds
+    .map((kind) => tables[kind])
+    .filter(({ columns }) => columns.some(({ parent }) => parent === name));
+}
 
 /** What a list shows: all but the version. */
 export function listColumns({ columns }: Table): readonly Column[] {

@@ -1,15 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
-import { type Position, positionOf, type Sort, type Sortable } from '../../domain/position.ts';
+import { type Position, positionOf, type Sort } from '../../domain/position.ts';
 import type { RecordKind } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { filterColumns, rowDiffers, tables } from '../tables.ts';
+import type { Row } from '../store.ts';
+import { filterColumns, rowDiffers, type Table } from '../tables.ts';
 
 /** The page of a query: rows after a position are found whether or not the row it was made of is still there. */
-export function pageOf<Field extends string, Row extends Sortable<Field>>(
-  rows: readonly Row[],
-  query: ListQuery<Field>,
-): Page<Row> {
+export function pageOf<Row extends object>(rows: readonly Row[], query: ListQuery<string>): Page<Row> {
   const { sort, start, limit } = query;
   const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
   const rest =
@@ -28,16 +26,12 @@ function compare(sort: Sort<string>, a: Position, b: Position): number {
   return 0;
 }
 
-interface Row {
-  readonly id: number;
-}
-
 /** The rows of a list with this filter. */
-export function matching<R extends Row>(kind: RecordKind, rows: ReadonlyMap<number, R>, filter: object): R[] {
-  const wanted = filterColumns(tables[kind], filter);
+export function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object): Row[] {
+  const wanted = filterColumns(table, filter);
   return [...rows.values()].filter((row) =>
     wanted.every(([{ field, byPrefix }, value]) => {
-      const has: unknown = row[field as keyof R];
+      const has: unknown = Reflect.get(row, field);
       if (typeof value === 'object') return value.some((one) => one === has);
       return byPrefix === undefined ? has === value : String(has).startsWith(String(value));
     }),
@@ -45,27 +39,23 @@ export function matching<R extends Row>(kind: RecordKind, rows: ReadonlyMap<numb
 }
 
 /** A row with the changes of a merge patch; `null` removes. */
-export function patched<R extends Row>(row: R, patch: object): R {
+export function patched(row: Row, patch: object): Row {
   const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
-  return Object.fromEntries(entries) as unknown as R;
+  return Object.fromEntries(entries) as unknown as Row;
 }
 
-export function withoutVersion<R extends object>({ version: _, ...row }: R & { readonly version: number }) {
+export function withoutVersion({ version: _, ...row }: Row) {
   return row;
 }
 
-export function rowsById<R extends Row>(rows: ReadonlyMap<number, R>, afterId: number, limit: number): R[] {
+export function rowsById(rows: ReadonlyMap<number, Row>, afterId: number, limit: number): Row[] {
   const after = [...rows.values()].filter((row) => row.id > afterId);
   return after.sort((a, b) => a.id - b.id).slice(0, limit);
 }
 
 /** The rows not there yet; one that is there and differs is a conflict. */
-export function newRows<R extends Row>(
-  kind: RecordKind,
-  there: ReadonlyMap<number, R>,
-  rows: readonly R[],
-): R[] {
-  const added = new Map<number, R>();
+export function newRows(kind: RecordKind, there: ReadonlyMap<number, Row>, rows: readonly Row[]): Row[] {
+  const added = new Map<number, Row>();
   for (const row of rows) {
     const known = there.get(row.id) ?? added.get(row.id);
     if (known === undefined) added.set(row.id, row);

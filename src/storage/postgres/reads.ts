@@ -1,22 +1,11 @@
-import {
-  type ListQuery,
-  maxLimit,
-  type Page,
-  type PostField,
-  toPage,
-  type UserField,
-} from '../../domain/list-query.ts';
-import type { Sort, Sortable } from '../../domain/position.ts';
-import type { Post, StoredPost } from '../../domain/post.ts';
-import { byKind, recordKinds, type Store } from '../../domain/repository.ts';
-import type { StoredUser, User } from '../../domain/user.ts';
+import { type ListQuery, maxLimit, toPage } from '../../domain/list-query.ts';
+import type { Sort } from '../../domain/position.ts';
+import { byKind, type CallOptions, type RecordKind, recordKinds } from '../../domain/repository.ts';
 import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
-import { columnNames, filterConditions, listColumns, posts, type Table, tables, users } from '../tables.ts';
+import type { Collection, Row } from '../store.ts';
+import { columnNames, filterConditions, listColumns, type Table, tables } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import { type CountRow, fromRow, isKey, type Row } from './rows.ts';
-
-const getUser = prepared(getSql(users));
-const getPost = prepared(getSql(posts));
+import { type CountRow, fromRow, isKey, type NamedRow } from './rows.ts';
 
 // Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
@@ -31,76 +20,45 @@ const summary: Sql = {
     .join(',')}`,
 };
 
-type Reads =
-  | 'getUser'
-  | 'listUsers'
-  | 'countUsers'
-  | 'getPost'
-  | 'listPosts'
-  | 'countPosts'
-  | 'ping'
-  | 'summary'
-  | 'exportRows';
-
-/** The reads, each of one statement, but for the question whether a user without posts exists. */
-export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<Store, Reads> {
-  const page = async <Item extends Sortable<Field>, Field extends string>(
-    table: Table,
-    filter: object,
-    query: ListQuery<Field>,
-    signal: AbortSignal | undefined,
-  ): Promise<Page<Item>> => {
-    const columns = listColumns(table);
-    const list = {
-      table: table.name,
-      columns: columnNames(columns),
-      filter: filterConditions(table, filter),
-    };
-    const { sql, values } = listStatement(list, query);
-    const rows = await pool.read<Row>(sql, values, signal);
-    return toPage(
-      rows.map((row) => fromRow<Item>(columns, row)),
-      query,
-    );
-  };
+/** The reads of a table, each of one statement. */
+function tableReads(
+  pool: Pick<PostgresPool, 'read'>,
+  table: Table,
+): Pick<Collection, 'get' | 'list' | 'count'> {
+  const { name, columns } = table;
+  const find = prepared(`SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table)}`);
+  const listed = listColumns(table);
   return {
-    async getUser(id, { signal } = {}) {
-      const [row] = await pool.read<Row>(getUser, [id], signal);
-      return row && fromRow<StoredUser>(users.columns, row);
+    async get(key, { signal } = {}) {
+      const [row] = await pool.read<NamedRow>(find, key, signal);
+      return row && fromRow<Row>(columns, row);
     },
 
-    async listUsers(query, { signal } = {}) {
-      return page<User, UserField>(users, query.filter, query, signal);
+    async list(filter, query, { signal } = {}) {
+      const list = { table: name, columns: columnNames(listed), filter: filterConditions(table, filter) };
+      const { sql, values } = listStatement(list, query);
+      const rows = await pool.read<NamedRow>(sql, values, signal);
+      return toPage(
+        rows.map((row) => fromRow<Row>(listed, row)),
+        query,
+      );
     },
 
-    async countUsers(filter, { signal } = {}) {
+    async count(filter, { signal } = {}) {
       const values: Value[] = [];
-      const sql = prepared(countSql(users, filter, values));
-      const [row] = await pool.read<CountRow>(sql, values, signal);
+      const columns = 'count(*)::integer AS count';
+      const list = { table: name, columns, filter: filterConditions(table, filter) };
+      const [row] = await pool.read<CountRow>(prepared(selectSql(list, [], binder(values))), values, signal);
       return Number(row?.count);
     },
+  };
+}
 
-    async listPosts(userId, query, { signal } = {}) {
-      const found = await page<Post, PostField>(posts, { userId, ...query.filter }, query, signal);
-      if (found.items.length > 0) return found;
-      const [user] = await pool.read(getUser, [userId], signal);
-      return user && found;
-    },
+export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>) {
+  return {
+    collections: byKind((kind) => tableReads(pool, tables[kind])),
 
-    async countPosts(userId, filter, { signal } = {}) {
-      const values: Value[] = [];
-      const count = countSql(posts, { userId, ...filter }, values);
-      const sql = prepared(`SELECT (${count}) AS count FROM users WHERE id = ${binder(values)(userId)}`);
-      const [row] = await pool.read<CountRow>(sql, values, signal);
-      return row?.count;
-    },
-
-    async getPost(userId, id, { signal } = {}) {
-      const [row] = await pool.read<Row>(getPost, [id, userId], signal);
-      return row && fromRow<StoredPost>(posts.columns, row);
-    },
-
-    async ping({ signal } = {}) {
+    async ping({ signal }: CallOptions = {}) {
       await pool.ping(ping, signal);
     },
 
@@ -109,17 +67,13 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>): Pick<S
       return byKind((kind) => ({ count: Number(row?.[kind]), lastId: Number(row?.[`${kind}_last`]) }));
     },
 
-    async exportRows(kind, afterId, limit) {
+    async exportRows(kind: RecordKind, afterId: number, limit: number) {
       const { columns } = tables[kind];
       const sql = prepared(`SELECT ${columnNames(columns)} FROM ${kind} WHERE id > $1 ORDER BY id LIMIT $2`);
-      const rows = await pool.read<Row>(sql, [afterId, limit]);
-      return rows.map((row) => fromRow(columns, row));
+      const rows = await pool.read<NamedRow>(sql, [afterId, limit]);
+      return rows.map((row) => fromRow<Row>(columns, row));
     },
   };
-}
-
-function getSql(table: Table): string {
-  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table)}`;
 }
 
 type Value = string | number | readonly (string | number)[];
@@ -129,15 +83,6 @@ function binder(values: Value[]): Bind {
     const place = `$${values.push(value)}`;
     return typeof value === 'object' ? `= ANY (${place}::integer[])` : place;
   };
-}
-
-function countSql(table: Table, filter: object, values: Value[]): string {
-  const list = {
-    table: table.name,
-    columns: 'count(*)::integer AS count',
-    filter: filterConditions(table, filter),
-  };
-  return selectSql(list, [], binder(values));
 }
 
 /**

@@ -9,7 +9,7 @@ export interface CountRow {
 }
 
 /** A row by the names of its columns, as the driver gives it. */
-export type Row = Readonly<Record<string, unknown>>;
+export type NamedRow = Readonly<Record<string, unknown>>;
 
 /** The condition that finds one record; the parameters from $1 on are its key. */
 export function isKey(table: Table): string {
@@ -18,7 +18,7 @@ export function isKey(table: Table): string {
 }
 
 /** Makes a record of a row. */
-export function fromRow<T>(columns: readonly Column[], row: Row): T {
+export function fromRow<T>(columns: readonly Column[], row: NamedRow): T {
   const record: Record<string, unknown> = {};
   for (const { name, field, absent } of columns) {
     if (row[name] !== absent) record[field] = row[name];

@@ -1,8 +1,9 @@
 import type { PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
-import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
+import { byKind, idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
+import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';
 import { hostName, loadDriver } from './driver.ts';
 import { cannotOpen } from './errors.ts';
@@ -128,13 +129,17 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   const connect = () => connectListener((host) => new Client({ ...config, ...host }), settings, warn);
   const feed =
     settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept, connect) : undefined;
+  const answers = postgresReads({
+    read: (sql, values, signal) => reads.read(sql, values, signal),
+    ping: (sql, signal) => pool.ping(sql, signal),
+  });
   return createStore({
     ...(feed && { changes: feed }),
-    ...postgresReads({
-      read: (sql, values, signal) => reads.read(sql, values, signal),
-      ping: (sql, signal) => pool.ping(sql, signal),
-    }),
-    ...postgresWrites(pool, { ...settings, feed }),
+    ...answers,
+    collections: byKind((kind) => ({
+      ...answers.collections[kind],
+      ...postgresWrites(pool, tables[kind], { ...settings, feed }),
+    })),
     ...postgresImport(pool),
     async close() {
       await feed?.close();

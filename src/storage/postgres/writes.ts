@@ -1,21 +1,14 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
-import type { StoredPost } from '../../domain/post.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import type {
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  Repository,
-  WriteOptions,
-} from '../../domain/repository.ts';
-import type { StoredUser } from '../../domain/user.ts';
+import type { WriteOptions } from '../../domain/repository.ts';
+import type { Collection, Row } from '../store.ts';
 import {
   columnNames,
   columnValues,
   editableColumns,
   givenColumns,
+  type Key,
   keyColumns,
-  posts,
   recordValues,
   type Table,
   users,
@@ -24,9 +17,7 @@ import { addChange, addDeletions, originValues } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
 import { type OnceRow, once } from './idempotency.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import { fromRow, isKey, type Row } from './rows.ts';
-
-type Writes = 'createUser' | 'updateUser' | 'deleteUser' | 'createPost' | 'updatePost' | 'deletePost';
+import { fromRow, isKey, type NamedRow } from './rows.ts';
 
 export interface WriteSettings {
   readonly idempotencyTtlMs: number;
@@ -34,34 +25,21 @@ export interface WriteSettings {
   readonly feed: PostgresChanges | undefined;
 }
 
-/** The writes. Each is one statement, which is a transaction by itself, and adds its change. */
-export function postgresWrites(pool: PostgresPool, settings: WriteSettings): Pick<Repository, Writes> {
-  const user = recordWrites<StoredUser>(pool, users, settings);
-  const post = recordWrites<StoredPost>(pool, posts, settings);
-  return {
-    async createUser(draft, options) {
-      const created = await user.insert(draft, options);
-      if (created === undefined) throw new Error('an INSERT without a condition has a row');
-      return created;
-    },
-    updateUser: (id, patch, options) => user.update([id], patch, options),
-    deleteUser: (id, options) => user.delete([id], options),
-    createPost: (userId, draft, options) => post.insert({ ...draft, userId }, options),
-    updatePost: (userId, id, patch, options) => post.update([id, userId], patch, options),
-    deletePost: (userId, id, options) => post.delete([id, userId], options),
-  };
-}
-
-/** The values of a table's key columns. */
-type Key = readonly [id: number, ...others: number[]];
-
-/** The writes of one record of a table. */
-function recordWrites<T>(pool: PostgresPool, table: Table, { idempotencyTtlMs, feed }: WriteSettings) {
+/** The writes of a table. Each is one statement, which is a transaction by itself, and adds its change. */
+export function postgresWrites(
+  pool: PostgresPool,
+  table: Table,
+  { idempotencyTtlMs, feed }: WriteSettings,
+): Pick<Collection, 'create' | 'update' | 'delete'> {
   const { columns } = table;
   const given = givenColumns(table);
   const edited = editableColumns(table);
   const { insert, insertOnce, update, remove } = feed === undefined ? plainWrites(table) : fedWrites(table);
-  const write = async <R extends Row>(sql: Sql, values: readonly unknown[], { origin }: WriteOptions) => {
+  const write = async <R extends NamedRow>(
+    sql: Sql,
+    values: readonly unknown[],
+    { origin }: WriteOptions,
+  ) => {
     if (feed === undefined) return pool.write<R>(sql, values);
     const rows = await pool.write<R>(sql, [...values, ...originValues(origin)]);
     feed.written();
@@ -79,33 +57,32 @@ function recordWrites<T>(pool: PostgresPool, table: Table, { idempotencyTtlMs, f
     if (expected !== undefined) throw preconditionFailed(table.record, key[0]);
   };
   return {
-    /** `undefined` when it would belong to a record that is not there. */
-    async insert(record: object, options: CreateOptions = {}): Promise<Created<T> | undefined> {
+    async create(record, options = {}) {
       const values = recordValues(given, record);
       if (options.idempotency === undefined) {
-        const [row] = await write<Row>(insert, values, options);
-        return row && { value: fromRow(columns, row), replayed: false };
+        const [row] = await write<NamedRow>(insert, values, options);
+        return row && { value: fromRow<Row>(columns, row), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
       const once = [key, fingerprint, idempotencyTtlMs, ...values];
-      const [kept] = await write<OnceRow<Row>>(insertOnce, once, options);
+      const [kept] = await write<OnceRow<NamedRow>>(insertOnce, once, options);
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
       // A copy of an earlier release kept posts without a version, and may do so until it is replaced.
       const row = { version: 1, ...kept.response };
-      return { value: fromRow(columns, row), replayed: kept.outcome === 'replayed' };
+      return { value: fromRow<Row>(columns, row), replayed: kept.outcome === 'replayed' };
     },
 
-    async update(key: Key, patch: object, options: ChangeOptions = {}): Promise<T | undefined> {
+    async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...columnValues(edited, patch)];
-      const [row] = await write<Row>(update, values, options);
+      const [row] = await write<NamedRow>(update, values, options);
       if (row === undefined) await refuse(key, options.expected);
-      return row && fromRow(columns, row);
+      return row && fromRow<Row>(columns, row);
     },
 
-    async delete(key: Key, options: ChangeOptions = {}): Promise<boolean> {
-      const [row] = await write<Row>(remove, [...key, options.expected], options);
+    async delete(key, options = {}) {
+      const [row] = await write<NamedRow>(remove, [...key, options.expected], options);
       if (row === undefined) await refuse(key, options.expected);
       return row !== undefined;
     },

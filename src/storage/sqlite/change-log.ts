@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangeType, Origin } from '../../domain/change.ts';
-import { posts, type Table } from '../tables.ts';
+import { byKind, type RecordKind } from '../../domain/repository.ts';
+import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
 // Each time so many changes were added, up to four times as many old ones are deleted: no single write
@@ -16,9 +17,14 @@ export type ChangeLog = ReturnType<typeof changeLog>;
 /** Adds changes to the feed, in the transaction of their write; none where `changesKept` is 0. */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
-  const insertPosts = db.prepare(`
-    INSERT INTO changes (${columns})
-    SELECT 'post.deleted', ?, ${recordSql(posts)}, user_id, ?, ? FROM posts WHERE user_id = ? ORDER BY id`);
+  const insertBelow = byKind((kind) =>
+    childTables(tables[kind]).map((child) =>
+      db.prepare(`
+        INSERT INTO changes (${columns})
+        SELECT '${child.record}.deleted', ?, ${recordSql(child)}, user_id, ?, ?
+        FROM ${child.name} WHERE user_id = ? ORDER BY id`),
+    ),
+  );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
   const begin = db.prepare("INSERT INTO changes (type, time, record, user_id) VALUES ('', 0, '', 0)");
   const raiseGone = db.prepare(
@@ -66,11 +72,12 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
       }
     },
 
-    /** Adds the deletion of each post of a user. */
-    addPostDeletions(userId: number, { requestId = null, key = null }: NullableOrigin = {}): void {
+    /** Adds the deletion of each record that belongs to this one. */
+    addDeletionsBelow(kind: RecordKind, id: number, { requestId = null, key = null }: NullableOrigin = {}) {
       if (changesKept === 0) return;
-      const { changes } = insertPosts.run(Date.now(), requestId, key, userId);
-      added(Number(changes));
+      for (const insert of insertBelow[kind]) {
+        added(Number(insert.run(Date.now(), requestId, key, id).changes));
+      }
     },
   };
 }

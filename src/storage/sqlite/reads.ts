@@ -1,39 +1,25 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
-import type { Sortable } from '../../domain/position.ts';
-import type { Post, StoredPost } from '../../domain/post.ts';
-import { byKind, recordKinds } from '../../domain/repository.ts';
-import type { StoredUser } from '../../domain/user.ts';
+import { type ListQuery, toPage } from '../../domain/list-query.ts';
+import { byKind, type RecordKind, recordKinds } from '../../domain/repository.ts';
 import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
-import type { BareStore } from '../store.ts';
+import type { Row } from '../store.ts';
 import {
   columnNames,
   filterConditions,
+  type Key,
   keyColumns,
   listColumns,
-  posts,
   type Table,
   tables,
   toRecord,
-  users,
 } from '../tables.ts';
 import { fromSqlite } from './errors.ts';
-
-type Reads =
-  | 'getUser'
-  | 'listUsers'
-  | 'countUsers'
-  | 'getPost'
-  | 'listPosts'
-  | 'countPosts'
-  | 'summary'
-  | 'exportRows';
 
 // More than there are combinations of table, filter, sort and start.
 const maxStatements = 256;
 
 /** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
-export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
+export function sqliteReads(db: DatabaseSync) {
   const statements = new Map<string, StatementSync>();
   const prepare = (sql: string): StatementSync => {
     const known = statements.get(sql);
@@ -50,27 +36,20 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
       throw fromSqlite(caught);
     }
   };
-  const finder = <Row>(table: Table) => {
-    const statement = prepareRows(
-      db,
-      `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table)}`,
-    );
-    return (...key: readonly number[]): Row | undefined => {
+  const finder = (table: Table) => {
+    const { name, columns } = table;
+    const sql = `SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table)}`;
+    const statement = prepareRows(db, sql);
+    return (key: Key): Row | undefined => {
       try {
         const row = statement.get(...key);
-        return row && toRecord<Row>(table.columns, row);
+        return row && toRecord<Row>(columns, row);
       } catch (caught) {
         throw fromSqlite(caught);
       }
     };
   };
-  const getUser = finder<StoredUser>(users);
-  const getPost = finder<StoredPost>(posts);
-  const page = <Field extends string, Row extends Sortable<Field>>(
-    table: Table,
-    filter: object,
-    query: ListQuery<Field>,
-  ): Page<Row> => {
+  const page = (table: Table, filter: object, query: ListQuery<string>) => {
     const conditions = filterConditions(table, filter);
     // What the filter fixes is known, and not read again.
     const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
@@ -87,18 +66,14 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
     return Number(all(sql, parameters)[0]?.[0]);
   };
   return {
-    getUser: (id) => getUser(id),
-    listUsers: (query) => page(users, query.filter, query),
-    countUsers: (filter) => count(users, filter),
-    getPost: (userId, id) => getPost(id, userId),
-    listPosts(userId, query) {
-      const found = page<'id' | 'title', Post>(posts, { userId, ...query.filter }, query);
-      return found.items.length > 0 || getUser(userId) !== undefined ? found : undefined;
-    },
-    countPosts(userId, filter) {
-      const found = count(posts, { userId, ...filter });
-      return found > 0 || getUser(userId) !== undefined ? found : undefined;
-    },
+    collections: byKind((kind) => {
+      const table = tables[kind];
+      return {
+        get: finder(table),
+        list: (filter: object, query: ListQuery<string>) => page(table, filter, query),
+        count: (filter: object) => count(table, filter),
+      };
+    }),
     summary() {
       const counts = recordKinds.map((kind) => `(SELECT count(*) FROM ${kind})`);
       const lastIds = recordKinds.map((kind) => `(SELECT seq FROM sqlite_sequence WHERE name = '${kind}')`);
@@ -106,10 +81,10 @@ export function sqliteReads(db: DatabaseSync): Pick<BareStore, Reads> {
       const [row] = all(`SELECT ${[...counts, ...lastIds].join(', ')}`, []);
       return byKind((_, i) => ({ count: Number(row?.[i]), lastId: Number(row?.[i + recordKinds.length]) }));
     },
-    async exportRows(kind, afterId, limit) {
+    exportRows(kind: RecordKind, afterId: number, limit: number) {
       const { columns } = tables[kind];
       const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id LIMIT ?`;
-      return all(sql, [afterId, limit]).map((row) => toRecord(columns, row));
+      return all(sql, [afterId, limit]).map((row) => toRecord<Row>(columns, row));
     },
   };
 }

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { checkRanges, type Range } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
+import { byKind, idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { messageOf } from './errors.ts';
@@ -85,22 +85,19 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
   return createStore({
     ...reads,
     ...(feed && { changes: feed.changes }),
-    createUser: (draft, options) =>
-      once(options, (key) => queue.write('createUser', [draft, key, options?.origin])),
-    updateUser: (id, patch, options) =>
-      queue.write('updateUser', [id, patch, options?.expected, options?.origin]),
-    deleteUser: (id, options) => queue.write('deleteUser', [id, options?.expected, options?.origin]),
-    createPost: (userId, draft, options) =>
-      once(options, (key) => queue.write('createPost', [userId, draft, key, options?.origin])),
-    updatePost: (userId, id, patch, options) =>
-      queue.write('updatePost', [userId, id, patch, options?.expected, options?.origin]),
-    deletePost: (userId, id, options) =>
-      queue.write('deletePost', [userId, id, options?.expected, options?.origin]),
+    collections: byKind((kind) => ({
+      ...reads.collections[kind],
+      create: (record, options) =>
+        once(options, (key) => queue.write('create', [kind, record, key, options?.origin])),
+      update: (key, patch, options) =>
+        queue.write('update', [kind, key, patch, options?.expected, options?.origin]),
+      delete: (key, options) => queue.write('delete', [kind, key, options?.expected, options?.origin]),
+    })),
     importRows: (kind, rows) => queue.write('importRows', [kind, rows]),
     continueIds: (last) => queue.write('continueIds', [last]),
     async ping() {
       checkFiles(files);
-      await reads.getUser(1);
+      reads.collections.users.get([1]);
       if (queue.failure === undefined) return;
       // Only a write shows whether writes succeed again. It may wait for a lock: the next ping sees its outcome.
       if (!isTrying) {

@@ -1,24 +1,23 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Change, Origin } from '../../domain/change.ts';
+import type { Origin } from '../../domain/change.ts';
 import { preconditionFailed } from '../../domain/errors.ts';
-import type { PostDraft, PostPatch, StoredPost } from '../../domain/post.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import { type Created, type RecordKind, type Records, recordKinds } from '../../domain/repository.ts';
-import type { StoredUser, UserDraft, UserPatch } from '../../domain/user.ts';
+import { byKind, type Created, type RecordKind, recordKinds } from '../../domain/repository.ts';
+import type { Row } from '../store.ts';
 import {
+  childTables,
   columnNames,
   columnValues,
   editableColumns,
   givenColumns,
+  type Key,
   keyColumns,
-  posts,
   recordValues,
   rowDiffers,
   type Table,
   tables,
   toRecord,
   userMissing,
-  users,
 } from '../tables.ts';
 import { type ChangeLog, changeLog } from './change-log.ts';
 import { isMissingParent } from './errors.ts';
@@ -28,9 +27,6 @@ import { isKey, prepareRows } from './reads.ts';
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
 type Expected = readonly number[] | undefined;
-
-/** The values of a table's key columns. */
-type Key = readonly [id: number, ...others: number[]];
 
 /**
  * The writes, each called inside a transaction that others share. One that throws leaves no trace:
@@ -53,41 +49,27 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   };
   const once = <T>(key: TimedKey | undefined, create: () => T): Created<T> =>
     key === undefined ? { value: create(), replayed: false } : undoable(() => createOnceFor(key, create));
-  const user = recordWrites<StoredUser>(db, users, log);
-  const post = recordWrites<StoredPost>(db, posts, log);
+  const writes = byKind((kind) => recordWrites(db, tables[kind], log));
+  const hasChildren = byKind((kind) => childTables(tables[kind]).length > 0);
 
   return {
-    createUser(draft: UserDraft, key?: TimedKey, origin?: Origin): Created<StoredUser> {
-      return once(key, () => {
-        const created = user.insert(draft, origin);
-        if (created === undefined) throw new Error('an INSERT without a condition has a row');
-        return created;
-      });
-    },
-    updateUser: (id: number, patch: UserPatch, expected?: Expected, origin?: Origin) =>
-      user.update([id], patch, expected, origin),
-    deleteUser: (id: number, expected?: Expected, origin?: Origin): boolean =>
-      undoable(() => {
-        // While they are there: they go with their user.
-        log.addPostDeletions(id, origin);
-        return user.delete([id], expected, origin);
-      }),
-
-    createPost(
-      userId: number,
-      draft: PostDraft,
-      key?: TimedKey,
-      origin?: Origin,
-    ): Created<StoredPost> | undefined {
-      const { value, replayed } = once(key, () => post.insert({ ...draft, userId }, origin));
+    create(kind: RecordKind, record: object, key?: TimedKey, origin?: Origin): Created<Row> | undefined {
+      const { value, replayed } = once(key, () => writes[kind].insert(record, origin));
       return value && { value, replayed };
     },
-    updatePost: (userId: number, id: number, patch: PostPatch, expected?: Expected, origin?: Origin) =>
-      post.update([id, userId], patch, expected, origin),
-    deletePost: (userId: number, id: number, expected?: Expected, origin?: Origin) =>
-      post.delete([id, userId], expected, origin),
+    update: (kind: RecordKind, key: Key, patch: object, expected?: Expected, origin?: Origin) =>
+      writes[kind].update(key, patch, expected, origin),
+    delete(kind: RecordKind, key: Key, expected?: Expected, origin?: Origin): boolean {
+      const remove = () => writes[kind].delete(key, expected, origin);
+      if (!hasChildren[kind]) return remove();
+      return undoable(() => {
+        // While they are there: they go with their record.
+        log.addDeletionsBelow(kind, key[0], origin);
+        return remove();
+      });
+    },
 
-    importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): number {
+    importRows(kind: RecordKind, rows: readonly Row[]): number {
       const { columns } = tables[kind];
       const places = columns.map(() => '?').join(', ');
       const insert = db.prepare(
@@ -126,7 +108,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 }
 
 /** The writes of one record of a table, each with its change. */
-function recordWrites<Row extends Change['record']>(db: DatabaseSync, table: Table, log: ChangeLog) {
+function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const given = givenColumns(table);
   const edited = editableColumns(table);
   const insert = db.prepare(insertSql(table));

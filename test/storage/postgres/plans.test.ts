@@ -48,7 +48,7 @@ const replanned: string[] = [];
 let statements = 0;
 
 /** Runs what the store would, explained. Prepared, and run often: then the server may keep one plan for all values. */
-const reads = postgresReads({
+const { users, posts } = postgresReads({
   async read(sql, values) {
     statements += 1;
     const name = `statement_${statements}`;
@@ -68,7 +68,7 @@ const reads = postgresReads({
     return (await client.query(execute)).rows;
   },
   ping: async () => undefined,
-});
+}).collections;
 
 interface Cost {
   readonly blocks: number;
@@ -130,11 +130,11 @@ describe('a page of 200,000 users is served by an index', () => {
   for (const [parameters, position] of lists) {
     const query = userQuery(parameters);
     it(`first of "${parameters}"`, async () => {
-      assertFew(await cost(() => reads.listUsers(query)));
+      assertFew(await cost(() => users.list(query.filter, query)));
     });
 
     it(`behind ${position} of "${parameters}"`, async () => {
-      assertFew(await cost(() => reads.listUsers({ ...query, start: { after: position } })));
+      assertFew(await cost(() => users.list(query.filter, { ...query, start: { after: position } })));
     });
   }
 });
@@ -143,15 +143,19 @@ describe("a page of one user's 45,000 posts is served by an index", () => {
   for (const [parameters, position] of postLists) {
     const query = postQuery(parameters);
     it(`first of "${parameters}"`, async () => {
-      assertFew(await cost(() => reads.listPosts(1, query)));
+      assertFew(await cost(() => posts.list({ userId: 1, ...query.filter }, query)));
     });
 
     it(`behind ${position} of "${parameters}"`, async () => {
-      assertFew(await cost(() => reads.listPosts(1, { ...query, start: { after: position } })));
+      assertFew(
+        await cost(() =>
+          posts.list({ userId: 1, ...query.filter }, { ...query, start: { after: position } }),
+        ),
+      );
     });
   }
 });
 
 it('a user is found by the primary key', async () => {
-  assertFew(await cost(() => reads.getUser(123_456)), 5);
+  assertFew(await cost(() => users.get([123_456])), 5);
 });

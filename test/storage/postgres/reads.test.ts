@@ -5,13 +5,13 @@ import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 
 it('the lists of all limits, pages and positions are few statements, so all can stay prepared', async () => {
   const names = new Set<string | undefined>();
-  const reads = postgresReads({
+  const { users, posts } = postgresReads({
     async read({ name }) {
       names.add(name);
       return [];
     },
     ping: async () => undefined,
-  });
+  }).collections;
   const sorts = ['id', '-id', 'name', '-name', 'role', '-role', 'role,name', 'role,-name', '-role,name'];
   for (const sort of sorts) {
     for (const filter of ['', '&role=guest', '&role=admin']) {
@@ -19,8 +19,8 @@ it('the lists of all limits, pages and positions are few statements, so all can 
         const query = userQuery(`sort=${sort}${filter}&limit=${limit}`);
         const after = query.sort.map(({ field }) => (field === 'id' ? limit : `value ${limit}`));
         for (const start of [{ offset: 0 }, { offset: limit }, { after }]) {
-          await reads.listUsers({ ...query, start });
-          await reads.listPosts(limit, { ...postQuery(`limit=${limit}`), start });
+          await users.list(query.filter, { ...query, start });
+          await posts.list({ userId: limit }, { ...postQuery(`limit=${limit}`), start });
         }
       }
     }

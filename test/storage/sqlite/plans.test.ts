@@ -4,7 +4,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
 import type { ListQuery } from '../../../src/domain/list-query.ts';
-import { positionOf, type Sortable } from '../../../src/domain/position.ts';
+import { positionOf } from '../../../src/domain/position.ts';
+import type { RecordKind } from '../../../src/domain/repository.ts';
 import { sqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -76,16 +77,17 @@ describe('query plans of SQLite', () => {
   }
 
   /** Lists a first page, a later one and one after a row, and looks at the plan of the one statement of each. */
-  function check<Field extends string>(
-    list: (reads: ReturnType<typeof sqliteReads>, query: ListQuery<Field>) => unknown,
-    query: ListQuery<Field>,
-    row: Sortable<Field>,
+  function check(
+    kind: RecordKind,
+    filter: object,
+    query: ListQuery<string>,
+    row: object,
     indexes: readonly string[],
   ): void {
     for (const start of [query.start, { offset: 20 }, { after: positionOf(row, query.sort) }]) {
       const reads = sqliteReads(db);
       statements = [];
-      list(reads, { ...query, start });
+      reads.collections[kind].list(filter, { ...query, start });
       const [sql = '', ...more] = statements;
       assert.deepEqual(more, [], 'a page is one statement');
       const steps = planOf(sql).filter((step) => !['MERGE (UNION ALL)', 'LEFT', 'RIGHT'].includes(step));
@@ -114,21 +116,22 @@ describe('query plans of SQLite', () => {
   for (const [text, indexes] of [...userPlans, ...userSearches]) {
     it(`users, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
       const query = userQuery(text);
-      check((reads, paged) => reads.listUsers({ ...query, ...paged }), query, user, indexes);
+      check('users', query.filter, query, user, indexes);
     });
   }
 
   for (const [text, indexes] of postPlans) {
     it(`posts of a user, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
       const query = postQuery(text);
-      check((reads, paged) => reads.listPosts(1, { ...query, ...paged }), query, post, indexes);
+      check('posts', { userId: 1, ...query.filter }, query, post, indexes);
     });
   }
 
   for (const sort of ['id', '-id', 'role', 'role,name']) {
     it(`a search by ${sort} reads the names that match along their index, and sorts them`, () => {
       statements = [];
-      sqliteReads(db).listUsers(userQuery(`name=A&sort=${sort}`));
+      const query = userQuery(`name=A&sort=${sort}`);
+      sqliteReads(db).collections.users.list(query.filter, query);
       assert.deepEqual(planOf(statements.at(-1) ?? ''), [
         'SEARCH users USING COVERING INDEX users_by_name (name>? AND name<?)',
         'USE TEMP B-TREE FOR ORDER BY',
@@ -146,7 +149,7 @@ describe('query plans of SQLite', () => {
       const query = userQuery(text);
       for (const start of [query.start, { after: positionOf(user, query.sort) }]) {
         statements = [];
-        sqliteReads(db).listUsers({ ...query, start });
+        sqliteReads(db).collections.users.list(query.filter, { ...query, start });
         const steps = planOf(statements.at(-1) ?? '').filter((step) => / users USING /.test(step));
         assert.ok(steps.length > 0);
         for (const step of steps) assert.equal(step, 'SEARCH users USING INTEGER PRIMARY KEY (rowid=?)');
@@ -156,10 +159,7 @@ describe('query plans of SQLite', () => {
 
   it('the check itself refuses a sort that no index serves', () => {
     const query = userQuery('sort=name,role');
-    assert.throws(
-      () => check((reads, paged) => reads.listUsers({ ...query, ...paged }), query, user, ['users_by_name']),
-      assert.AssertionError,
-    );
+    assert.throws(() => check('users', query.filter, query, user, ['users_by_name']), assert.AssertionError);
   });
 
   for (const [what, sql, index] of [

@@ -197,23 +197,23 @@ describe('a writer thread that is lost', () => {
   ] as const) {
     it(`fails the pending writes and is replaced when it ${what}`, async (t) => {
       const queue = queueOf(t, source, answer);
-      const writing = Array.from({ length: 100 }, () => queue.write('deleteUser', [1]));
+      const writing = Array.from({ length: 100 }, () => queue.write('delete', ['users', [1]]));
       for (const result of await Promise.allSettled(writing)) {
         assert.equal(result.status === 'rejected' && result.reason.kind, 'unavailable');
       }
-      assert.equal(await queue.write('deleteUser', [1]), true);
+      assert.equal(await queue.write('delete', ['users', [1]]), true);
     });
   }
 
   it('fails the writes when it cannot be started, and tries again at a later one', async (t) => {
     const queue = queueOf(t);
-    await rejects(queue.write('deleteUser', [1]), 'unavailable');
-    await rejects(queue.write('deleteUser', [1]), 'unavailable');
+    await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
+    await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
   });
 
   it('lets the queue close', async (t) => {
     const queue = queueOf(t, crash);
-    const write = rejects(queue.write('deleteUser', [1]), 'unavailable');
+    const write = rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await queue.drain();
     await queue.close();
     await write;
@@ -232,10 +232,10 @@ describe('writes that wait too long for their turn', () => {
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
     const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
     t.after(() => queue.close());
-    const first = queue.write('deleteUser', [1]);
+    const first = queue.write('delete', ['users', [1]]);
     // Behind the first, whose group leaves in the same turn.
     await new Promise((resolve) => setImmediate(resolve));
-    const second = queue.write('deleteUser', [1]);
+    const second = queue.write('delete', ['users', [1]]);
     await new Promise((resolve) => setTimeout(resolve, 600));
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);
