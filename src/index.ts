@@ -4,15 +4,17 @@ export type {
   ListQuery,
   Page,
   PageStart,
-  PostField,
-  PostFilter,
-  PostQuery,
-  UserField,
-  UserFilter,
-  UserQuery,
 } from './domain/list-query.ts';
 export type { Position, Sort, SortKey } from './domain/position.ts';
-export type { Post, PostDraft, PostPatch, StoredPost } from './domain/post.ts';
+export type {
+  Post,
+  PostDraft,
+  PostField,
+  PostFilter,
+  PostPatch,
+  PostQuery,
+  StoredPost,
+} from './domain/post.ts';
 export type {
   Answer,
   CallOptions,
@@ -24,7 +26,15 @@ export type {
   Store,
   StoreSummary,
 } from './domain/repository.ts';
-export type { StoredUser, User, UserDraft, UserPatch } from './domain/user.ts';
+export type {
+  StoredUser,
+  User,
+  UserDraft,
+  UserField,
+  UserFilter,
+  UserPatch,
+  UserQuery,
+} from './domain/user.ts';
 export { addUsersService, type GrpcLimits, type UsersServiceOptions } from './grpc/app.ts';
 export type { RequestListener } from './http/listener.ts';
 export type { ListenerLimits } from './http/request.ts';

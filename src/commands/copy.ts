@@ -1,4 +1,5 @@
-import { byKind, recordKinds, type Store } from '../domain/repository.ts';
+import { byKind, recordKinds } from '../domain/record.ts';
+import type { Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
 import { checkDatabaseUrl, readArguments } from './command-line.ts';

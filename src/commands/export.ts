@@ -1,7 +1,8 @@
 import { createWriteStream } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { byKind, type Store, type StoreSummary } from '../domain/repository.ts';
+import { byKind } from '../domain/record.ts';
+import type { Store, StoreSummary } from '../domain/repository.ts';
 import { type CommandContext, runCommand } from './command.ts';
 import { databaseUrl, readArguments } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';

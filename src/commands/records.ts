@@ -2,15 +2,16 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { invalid } from '../domain/errors.ts';
 import { parsePostDraft } from '../domain/post.ts';
-import { maxVersion, parseInteger, parseRecord, quote } from '../domain/record.ts';
 import {
   byKind,
+  maxVersion,
+  parseInteger,
+  parseRecord,
+  quote,
   type RecordKind,
-  type Records,
   recordKinds,
-  type Store,
-  type StoreSummary,
-} from '../domain/repository.ts';
+} from '../domain/record.ts';
+import type { Records, Store, StoreSummary } from '../domain/repository.ts';
 import { parseUserDraft } from '../domain/user.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
 

@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict';
 import { it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
-import {
-  type Page,
-  type PageStart,
-  type PostQuery,
-  parsePostQuery,
-  parseUserQuery,
-  type UserQuery,
-} from '../domain/list-query.ts';
-import type { Post } from '../domain/post.ts';
+import type { Page, PageStart } from '../domain/list-query.ts';
+import { type Post, type PostQuery, parsePostQuery } from '../domain/post.ts';
 import type { Repository } from '../domain/repository.ts';
-import type { StoredUser, User } from '../domain/user.ts';
+import { parseUserQuery, type StoredUser, type User, type UserQuery } from '../domain/user.ts';
 
 export interface OpenOptions {
   /** The clock by which idempotency keys expire, in milliseconds. */
@@ -73,8 +66,7 @@ export function userQuery(text = ''): UserQuery {
 }
 
 export function postQuery(text = ''): PostQuery {
-  const { all: _, ...query } = parsePostQuery(1, new URLSearchParams(text), noCursor);
-  return query;
+  return parsePostQuery(1, new URLSearchParams(text), noCursor);
 }
 
 // Cursors are the HTTP API's form of positions, which the tests use as they are.

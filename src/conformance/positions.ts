@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { UserField } from '../domain/list-query.ts';
 import { formatSort, type Position, type Sort } from '../domain/position.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
-import type { User } from '../domain/user.ts';
+import type { User, UserField } from '../domain/user.ts';
 import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
 import { Random } from './random.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { StoredPost } from '../domain/post.ts';
-import { maxId, maxVersion } from '../domain/record.ts';
-import { byKind, type Store } from '../domain/repository.ts';
+import { byKind, maxId, maxVersion } from '../domain/record.ts';
+import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import { addUsers, rejects } from './fixture.ts';
 import { follow } from './follow.ts';

@@ -1,19 +1,19 @@
 import { DomainError, invalid } from './errors.ts';
 import { type Parameters, parseParameters } from './list-query.ts';
 import type { StoredPost } from './post.ts';
-import { maxId, parseInteger } from './record.ts';
+import { maxId, nameOf, parseInteger, type RecordKind, type RecordName, recordKinds } from './record.ts';
 import type { StoredUser } from './user.ts';
 
 /** What can happen to a record. */
-export const changeTypes = [
-  'user.created',
-  'user.updated',
-  'user.deleted',
-  'post.created',
-  'post.updated',
-  'post.deleted',
-] as const;
-export type ChangeType = (typeof changeTypes)[number];
+export type ChangeType = `${RecordName}.${'created' | 'updated' | 'deleted'}`;
+export const changeTypes = recordKinds.map(nameOf).flatMap((name): ChangeType[] => {
+  return [`${name}.created`, `${name}.updated`, `${name}.deleted`];
+});
+
+/** The kind of the record that a change of this type is about. */
+export function kindOf(type: ChangeType): RecordKind {
+  return recordKinds.find((kind) => type.startsWith(`${nameOf(kind)}.`)) ?? 'users';
+}
 
 /** Who asked for a write, as far as a feed of changes shows it. */
 export interface Origin {

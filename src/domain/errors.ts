@@ -49,14 +49,6 @@ export function invalid(culprit: string, problem: string): DomainError {
   return new DomainError('invalid', `${culprit} ${problem}`);
 }
 
-export function userNotFound(id: number): DomainError {
-  return new DomainError('not-found', `user ${id} not found`);
-}
-
-export function postNotFound(userId: number, id: number): DomainError {
-  return new DomainError('not-found', `post ${id} of user ${userId} not found`);
-}
-
 export function preconditionFailed(record: string, id: number): DomainError {
   return new DomainError(
     'precondition-failed',

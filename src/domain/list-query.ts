@@ -7,9 +7,7 @@ import {
   type SortFields,
   type SortKey,
 } from './position.ts';
-import { parseTitlePrefix, postFields } from './post.ts';
-import { parseIds, quote } from './record.ts';
-import { parseNamePrefix, parseRole, userFields } from './user.ts';
+import { quote } from './record.ts';
 
 /** Where a page starts: so many rows in, or after the last row of an earlier page. */
 export type PageStart = { readonly offset: number } | { readonly after: Position };
@@ -19,33 +17,6 @@ export interface ListQuery<Field extends string> {
   /** Rows of a page, 1 to 100; a store accepts more from code that streams. */
   readonly limit: number;
   readonly start: PageStart;
-}
-
-export type UserField = keyof typeof userFields;
-export type PostField = keyof typeof postFields;
-
-/** Which users a list holds; all of them when nothing is given. */
-export interface UserFilter {
-  /** Only users with exactly this role. */
-  readonly role?: string;
-  /** Only users whose name begins with this text. */
-  readonly name?: string;
-  /** Only users with one of these ids. */
-  readonly id?: readonly number[];
-}
-
-/** Which of a user's posts a list holds. */
-export interface PostFilter {
-  /** Only posts whose title begins with this text. */
-  readonly title?: string;
-}
-
-export interface UserQuery extends ListQuery<UserField> {
-  readonly filter: UserFilter;
-}
-
-export interface PostQuery extends ListQuery<PostField> {
-  readonly filter: PostFilter;
 }
 
 export interface Page<T> {
@@ -67,28 +38,12 @@ export type Parameters = Iterable<readonly [name: string, value: string]>;
 /** The sort values in a cursor of the list with this filter and sort; `undefined` for any other text. */
 export type ReadCursor = (cursor: string, filter: object, sort: Sort<string>) => unknown;
 
-export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): UserQuery {
-  const given = parseParameters(parameters, ['role', 'name', 'id', 'sort', 'page', 'limit', 'cursor']);
-  const filter: UserFilter = {
-    ...(given.role !== undefined && { role: parseRole(given.role) }),
-    ...(given.name !== undefined && { name: parseNamePrefix(given.name) }),
-    ...(given.id !== undefined && { id: parseIds(given.id) }),
-  };
-  const fixed = given.role === undefined ? [] : (['role'] as const);
-  return { filter, ...parsePage(given, userFields, { filter, fixed }, readCursor) };
-}
+/** The parameters that choose a page of a list. */
+export const pageParameters = ['sort', 'page', 'limit', 'cursor'] as const;
 
-/** A query of a user's posts; `all` when nothing asks for a page, which means all of them in `sort` order. */
-export function parsePostQuery(
-  userId: number,
-  parameters: Parameters,
-  readCursor: ReadCursor,
-): PostQuery & { readonly all: boolean } {
-  const given = parseParameters(parameters, ['title', 'sort', 'page', 'limit', 'cursor']);
-  const filter: PostFilter = given.title === undefined ? {} : { title: parseTitlePrefix(given.title) };
-  const all = given.page === undefined && given.limit === undefined && given.cursor === undefined;
-  const page = parsePage(given, postFields, { filter: { userId, ...filter }, fixed: [] }, readCursor);
-  return { filter, ...page, all };
+/** Whether a client asks for a page, and not for a whole list. */
+export function asksForPage(parameters: Parameters): boolean {
+  return [...parameters].some(([name]) => name === 'page' || name === 'limit' || name === 'cursor');
 }
 
 /** The values of these parameters, each given at most once; any other is refused. */
@@ -106,10 +61,12 @@ export function parseParameters<Name extends string>(
   return given;
 }
 
-function parsePage<Field extends string>(
-  given: { sort?: string; page?: string; limit?: string; cursor?: string },
+/** The page that a client asks for, in the list with this filter, which fixes some of the fields. */
+export function parsePage<Field extends string>(
+  given: Partial<Record<(typeof pageParameters)[number], string>>,
   fields: SortFields<Field | 'id'>,
-  { filter, fixed }: { readonly filter: object; readonly fixed: readonly string[] },
+  filter: object,
+  fixed: readonly string[],
   readCursor: ReadCursor,
 ): ListQuery<Field> {
   const sort = parseSort(given.sort, fields, fixed);

@@ -1,4 +1,12 @@
 import { invalid } from './errors.ts';
+import {
+  type ListQuery,
+  type Parameters,
+  pageParameters,
+  parsePage,
+  parseParameters,
+  type ReadCursor,
+} from './list-query.ts';
 import { checkPathFields, parseInteger, parseRecord } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
@@ -25,6 +33,18 @@ export interface PostDraft {
 /** The changes of a merge patch (RFC 7396): absent leaves as is. Neither field can be removed. */
 export type PostPatch = Partial<PostDraft>;
 
+export type PostField = keyof typeof postFields;
+
+/** Which of a user's posts a list holds. */
+export interface PostFilter {
+  /** Only posts whose title begins with this text. */
+  readonly title?: string;
+}
+
+export interface PostQuery extends ListQuery<PostField> {
+  readonly filter: PostFilter;
+}
+
 const titleRule = { maxLength: 200, notBlank: true, multiline: false };
 const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 
@@ -38,12 +58,14 @@ function parseTitle(value: unknown): string {
   return parseText('title', value, titleRule);
 }
 
-export function parseTitlePrefix(value: unknown): string {
-  return parsePrefix('title', value, titleRule);
-}
-
 function parseBody(value: unknown): string {
   return parseText('body', value, bodyRule);
+}
+
+export function parsePostQuery(userId: number, parameters: Parameters, readCursor: ReadCursor): PostQuery {
+  const given = parseParameters(parameters, ['title', ...pageParameters]);
+  const filter = given.title === undefined ? {} : { title: parsePrefix('title', given.title, titleRule) };
+  return { filter, ...parsePage(given, postFields, { userId, ...filter }, [], readCursor) };
 }
 
 export function parsePostDraft(value: unknown): PostDraft {

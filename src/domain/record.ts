@@ -1,5 +1,23 @@
 import { DomainError, invalid } from './errors.ts';
 
+/** The kinds of records, each with the name of one, and after the kind that its records belong to. */
+const recordNames = { users: 'user', posts: 'post' } as const;
+
+export type RecordKind = keyof typeof recordNames;
+export type RecordName = (typeof recordNames)[RecordKind];
+
+export const recordKinds = Object.keys(recordNames) as readonly RecordKind[];
+
+/** What one record of a kind is called. */
+export function nameOf(kind: RecordKind): RecordName {
+  return recordNames[kind];
+}
+
+/** Makes a value for each kind. */
+export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<RecordKind, T> {
+  return Object.fromEntries(recordKinds.map((kind, i) => [kind, make(kind, i)])) as Record<RecordKind, T>;
+}
+
 /** Ids and versions are 32-bit signed integers, in every store and in gRPC. */
 export const maxId = 2 ** 31 - 1;
 export const maxVersion = maxId;
@@ -9,7 +27,7 @@ export const maxIds = 100;
 const idPattern = /^[1-9][0-9]*$/;
 
 /** An id from a path (text) or a message (number), named `name` there. An id that no record can have is `not-found`. */
-export function parseId(record: 'user' | 'post', value: string | number, name = 'id'): number {
+export function parseId(record: RecordName, value: string | number, name = 'id'): number {
   const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
   if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
   if (!Number.isInteger(id) || id < 1) throw invalid(name, 'must be a positive integer');
@@ -33,13 +51,18 @@ export function parseInteger(field: string, value: unknown, min: number, max = m
   return value;
 }
 
+export function notFound(record: RecordName, id: number, userId?: number): DomainError {
+  const owner = userId === undefined ? '' : ` of user ${userId}`;
+  return new DomainError('not-found', `${record} ${id}${owner} not found`);
+}
+
 /** A store that has given the last id cannot give another. */
 export function idsExhausted(): DomainError {
   return new DomainError('unavailable', 'no more ids can be given');
 }
 
 /** A record that has had the last version cannot change again. */
-export function versionsExhausted(record: string, id: number): DomainError {
+export function versionsExhausted(record: RecordName, id: number): DomainError {
   return new DomainError('conflict', `${record} ${id} has had the last version and cannot be changed again`);
 }
 

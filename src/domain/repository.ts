@@ -1,7 +1,8 @@
 import type { ChangePage, ChangeQuery, Origin } from './change.ts';
-import type { Page, PostFilter, PostQuery, UserFilter, UserQuery } from './list-query.ts';
-import type { Post, PostDraft, PostPatch, StoredPost } from './post.ts';
-import type { StoredUser, User, UserDraft, UserPatch } from './user.ts';
+import type { Page } from './list-query.ts';
+import type { Post, PostDraft, PostFilter, PostPatch, PostQuery, StoredPost } from './post.ts';
+import type { RecordKind } from './record.ts';
+import type { StoredUser, User, UserDraft, UserFilter, UserPatch, UserQuery } from './user.ts';
 
 /**
  * The keeper of users and posts, and the contract every store fulfils. Values arrive parsed; what a
@@ -143,19 +144,9 @@ export interface Created<T> {
 }
 
 /** What a store holds, by kind. */
-export interface Records {
+export interface Records extends Record<RecordKind, object> {
   readonly users: StoredUser;
   readonly posts: StoredPost;
-}
-
-export type RecordKind = keyof Records;
-
-/** All kinds, each after those that its records belong to. */
-export const recordKinds = ['users', 'posts'] as const satisfies readonly RecordKind[];
-
-/** Makes a value for each kind. */
-export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<RecordKind, T> {
-  return { users: make('users', 0), posts: make('posts', 1) };
 }
 
 /** How many records of each kind there are, and the last id given, those of deleted ones included (0: none yet). */

@@ -1,5 +1,13 @@
 import { invalid } from './errors.ts';
-import { checkPathFields, parseInteger, parseRecord } from './record.ts';
+import {
+  type ListQuery,
+  type Parameters,
+  pageParameters,
+  parsePage,
+  parseParameters,
+  type ReadCursor,
+} from './list-query.ts';
+import { checkPathFields, parseIds, parseInteger, parseRecord } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
@@ -27,6 +35,22 @@ export interface UserPatch {
   readonly role?: string | null;
 }
 
+export type UserField = keyof typeof userFields;
+
+/** Which users a list holds; all of them when nothing is given. */
+export interface UserFilter {
+  /** Only users with exactly this role. */
+  readonly role?: string;
+  /** Only users whose name begins with this text. */
+  readonly name?: string;
+  /** Only users with one of these ids. */
+  readonly id?: readonly number[];
+}
+
+export interface UserQuery extends ListQuery<UserField> {
+  readonly filter: UserFilter;
+}
+
 export const maxNameLength = 200;
 
 const nameRule = { maxLength: maxNameLength, notBlank: true, multiline: false };
@@ -43,8 +67,15 @@ function parseName(value: unknown): string {
   return parseText('name', value, nameRule);
 }
 
-export function parseNamePrefix(value: unknown): string {
-  return parsePrefix('name', value, nameRule);
+export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): UserQuery {
+  const given = parseParameters(parameters, ['role', 'name', 'id', ...pageParameters]);
+  const filter: UserFilter = {
+    ...(given.role !== undefined && { role: parseRole(given.role) }),
+    ...(given.name !== undefined && { name: parsePrefix('name', given.name, nameRule) }),
+    ...(given.id !== undefined && { id: parseIds(given.id) }),
+  };
+  const fixed = given.role === undefined ? [] : ['role'];
+  return { filter, ...parsePage(given, userFields, filter, fixed, readCursor) };
 }
 
 export function parseUserDraft(value: unknown): UserDraft {

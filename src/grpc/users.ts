@@ -1,6 +1,5 @@
 import type { Access } from '../domain/access.ts';
-import { userNotFound } from '../domain/errors.ts';
-import { parseId } from '../domain/record.ts';
+import { notFound, parseId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { UnaryHandler } from './call.ts';
 import { type GetUserRequest, UserMessage } from './stubs.ts';
@@ -15,7 +14,7 @@ export function userHandlers(repository: Repository, access: Access): UserHandle
       context.keyName = access.check('read', context.apiKey);
       const id = parseId('user', message.getId());
       const user = await repository.getUser(id, context);
-      if (user === undefined) throw userNotFound(id);
+      if (user === undefined) throw notFound('user', id);
       const response = new UserMessage();
       response.setId(user.id);
       response.setName(user.name);

@@ -1,4 +1,7 @@
-import type { Change, ChangePage } from '../domain/change.ts';
+import { type Change, type ChangePage, kindOf } from '../domain/change.ts';
+import type { StoredPost } from '../domain/post.ts';
+import type { RecordKind } from '../domain/record.ts';
+import type { StoredUser } from '../domain/user.ts';
 import { postView } from './posts.ts';
 import { userView } from './users.ts';
 
@@ -10,13 +13,19 @@ export interface Taken {
   readonly more: boolean;
 }
 
+/** What clients see of a changed record. */
+const views: Readonly<Record<RecordKind, (record: Change['record']) => object>> = {
+  users: (record) => userView(record as StoredUser),
+  posts: (record) => postView(record as StoredPost),
+};
+
 /**
  * A change as JSON of CloudEvents 1.0. The service may be mounted under several prefixes: `withBase` adds the
  * one of a request.
  */
 export function eventText({ position, type, time, record, origin }: Change): string {
-  const isPost = 'userId' in record;
-  const subject = isPost ? `users/${record.userId}/posts/${record.id}` : `users/${record.id}`;
+  const kind = kindOf(type);
+  const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;
   return JSON.stringify({
     specversion: '1.0',
     id: String(position),
@@ -28,7 +37,7 @@ export function eventText({ position, type, time, record, origin }: Change): str
     version: record.version,
     requestid: origin.requestId,
     keyname: origin.key,
-    data: isPost ? postView(record) : userView(record),
+    data: views[kind](record),
   });
 }
 

@@ -1,18 +1,20 @@
 import type { Origin } from '../domain/change.ts';
 import type { DomainError } from '../domain/errors.ts';
-import type { Answer, CallOptions, ChangeOptions } from '../domain/repository.ts';
+import type { RecordName } from '../domain/record.ts';
+import type { Answer, CallOptions, ChangeOptions, Created, CreateOptions } from '../domain/repository.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, type Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
+import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { checkIfMatch, expectedVersions } from './preconditions.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
 /** A kind of record that has addresses: how a store finds and changes one, by the key in its path. */
 export interface Resource<Key, Row extends Versioned, Patch> {
-  /** In messages, such as `user`. */
-  readonly record: string;
+  /** In messages. */
+  readonly name: RecordName;
   readonly parseKey: (request: HttpRequest) => Key;
   readonly notFound: (key: Key) => DomainError;
   readonly get: (key: Key, options: CallOptions) => Answer<Row | undefined>;
@@ -25,7 +27,7 @@ export interface Resource<Key, Row extends Versioned, Patch> {
   readonly view: (row: Row) => object;
 }
 
-interface Versioned {
+export interface Versioned {
   readonly id: number;
   readonly version: number;
 }
@@ -35,6 +37,11 @@ export interface ResourceHandlers {
   readonly replace: Handler;
   readonly update: Handler;
   readonly delete: Handler;
+}
+
+export interface CollectionHandlers extends ResourceHandlers {
+  readonly list: Handler;
+  readonly create: Handler;
 }
 
 /** The handlers of one record at its address: conditional reads and changes. */
@@ -54,7 +61,7 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
   };
   const show = (request: HttpRequest, key: Key, row: Row | undefined): Reply => {
     if (row === undefined) throw notFound(key);
-    if (request.header('if-match') !== undefined) checkIfMatch(request, resource.record, row);
+    if (request.header('if-match') !== undefined) checkIfMatch(request, resource.name, row);
     const seen = request.header('if-none-match');
     if (seen !== undefined && isNotModified(seen, String(row.version))) {
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
@@ -91,12 +98,27 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
   };
 }
 
+/** Creates a record in the collection at `path`, once for an Idempotency-Key. */
+export async function create<Row extends Versioned>(
+  request: HttpRequest,
+  path: string,
+  draft: object,
+  make: (options: CreateOptions) => Promise<Created<Row>>,
+  view: (row: Row) => object,
+): Promise<Reply> {
+  const idempotency = idempotencyKey(request, draft);
+  const origin = originOf(request);
+  const { value, replayed } = await make({ origin, ...(idempotency && { idempotency }) });
+  const location = `${request.basePath}${path}/${value.id}`;
+  return recordReply(201, view(value), value.version, { location, ...replayedHeader(replayed) });
+}
+
 /** Who asks for a write. */
-export function originOf({ id, keyName }: HttpRequest): Origin {
+function originOf({ id, keyName }: HttpRequest): Origin {
   return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
 }
 
 /** A reply with one record and the tag of its version. */
-export function recordReply(status: number, view: object, version: number, headers?: Headers): Reply {
+function recordReply(status: number, view: object, version: number, headers?: Headers): Reply {
   return json(status, view, { etag: `"${version}"`, ...headers });
 }

@@ -1,33 +1,25 @@
-import { userNotFound } from '../domain/errors.ts';
-import { parseUserQuery } from '../domain/list-query.ts';
-import { parseId } from '../domain/record.ts';
-import type { Repository } from '../domain/repository.ts';
+import { notFound, parseId } from '../domain/record.ts';
+import type { CreateOptions, Repository } from '../domain/repository.ts';
 import {
   parseUserDraft,
   parseUserPatch,
+  parseUserQuery,
   parseUserReplacement,
   type StoredUser,
   type User,
   type UserPatch,
 } from '../domain/user.ts';
-import type { Handler } from '../http/listener.ts';
 import { json } from '../http/reply.ts';
 import { readCursor } from './cursor.ts';
-import { idempotencyKey, replayedHeader } from './idempotency.ts';
 import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
-import { originOf, type ResourceHandlers, recordReply, resourceHandlers } from './resource.ts';
+import { type CollectionHandlers, create, resourceHandlers } from './resource.ts';
 
-export interface UserHandlers extends ResourceHandlers {
-  readonly list: Handler;
-  readonly create: Handler;
-}
-
-export function userHandlers(repository: Repository, requirePreconditions: boolean): UserHandlers {
+export function userHandlers(repository: Repository, requirePreconditions: boolean): CollectionHandlers {
   const single = resourceHandlers<number, StoredUser, UserPatch>(
     {
-      record: 'user',
+      name: 'user',
       parseKey: (request) => parseId('user', request.param('id')),
-      notFound: userNotFound,
+      notFound: (id) => notFound('user', id),
       get: (id, options) => repository.getUser(id, options),
       update: (id, patch, options) => repository.updateUser(id, patch, options),
       delete: (id, options) => repository.deleteUser(id, options),
@@ -52,13 +44,8 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
 
     async create(request) {
       const draft = parseUserDraft((await request.json()).value);
-      const idempotency = idempotencyKey(request, draft);
-      const { value, replayed } = await repository.createUser(draft, {
-        origin: originOf(request),
-        ...(idempotency && { idempotency }),
-      });
-      const location = `${request.basePath}/users/${value.id}`;
-      return recordReply(201, userView(value), value.version, { location, ...replayedHeader(replayed) });
+      const make = (options: CreateOptions) => repository.createUser(draft, options);
+      return create(request, '/users', draft, make, userView);
     },
   };
 }

@@ -1,13 +1,13 @@
 import { aborted, storeClosed } from '../domain/errors.ts';
 import type { ListQuery, Page } from '../domain/list-query.ts';
 import type { StoredPost } from '../domain/post.ts';
+import type { RecordKind } from '../domain/record.ts';
 import type {
   Answer,
   CallOptions,
   ChangeOptions,
   Created,
   CreateOptions,
-  RecordKind,
   Records,
   Store,
   StoreSummary,

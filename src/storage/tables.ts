@@ -1,5 +1,5 @@
 import { DomainError } from '../domain/errors.ts';
-import { type RecordKind, recordKinds } from '../domain/repository.ts';
+import { type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
 import { afterPrefix } from '../domain/text.ts';
 import type { Condition } from './list-sql.ts';
 
@@ -25,7 +25,7 @@ export interface Column {
 export interface Table {
   readonly name: RecordKind;
   /** One of its records, in messages and types of changes. */
-  readonly record: 'user' | 'post';
+  readonly record: RecordName;
   readonly columns: readonly Column[];
 }
 

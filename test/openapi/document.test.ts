@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import {
-  defaultLimit,
-  maxLimit,
-  maxOffset,
-  parsePostQuery,
-  parseUserQuery,
-} from '../../src/domain/list-query.ts';
-import { parsePostDraft, parsePostPatch } from '../../src/domain/post.ts';
+import { defaultLimit, maxLimit, maxOffset } from '../../src/domain/list-query.ts';
+import { parsePostDraft, parsePostPatch, parsePostQuery } from '../../src/domain/post.ts';
 import { maxId } from '../../src/domain/record.ts';
-import { maxNameLength, parseRole, parseUserDraft } from '../../src/domain/user.ts';
+import { maxNameLength, parseRole, parseUserDraft, parseUserQuery } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { readCursor } from '../../src/rest/cursor.ts';

@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import { preconditionFailed } from '../../domain/errors.ts';
-import { idsExhausted, maxId, maxVersion, versionsExhausted } from '../../domain/record.ts';
 import {
   byKind,
-  type ChangeOptions,
+  idsExhausted,
+  maxId,
+  maxVersion,
   type RecordKind,
   recordKinds,
-  type Store,
-} from '../../domain/repository.ts';
+  versionsExhausted,
+} from '../../domain/record.ts';
+import type { ChangeOptions, Store } from '../../domain/repository.ts';
 import { createStore, type Row } from '../store.ts';
 import {
   childTables,

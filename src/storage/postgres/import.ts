@@ -1,4 +1,5 @@
-import { type RecordKind, type Records, recordKinds, type Store } from '../../domain/repository.ts';
+import { type RecordKind, recordKinds } from '../../domain/record.ts';
+import type { Records, Store } from '../../domain/repository.ts';
 import { columnNames, recordValues, rowDiffers, tables } from '../tables.ts';
 import { restartFeed } from './change-sql.ts';
 import type { PostgresPool, Send } from './pool.ts';

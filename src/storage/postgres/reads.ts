@@ -1,6 +1,7 @@
 import { type ListQuery, maxLimit, toPage } from '../../domain/list-query.ts';
 import type { Sort } from '../../domain/position.ts';
-import { byKind, type CallOptions, type RecordKind, recordKinds } from '../../domain/repository.ts';
+import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
+import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 import type { Collection, Row } from '../store.ts';
 import { columnNames, filterConditions, listColumns, type Table, tables } from '../tables.ts';

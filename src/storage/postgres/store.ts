@@ -1,7 +1,8 @@
 import type { PoolConfig } from 'pg';
 import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
-import { byKind, idempotencyTtlMs, type Store } from '../../domain/repository.ts';
+import { byKind } from '../../domain/record.ts';
+import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';

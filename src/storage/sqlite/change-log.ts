@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Change, ChangeType, Origin } from '../../domain/change.ts';
-import { byKind, type RecordKind } from '../../domain/repository.ts';
+import { byKind, type RecordKind } from '../../domain/record.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
-import { byKind, type RecordKind, recordKinds } from '../../domain/repository.ts';
+import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 import type { Row } from '../store.ts';
 import {

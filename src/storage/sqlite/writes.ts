@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
 import { preconditionFailed } from '../../domain/errors.ts';
-import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import { byKind, type Created, type RecordKind, recordKinds } from '../../domain/repository.ts';
+import { byKind, maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import type { Created } from '../../domain/repository.ts';
 import type { Row } from '../store.ts';
 import {
   childTables,

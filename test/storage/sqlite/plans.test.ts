@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
 import type { ListQuery } from '../../../src/domain/list-query.ts';
 import { positionOf } from '../../../src/domain/position.ts';
-import type { RecordKind } from '../../../src/domain/repository.ts';
+import type { RecordKind } from '../../../src/domain/record.ts';
 import { sqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';

@@ -1,0 +1,171 @@
+import {
+  asksForPage,
+  type ListQuery,
+  type Page,
+  type Parameters,
+  type ReadCursor,
+} from '../domain/list-query.ts';
+import { type Position, positionOf } from '../domain/position.ts';
+import { nameOf, notFound, parseId, type RecordKind } from '../domain/record.ts';
+import type { CallOptions, Created, CreateOptions, Repository } from '../domain/repository.ts';
+import { jsonText } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { readCursor } from './cursor.ts';
+import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import {
+  type CollectionHandlers,
+  create,
+  type Resource,
+  resourceHandlers,
+  type Versioned,
+} from './resource.ts';
+
+// Rows fetched at a time while all posts stream, fewer when they are long: more rows would take more memory
+// and hardly less time.
+const maxStreamedRows = 100;
+
+interface NestedKey {
+  readonly userId: number;
+  readonly id: number;
+}
+
+/** A kind of record that belongs to users. */
+export interface NestedResource<Row extends Versioned, Draft extends object, Patch, Query>
+  extends Omit<Resource<NestedKey, Row, Patch>, 'name' | 'parseKey' | 'notFound' | 'view'> {
+  readonly kind: RecordKind;
+  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
+  readonly parseDraft: (body: unknown) => Draft;
+  /** `undefined` when there is no such user, as from the next two. */
+  readonly list: (userId: number, query: Query, options: CallOptions) => Promise<Page<Item<Row>> | undefined>;
+  readonly count: (userId: number, query: Query, options: CallOptions) => Promise<number | undefined>;
+  readonly create: (
+    userId: number,
+    draft: Draft,
+    options: CreateOptions,
+  ) => Promise<Created<Row> | undefined>;
+  readonly view: (item: Item<Row>) => object;
+}
+
+/** A record in a list. */
+type Item<Row> = Omit<Row, 'version'>;
+
+/** The handlers of the records of a user, such as those at `/users/{id}/posts`. */
+export function nestedHandlers<
+  Row extends Versioned,
+  Draft extends object,
+  Patch,
+  Query extends ListQuery<string> & { readonly filter: object },
+>(
+  resource: NestedResource<Row, Draft, Patch, Query>,
+  repository: Repository,
+  requirePreconditions: boolean,
+): CollectionHandlers {
+  const { kind, view } = resource;
+  const name = nameOf(kind);
+  const single = resourceHandlers<NestedKey, Row, Patch>(
+    {
+      ...resource,
+      name,
+      parseKey: (request) => ({
+        userId: parseId('user', request.param('id')),
+        id: parseId(name, request.param(`${name}Id`), `${name}Id`),
+      }),
+      notFound: ({ userId, id }) => notFound(name, id, userId),
+    },
+    requirePreconditions,
+  );
+
+  async function fetchPage(request: HttpRequest, userId: number, query: Query): Promise<Page<Item<Row>>> {
+    const page = await resource.list(userId, query, request);
+    if (page === undefined) throw notFound('user', userId);
+    return page;
+  }
+
+  // While it waits for the client it holds one chunk, outside the heap, and no rows: those that did not fit
+  // are fetched again.
+  function streamAll(request: HttpRequest, userId: number, query: Query, first: Rows) {
+    let chunk: Chunk | undefined = toChunk('[', first);
+    async function* chunks() {
+      while (chunk !== undefined) {
+        const { bytes, end, perByte } = chunk;
+        chunk = undefined;
+        yield bytes;
+        if (end === undefined) break;
+        const { chunkBytes } = request;
+        const limit = Math.min(Math.ceil(perByte * chunkBytes), maxStreamedRows);
+        const page = await fetchPage(request, userId, { ...query, limit, start: { after: end } });
+        chunk = toChunk(',', toRows(page, query, chunkBytes));
+      }
+      yield ']';
+    }
+    return chunks();
+  }
+
+  return {
+    ...single,
+
+    async list(request) {
+      const userId = parseId('user', request.param('id'));
+      const all = !asksForPage(request.parameters);
+      const given = resource.parseQuery(userId, request.parameters, readCursor);
+      const query = all ? { ...given, limit: maxStreamedRows } : given;
+      const monitor = await monitorLinks(repository, request, userId);
+      const page = await fetchPage(request, userId, query);
+      const rows = toRows(page, query, all ? request.chunkBytes : Number.POSITIVE_INFINITY);
+      const total = wantsCount(request) ? await resource.count(userId, query, request) : undefined;
+      const pages = all ? [] : pageLinks(request, query, { userId, ...query.filter }, page.next);
+      const headers = { ...linkHeader([...pages, ...monitor]), ...countHeaders(total) };
+      if (all && rows.end !== undefined) {
+        return jsonText(200, { chunks: streamAll(request, userId, query, rows) }, headers);
+      }
+      return jsonText(200, `[${rows.text}]`, headers);
+    },
+
+    async create(request) {
+      const userId = parseId('user', request.param('id'));
+      const draft = resource.parseDraft((await request.json()).value);
+      const make = async (options: CreateOptions): Promise<Created<Row>> => {
+        const created = await resource.create(userId, draft, options);
+        if (created === undefined) throw notFound('user', userId);
+        return created;
+      };
+      return create(request, `/users/${userId}/${kind}`, draft, make, view);
+    },
+  };
+
+  /** The first rows of a page, until they are as long as a chunk. */
+  function toRows({ items, next }: Page<Item<Row>>, { sort }: Query, chunkLength: number): Rows {
+    let text = '';
+    let count = 0;
+    for (const item of items) {
+      text += `${count === 0 ? '' : ','}${JSON.stringify(view(item))}`;
+      count += 1;
+      if (text.length >= chunkLength && count < items.length) {
+        return { text, count, end: positionOf(item, sort) };
+      }
+    }
+    return { text, count, end: next };
+  }
+}
+
+/** Rows as JSON, without the brackets around them. */
+interface Rows {
+  readonly text: string;
+  readonly count: number;
+  /** Where the rows behind them start; `undefined` when there are none. */
+  readonly end: Position | undefined;
+}
+
+/** Rows as they are sent. */
+interface Chunk {
+  readonly bytes: Buffer;
+  readonly end: Position | undefined;
+  /** Rows for each byte, by which the next ones are fetched. */
+  readonly perByte: number;
+}
+
+function toChunk(mark: '[' | ',', { text, count, end }: Rows): Chunk {
+  // Rows that were there may have been deleted since.
+  const bytes = Buffer.from(count === 0 ? '' : mark + text);
+  return { bytes, end, perByte: bytes.length === 0 ? 1 : count / bytes.length };
+}
