@@ -100,9 +100,20 @@ export interface ChangeFeed {
 /** A value at once, or a promise of it. A failure is a promise that rejects. */
 export type Answer<T> = T | Promise<T>;
 
+/** What `use` makes of an answer: at once if the answer is there, since a promise costs a turn of the microtasks. */
+export function answered<T, Result>(answer: Answer<T>, use: (value: T) => Answer<Result>): Answer<Result> {
+  const isPromise = typeof answer === 'object' && answer !== null && 'then' in answer;
+  return isPromise ? Promise.resolve(answer).then(use) : use(answer);
+}
+
 export interface CallOptions {
   /** Ends the call when the caller is gone or its deadline has passed. */
   readonly signal?: AbortSignal;
+  /**
+   * Whether `signal` has aborted already. A store that answers at once reads only this: a caller may make its
+   * signal on first use, which costs as much as the read. Default: `signal.aborted`.
+   */
+  readonly isAborted?: boolean;
 }
 
 export interface WriteOptions {

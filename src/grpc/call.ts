@@ -10,10 +10,11 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { DomainError } from '../domain/errors.ts';
+import type { Answer } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toGrpcError } from './errors.ts';
 
-export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Promise<Response>;
+export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Answer<Response>;
 
 export interface UnaryOptions {
   readonly observe: Observe;
@@ -30,8 +31,8 @@ const keyNames = new WeakMap<Metadata, string>();
 const deadlineSlackMs = 100;
 
 /**
- * Makes a grpc-js handler of an async one. It calls back exactly once, whatever the handler does: an
- * unhandled rejection would hang the call and end the process.
+ * Makes a grpc-js handler of one that answers at once or by a promise. It calls back exactly once, whatever
+ * the handler does: an unhandled rejection would hang the call and end the process.
  */
 export function unary<Request, Response>(
   handle: UnaryHandler<Request, Response>,
@@ -52,22 +53,26 @@ export function unary<Request, Response>(
       const ending = call.cancelled ? cancellation(call.getDeadline()).code : code;
       reportCall(observe, { path, route: path, metadata, code: ending, startedAt });
     };
-    const serve = async (): Promise<Response> => {
+    const succeed = (response: Response): void => {
+      settle(status.OK);
+      callback(null, response, trailer);
+    };
+    const fail = (caught: unknown): void => {
+      const error = toGrpcError(caught, context, observe);
+      settle(error.code);
+      callback({ ...error, metadata: trailer });
+    };
+    let answer: Answer<Response>;
+    try {
       const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;
       if (isOverloaded) throw new DomainError('overloaded', 'too many requests are under way');
-      return await handle(call.request, context);
-    };
-    serve().then(
-      (response) => {
-        settle(status.OK);
-        callback(null, response, trailer);
-      },
-      (caught: unknown) => {
-        const error = toGrpcError(caught, context, observe);
-        settle(error.code);
-        callback({ ...error, metadata: trailer });
-      },
-    );
+      answer = handle(call.request, context);
+    } catch (caught) {
+      fail(caught);
+      return;
+    }
+    if (answer instanceof Promise) answer.then(succeed, fail);
+    else succeed(answer);
   };
 }
 
@@ -95,6 +100,10 @@ class UnaryContext {
 
   get apiKey(): string | undefined {
     return text(this.#call.metadata, 'x-api-key');
+  }
+
+  get isAborted(): boolean {
+    return this.#call.cancelled;
   }
 
   /** Aborts when the client cancels or the deadline passes. Most calls are answered before it is needed. */
@@ -172,7 +181,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           if (requestStream || !isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
-          end(cancellation(call.getDeadline()).code);
+          // It comes after every call, and a reason costs a stack trace.
+          if (!isReported) end(cancellation(call.getDeadline()).code);
           listener.onCancel();
         },
       });

@@ -1,6 +1,7 @@
 import type { Access } from '../domain/access.ts';
 import { notFound, parseId } from '../domain/record.ts';
-import type { Repository } from '../domain/repository.ts';
+import { answered, type Repository } from '../domain/repository.ts';
+import type { User } from '../domain/user.ts';
 import type { UnaryHandler } from './call.ts';
 import { type GetUserRequest, UserMessage } from './stubs.ts';
 
@@ -10,15 +11,20 @@ export interface UserHandlers {
 
 export function userHandlers(repository: Repository, access: Access): UserHandlers {
   return {
-    async getUser(message, context) {
+    getUser(message, context) {
       context.keyName = access.check('read', context.apiKey);
       const id = parseId('user', message.getId());
-      const user = await repository.getUser(id, context);
-      if (user === undefined) throw notFound('user', id);
-      const response = new UserMessage();
-      response.setId(user.id);
-      response.setName(user.name);
-      return response;
+      return answered(repository.getUser(id, context), (user) => {
+        if (user === undefined) throw notFound('user', id);
+        return toMessage(user);
+      });
     },
   };
+}
+
+function toMessage({ id, name }: User): UserMessage {
+  const message = new UserMessage();
+  message.setId(id);
+  message.setName(name);
+  return message;
 }

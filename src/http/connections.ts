@@ -76,14 +76,9 @@ export class Connections {
   #endIdle(): void {
     const now = performance.now();
     for (const socket of this.#sockets) {
-      const connection = connectionOf(socket);
-      const last = connection.newest;
+      const { busy, idleSince } = connectionOf(socket);
       // Until its first request is there, Node's own timer is enough.
-      if (last === undefined || !last.writableFinished) continue;
-      if (connection.idleAfter !== last) {
-        connection.idleAfter = last;
-        connection.idleSince = now;
-      } else if (now - connection.idleSince > this.#options.maxIdleMs) socket.destroy();
+      if (idleSince > 0 && !busy && now - idleSince > this.#options.maxIdleMs) socket.destroy();
     }
   }
 }

@@ -6,7 +6,7 @@ import { heapLimitBytes } from './waiting-memory.ts';
 
 /** What is known of a connection from one request to the next. */
 export class Connection {
-  /** The response to its newest request; the responses to earlier requests are sent before it. */
+  /** The response to its newest request until that has ended; those to earlier requests are sent before it. */
   newest: ServerResponse | undefined;
   /** Whether a request is being answered; those pipelined behind it wait. */
   busy = false;
@@ -18,8 +18,7 @@ export class Connection {
   failed = false;
   /** Aborts when it closes; made on first use. */
   left: AbortSignal | undefined;
-  /** The response after which it was found idle, and when that was. */
-  idleAfter: ServerResponse | undefined;
+  /** When its last response ended, by `performance.now()`; 0 before the first. */
   idleSince = 0;
 }
 

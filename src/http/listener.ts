@@ -79,7 +79,7 @@ export class HttpListener {
     const connection = connectionOf(message.socket);
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
-    if (connection.newest === undefined) this.#shared.turns.connected();
+    if (connection.newest === undefined && connection.idleSince === 0) this.#shared.turns.connected();
     connection.newest = response;
     if (!connection.busy) this.#start(connection, message, response);
     else {
@@ -108,7 +108,11 @@ export class HttpListener {
     response.on('close', () => {
       this.#inFlight -= 1;
       request.release();
-      this.#report(request);
+      const now = performance.now();
+      this.#report(request, now);
+      connection.idleSince = now;
+      // An idle connection keeps nothing of its last request; while a body is on its way, errors need it.
+      if (connection.newest === response && message.complete) connection.newest = undefined;
       this.#pipelines.startNext(message.socket, connection);
     });
     const { turns } = this.#shared;
@@ -117,7 +121,7 @@ export class HttpListener {
     else turns.enqueue(() => this.#answer(request, route));
   }
 
-  #report(request: HttpRequest): void {
+  #report(request: HttpRequest, now: number): void {
     const { id, method, raw, response, startedAt, template, keyName } = request;
     this.#options.observe({
       type: 'request',
@@ -126,7 +130,7 @@ export class HttpListener {
       method,
       path: withoutQuery(raw.url ?? ''),
       status: isWhole(request) ? response.statusCode : clientLeft,
-      durationMs: performance.now() - startedAt,
+      durationMs: now - startedAt,
       ...(request.lasting && { lasting: true }),
       route: template,
       traceparent: request.header('traceparent'),

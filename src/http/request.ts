@@ -88,6 +88,10 @@ export class HttpRequest {
     return leftSignal(this.connection, this.raw.socket);
   }
 
+  get isAborted(): boolean {
+    return this.raw.socket.destroyed;
+  }
+
   /** A header by its lower-case name; repeated ones are joined with a comma. */
   header(name: string): string | undefined {
     const value = this.raw.headers[name];

@@ -1,7 +1,14 @@
 import type { Origin } from '../domain/change.ts';
 import type { DomainError } from '../domain/errors.ts';
 import type { RecordName } from '../domain/record.ts';
-import type { Answer, CallOptions, ChangeOptions, Created, CreateOptions } from '../domain/repository.ts';
+import {
+  type Answer,
+  answered,
+  type CallOptions,
+  type ChangeOptions,
+  type Created,
+  type CreateOptions,
+} from '../domain/repository.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, type Reply } from '../http/reply.ts';
@@ -71,11 +78,7 @@ export function resourceHandlers<Key, Row extends Versioned, Patch>(
   return {
     get(request) {
       const key = parseKey(request);
-      const row = resource.get(key, request);
-      const isPromise = typeof row === 'object' && 'then' in row;
-      return isPromise
-        ? Promise.resolve(row).then((found) => show(request, key, found))
-        : show(request, key, row);
+      return answered(resource.get(key, request), (row) => show(request, key, row));
     },
 
     async replace(request) {

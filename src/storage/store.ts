@@ -44,9 +44,10 @@ export interface BareStore extends Pick<Store, 'changes'> {
 export function createStore(bare: BareStore): Store {
   const { changes } = bare;
   let closing: Promise<void> | undefined;
-  const enter = ({ signal }: CallOptions = {}): void => {
+  const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
-    if (signal?.aborted) throw aborted(signal);
+    const isAborted = options.isAborted ?? options.signal?.aborted;
+    if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
   const guarded = <One>(kind: RecordKind) => {
     // The description of a table is where the shape of its records and its columns meet.
