@@ -5,6 +5,7 @@ import { parsePostDraft } from '../domain/post.ts';
 import {
   byKind,
   maxVersion,
+  nameOf,
   parseInteger,
   parseRecord,
   quote,
@@ -15,10 +16,10 @@ import type { Records, Store, StoreSummary } from '../domain/repository.ts';
 import { parseUserDraft } from '../domain/user.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
 
+type Fields = Readonly<Record<string, unknown>>;
+
 /** How records of a kind are written as lines and read from them. */
 interface RecordFormat<Row> {
-  /** What its lines begin with. */
-  readonly type: string;
   /** The field of the end record that holds the last id given. */
   readonly lastId: string;
   /** Most records in a batch. */
@@ -26,7 +27,7 @@ interface RecordFormat<Row> {
   readonly charactersOf: (row: Row) => number;
   /** One as a line of NDJSON. Equal records have equal lines. */
   readonly toLine: (row: Row) => string;
-  readonly parse: (fields: Readonly<Record<string, unknown>>) => Row;
+  readonly parse: (fields: Fields) => Row;
 }
 
 /**
@@ -35,7 +36,6 @@ interface RecordFormat<Row> {
  */
 const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = {
   users: {
-    type: 'user',
     lastId: 'lastUserId',
     batchRows: 10_000,
     charactersOf: ({ name }) => name.length,
@@ -47,7 +47,6 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     }),
   },
   posts: {
-    type: 'post',
     lastId: 'lastPostId',
     batchRows: 2_500,
     charactersOf: ({ title, body }) => title.length + body.length,
@@ -158,11 +157,9 @@ export function endLine({ records, sha256, lastIds }: EndRecord): string {
   return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** Records that were read, by kind, until they are imported together. */
 export class RecordBatch {
-  readonly #rows: { readonly [Kind in RecordKind]: Records[Kind][] } = { users: [], posts: [] };
+  readonly #rows: Readonly<Record<RecordKind, Records[RecordKind][]>> = byKind(() => []);
   #count = 0;
   #characters = 0;
 
@@ -175,10 +172,10 @@ export class RecordBatch {
       const value: unknown = JSON.parse(line);
       // Each kind knows its own fields.
       const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
-      const kind = recordKinds.find((one) => formats[one].type === type);
+      const kind = recordKinds.find((one) => nameOf(one) === type);
       if (kind !== undefined) return this.#add(kind, fields);
       if (type === 'end') return parseEnd(fields);
-      throw invalid('type', 'must be user, post or end');
+      throw invalid('type', `must be ${recordKinds.map(nameOf).join(', ')} or end`);
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
       const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
