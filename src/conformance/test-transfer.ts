@@ -24,11 +24,13 @@ const differences: readonly (readonly [what: string, user: StoredUser])[] = [
   ['version', { id: 5, name: '\u{1f600}', version: 2 }],
 ];
 
+const none = byKind(() => 0);
+
 const operations: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
   summary: (store) => store.summary(),
   exportRows: (store) => store.exportRows('users', 0, 1),
   importRows: (store) => store.importRows('users', users),
-  continueIds: (store) => store.continueIds({ users: 1, posts: 1 }),
+  continueIds: (store) => store.continueIds({ ...none, users: 1, posts: 1 }),
 };
 
 /** Declares the tests that every store passes whose content can move: the contract of `domain/repository.ts`. */
@@ -42,7 +44,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
   describe(`${name}, as a store to move`, () => {
     it('sums up nothing', async (t) => {
       const store = await open(t);
-      assert.deepEqual(await store.summary(), {
+      assert.partialDeepStrictEqual(await store.summary(), {
         users: { count: 0, lastId: 0 },
         posts: { count: 0, lastId: 0 },
       });
@@ -55,7 +57,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await addUsers(store, 'a', 'b', 'c');
       for (const userId of [1, 3, 3]) await store.createPost(userId, { title: 'title', body: '' });
       await store.deleteUser(3);
-      assert.deepEqual(await store.summary(), {
+      assert.partialDeepStrictEqual(await store.summary(), {
         users: { count: 2, lastId: 3 },
         posts: { count: 1, lastId: 3 },
       });
@@ -198,16 +200,16 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
 
     it('raises the ids it gives, never lowers them', async (t) => {
       const store = await open(t);
-      await store.continueIds({ users: 100, posts: 200 });
-      await store.continueIds({ users: 50, posts: 300 });
-      await store.continueIds({ users: 0, posts: 0 });
+      await store.continueIds({ ...none, users: 100, posts: 200 });
+      await store.continueIds({ ...none, users: 50, posts: 300 });
+      await store.continueIds(none);
       assert.equal((await store.createUser({ name: 'next' })).value.id, 101);
       assert.equal((await store.createPost(101, { title: 'next', body: '' }))?.value.id, 301);
     });
 
     it('gives the last id there is, then is out of ids', async (t) => {
       const store = await open(t);
-      await store.continueIds({ users: maxId - 1, posts: maxId - 1 });
+      await store.continueIds({ ...none, users: maxId - 1, posts: maxId - 1 });
       assert.equal((await store.createUser({ name: 'last' })).value.id, maxId);
       assert.equal((await store.createPost(maxId, { title: 'last', body: '' }))?.value.id, maxId);
       await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
@@ -218,7 +220,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await rejects(store.createPost(maxId, { title: 'beyond', body: '' }), 'unavailable');
       await store.deleteUser(maxId);
       await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
-      assert.deepEqual(await store.summary(), {
+      assert.partialDeepStrictEqual(await store.summary(), {
         users: { count: 0, lastId: maxId },
         posts: { count: 0, lastId: maxId },
       });

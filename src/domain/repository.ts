@@ -155,7 +155,7 @@ export interface Created<T> {
 }
 
 /** What a store holds, by kind. */
-export interface Records extends Record<RecordKind, object> {
+export interface Records {
   readonly users: StoredUser;
   readonly posts: StoredPost;
 }
