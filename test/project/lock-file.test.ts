@@ -51,7 +51,7 @@ test('package.json allows or denies each install script by name', () => {
   assert.deepEqual(Object.keys(allowScripts).sort(), installScripts);
 });
 
-for (const folder of ['', 'scripts/bench/', 'scripts/generate/']) {
+for (const folder of ['', 'scripts/bench/', 'scripts/generate/', 'scripts/hosts/']) {
   test(`${folder}package-lock.json records no download addresses`, () => {
     const names = packagesOf(folder).flatMap(([name, { resolved }]) => (resolved ? [name] : []));
     assert.deepEqual(names, [], 'install with --omit-lockfile-registry-resolved');
