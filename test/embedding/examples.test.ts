@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { freePorts } from '../kit/free-ports.ts';
 import { documents } from '../kit/markdown.ts';
 import { runTool } from '../support/tool.ts';
+import { createFolder, whyNot } from './folder.ts';
 
-// Hono, Nest and Next.js are installed in this folder alone, and Express, Fastify and Koa in the root: an
-// example below it finds both.
-const folderOfHosts = fileURLToPath(new URL('../../scripts/hosts', import.meta.url));
 const page = documents.get('src/embedding.md') ?? '';
 const blocks = [...page.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
 const [listener = '', ...hosts] = blocks;
@@ -23,18 +17,8 @@ function packagesOf(code: string): string[] {
   return [...code.matchAll(/ from '(@[^/']+\/[^/']+|[a-z][^/':]*)'/g)].map(([, name = '']) => name);
 }
 
-/** Why an example cannot run here, or `false`. */
-function whyNot(code: string): string | false {
-  const folders = [folderOfHosts, join(folderOfHosts, '../..')];
-  const missing = packagesOf(code).find(
-    (name) => !folders.some((folder) => existsSync(join(folder, 'node_modules', name))),
-  );
-  return missing !== undefined && `${missing} is not installed: npm ci --prefix scripts/hosts`;
-}
-
 /** What an example needs beside it: a module of the reader's, or a page of the host. */
 const files: Readonly<Record<string, string>> = {
-  'package.json': '{"type":"module"}',
   'app.module.js': `
     import { Module } from '@nestjs/common';
     import 'reflect-metadata';
@@ -47,18 +31,12 @@ const files: Readonly<Record<string, string>> = {
 /** Starts an example with a store in memory; resolves to its address once it is listening. */
 async function start(t: TestContext, code: string): Promise<string> {
   const [port = 0] = await freePorts(1);
-  const folder = await mkdtemp(join(folderOfHosts, '.example-'));
-  t.after(() => rm(folder, { recursive: true, maxRetries: 3 }));
-  for (const [name, text] of Object.entries(files)) {
-    await mkdir(dirname(join(folder, name)), { recursive: true });
-    await writeFile(join(folder, name), text);
-  }
   const source = JSON.stringify(new URL('../../src/index.ts', import.meta.url).href);
-  await writeFile(
-    join(folder, 'users.js'),
-    listener.replace("'users-service'", source).replace('sqlite:./data/users.db', 'memory:'),
-  );
-  await writeFile(join(folder, 'host.js'), code.replaceAll('3000', String(port)));
+  const folder = await createFolder(t, {
+    ...files,
+    'users.js': listener.replace("'users-service'", source).replace('sqlite:./data/users.db', 'memory:'),
+    'host.js': code.replaceAll('3000', String(port)),
+  });
   const host = spawn(process.execPath, ['host.js'], {
     cwd: folder,
     env: { ...process.env, NEXT_TELEMETRY_DISABLED: '1' },
@@ -101,7 +79,9 @@ it('the example of the fetch handler in src/embedding.md gets a response', async
 
 describe('an example in src/embedding.md serves users below its prefix', () => {
   for (const [index, code] of hosts.entries()) {
-    it(`${packagesOf(code)[0] ?? 'node:http'}, example ${index + 1}`, { skip: whyNot(code) }, async (t) => {
+    it(`${packagesOf(code)[0] ?? 'node:http'}, example ${index + 1}`, {
+      skip: whyNot(packagesOf(code)),
+    }, async (t) => {
       const url = await start(t, code);
       const headers = { 'content-type': 'application/json' };
       const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
