@@ -106,7 +106,9 @@ describe('the package', () => {
   it('has the same digest when another checkout with remains of an earlier build is packed', async () => {
     const checkout = join(folder, 'checkout');
     const modules = join(checkout, 'node_modules');
-    const skipped = ['.git', 'node_modules', 'dist', 'data', 'scripts', 'test'].map((name) => join(root, name));
+    const skipped = ['.git', 'node_modules', 'dist', 'data', 'scripts', 'test'].map((name) =>
+      join(root, name),
+    );
     await cp(root, checkout, { recursive: true, filter: (path) => !skipped.includes(path) });
     await symlink(join(root, 'node_modules'), modules);
     await mkdir(join(checkout, 'dist'));
