@@ -53,31 +53,37 @@ interface RouteSeries {
 /** Counts what the service reports. */
 export class Metrics {
   readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
-  readonly #refused: Record<string, number> = {};
-  readonly #keys: Record<string, number> = {};
-  readonly #standbyReads: Record<string, number> = {};
-  readonly #standbyWaits: Record<string, number> = {};
-  readonly #standbyLags: Record<string, number> = {};
-  #storeFailures = 0;
-  #failures = 0;
+  /** The counters of all families but those of requests, by name and labels. */
+  readonly #counts: Partial<Record<Family, Record<string, number>>> = {
+    users_service_key_requests_total: {},
+    users_service_refused_total: {},
+    users_service_store_failures_total: { users_service_store_failures_total: 0 },
+    users_service_failures_total: { users_service_failures_total: 0 },
+  };
 
   readonly observe: Observe = (event) => {
     if (event.type === 'request') this.#request(event);
     else if (event.type === 'refused') {
-      increment(this.#refused, `users_service_refused_total{face="${event.face}",status="${event.status}"}`);
+      this.#add('users_service_refused_total', `{face="${event.face}",status="${event.status}"}`);
     } else if (event.type === 'failure') {
-      if (event.where === 'store') this.#storeFailures += 1;
-      else this.#failures += 1;
+      this.#add(`users_service_${event.where === 'store' ? 'store_' : ''}failures_total`);
     }
   };
 
   /** Counts a read that was meant for a standby. */
   readonly standbyRead = ({ host, outcome, waitMs, lagBytes }: StandbyReadEvent): void => {
-    const labels = `host="${escapeLabel(host)}"`;
-    increment(this.#standbyReads, `users_service_standby_reads_total{${labels},outcome="${outcome}"}`);
-    increment(this.#standbyWaits, `users_service_standby_wait_seconds_total{${labels}}`, waitMs / 1000);
-    increment(this.#standbyLags, `users_service_standby_lag_bytes_total{${labels}}`, lagBytes);
+    const label = `host="${escapeLabel(host)}"`;
+    this.#add('users_service_standby_reads_total', `{${label},outcome="${outcome}"}`);
+    this.#add('users_service_standby_wait_seconds_total', `{${label}}`, waitMs / 1000);
+    this.#add('users_service_standby_lag_bytes_total', `{${label}}`, lagBytes);
   };
+
+  #add(family: Family, labels = '', by = 1): void {
+    this.#counts[family] ??= {};
+    const counts = this.#counts[family];
+    const series = family + labels;
+    counts[series] = (counts[series] ?? 0) + by;
+  }
 
   #request({ face, route, method, status, durationMs, lasting = false, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
@@ -89,9 +95,7 @@ export class Metrics {
       series.requests.set(verb, statuses);
     }
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    if (key !== undefined) {
-      increment(this.#keys, `users_service_key_requests_total{face="${face}",key="${key}"}`);
-    }
+    if (key !== undefined) this.#add('users_service_key_requests_total', `{face="${face}",key="${key}"}`);
     if (lasting) return;
     const seconds = durationMs / 1000;
     let bucket = 0;
@@ -134,21 +138,9 @@ export class Metrics {
       ),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
-      users_service_key_requests_total: { ...this.#keys },
-      users_service_refused_total: { ...this.#refused },
-      ...(Object.keys(this.#standbyReads).length > 0 && {
-        users_service_standby_reads_total: { ...this.#standbyReads },
-        users_service_standby_wait_seconds_total: { ...this.#standbyWaits },
-        users_service_standby_lag_bytes_total: { ...this.#standbyLags },
-      }),
-      users_service_store_failures_total: { users_service_store_failures_total: this.#storeFailures },
-      users_service_failures_total: { users_service_failures_total: this.#failures },
+      ...structuredClone(this.#counts),
     };
   }
-}
-
-function increment(counts: Record<string, number>, series: string, by = 1): void {
-  counts[series] = (counts[series] ?? 0) + by;
 }
 
 function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSeries): Record<string, number> {
