@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
 import { head, Wire } from '../kit/wire.ts';
-import { startKit } from '../support/http-kit.ts';
+import { held, startKit } from '../support/http-kit.ts';
 import { Source } from '../support/source.ts';
 import { checkForm } from './wire/table.ts';
 
@@ -144,6 +144,14 @@ async function countBytes(wire: Wire, bytes: number, onData: () => void = () => 
   assert.ok(count >= bytes, `cut after ${count} bytes`);
 }
 
+/** Resolves when nothing more is taken of a stream, turn after turn of the event loop. */
+async function untilStalled(source: Source): Promise<void> {
+  for (let same = 0, before = 0; same < 100; before = source.taken) {
+    await new Promise((resolve) => setImmediate(resolve));
+    same = source.taken > 0 && source.taken === before ? same + 1 : 0;
+  }
+}
+
 test('a stream is made no faster than it is read', async (t) => {
   const chunks = 4_000;
   const source = new Source((taken) => (taken < chunks ? chunk : undefined), chunk.length * chunks);
@@ -151,11 +159,7 @@ test('a stream is made no faster than it is read', async (t) => {
   const wire = await Wire.open(t, port);
   wire.socket.pause();
   wire.write(head('GET /'));
-  // Made in a burst at first; then the same number twice means that it waits.
-  for (let before = -1; before !== source.taken || before === 0; ) {
-    before = source.taken;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await untilStalled(source);
   assert.ok(source.taken < chunks / 4, `made ${source.taken} of ${chunks} chunks`);
   const read = countBytes(wire, chunk.length * chunks);
   wire.socket.resume();
@@ -175,17 +179,16 @@ const stalled: readonly [what: string, reply: () => Reply, before: string][] = [
 
 for (const [what, reply, before] of stalled) {
   test(`${what} that its client does not take is cut`, async (t) => {
-    const slow: Handler = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      return json(200, 'slow');
-    };
+    const slow = held();
     const options = { limits: { writeTimeoutMs: 300 } };
-    const kit = await startKit(t, { 'GET /big': () => reply(), 'GET /slow': slow }, options);
+    const kit = await startKit(t, { 'GET /big': () => reply(), 'GET /slow': slow.handle }, options);
     const wire = await Wire.open(t, kit.port);
     wire.socket.pause();
     if (before !== '') void kit.nextRequest();
     const ended = kit.nextRequest();
     wire.write(before, head('GET /big'));
+    if (before !== '') await slow.called;
+    slow.release();
     const started = performance.now();
     assert.equal((await ended).status, 499);
     assert.ok(performance.now() - started < 30_000);
@@ -207,20 +210,26 @@ test('a slow client that goes on taking is not cut, however long it needs', asyn
 });
 
 test('the limit on stalls ends with the reply: an idle or a slow request on the connection is safe', async (t) => {
-  const slow: Handler = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 900));
-    return json(200, 'slow');
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const slow = held();
+  const handlers = {
+    'GET /big': () => ({ status: 200, body: big }),
+    'GET /slow': slow.handle,
+    'GET /small': small,
   };
-  const handlers = { 'GET /big': () => ({ status: 200, body: big }), 'GET /slow': slow, 'GET /small': small };
-  const { port } = await startKit(t, handlers, { limits: { writeTimeoutMs: 400 } });
-  const wire = (await Wire.open(t, port)).write(head('GET /big'));
+  const kit = await startKit(t, handlers, { limits: { writeTimeoutMs: 400 } });
+  const wire = (await Wire.open(t, kit.port)).write(head('GET /big'));
+  const ended = kit.nextRequest();
   await countBytes(wire, big.length);
-  await new Promise((resolve) => setTimeout(resolve, 600));
-  for (const path of ['/slow', '/small']) {
-    wire.write(head(`GET ${path}`));
-    const [data] = await once(wire.socket, 'data');
-    assert.match(String(data), new RegExp(`"${path.slice(1)}"`));
-  }
+  await ended;
+  t.mock.timers.tick(60_000);
+  wire.write(head('GET /slow'));
+  await slow.called;
+  t.mock.timers.tick(60_000);
+  slow.release();
+  assert.match(String((await once(wire.socket, 'data'))[0]), /"held"/);
+  wire.write(head('GET /small'));
+  assert.match(String((await once(wire.socket, 'data'))[0]), /"small"/);
 });
 
 test('without a limit a client may pause for as long as it likes', async (t) => {
@@ -263,10 +272,7 @@ test('a chunk is released when it has left, and not before', async (t) => {
   const wire = await Wire.open(t, port);
   wire.socket.pause();
   wire.write(head('GET /'));
-  for (let before = -1; before !== source.taken || before === 0; ) {
-    before = source.taken;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await untilStalled(source);
   assert.ok(released.length < source.taken, `${released.length} of ${source.taken}`);
   const read = countBytes(wire, 200 * 64 * 1024);
   wire.socket.resume();

@@ -3,24 +3,12 @@ import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import { head, post, Wire } from '../kit/wire.ts';
-import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
+import { type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
 import { checkForm } from './wire/table.ts';
 
 const hello: Handler = () => json(200, 'hello');
 const echo: Handler = async (request) => json(200, (await request.json()).value);
 const chunkedHead = head('POST /echo', 'Content-Type: application/json', 'Transfer-Encoding: chunked');
-
-/** A handler that says when it is called and answers when it is told to. */
-function held(): { handle: Handler; called: Promise<void>; release: () => void } {
-  const called = Promise.withResolvers<void>();
-  const released = Promise.withResolvers<void>();
-  const handle: Handler = async () => {
-    called.resolve();
-    await released.promise;
-    return json(200, 'held');
-  };
-  return { handle, called: called.promise, release: released.resolve };
-}
 
 const pipelined: readonly [what: string, bytes: string, status: number][] = [
   ['a malformed request', 'GET / HTTP/1.1\r\na : b\r\n\r\n', 400],

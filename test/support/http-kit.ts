@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
-import { HttpError } from '../../src/http/reply.ts';
+import { HttpError, json } from '../../src/http/reply.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
@@ -81,4 +81,16 @@ export function createFace(
     router.add(pattern, { template: pattern.template, handle, exempt: false });
   }
   return new HttpListener({ router, ...options });
+}
+
+/** A handler that reports when it is called, and answers when it is released. */
+export function held(): { handle: Handler; called: Promise<void>; release: () => void } {
+  const called = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const handle: Handler = async () => {
+    called.resolve();
+    await released.promise;
+    return json(200, 'held');
+  };
+  return { handle, called: called.promise, release: released.resolve };
 }
