@@ -1,39 +1,43 @@
 // Breaks the source in many small ways, and shows which of them no test notices:
 //
-//   npm run mutate -- [--count 300] [--seed 1] [--under 'src/http']
+//   npm run mutate -- [--count 300] [--seed 1] [--under 'src/http'] [--at-once 2]
 //
-// First each test file runs once, to learn what it executes. Then each mutant is made in a copy of the
-// checkout and meets the test files that execute its place, those of its own folder first. The first
-// failure kills it, and so does a run that takes too long; a mutant that all of them pass lives.
+// Each mutant is made in a copy of the checkout and meets the tests of its folder: first the file of its own
+// name, then the folder, then the folders that use it. The first failure kills it, if the same test file passes
+// without the mutant. A mutant that all of them pass lives.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, glob, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { Chance } from '../test/kit/generate.ts';
+import { Random } from '../src/conformance/random.ts';
 
 const { values: given } = parseArgs({
   options: {
     count: { type: 'string', default: '300' },
     seed: { type: 'string', default: '1' },
     under: { type: 'string', default: 'src/{domain,http,rest,grpc,storage}' },
+    'at-once': { type: 'string', default: '2' },
   },
 });
 const root = fileURLToPath(new URL('..', import.meta.url));
-const testFiles = 'test/{domain,http,rest,grpc,storage,service,telemetry,embedding,openapi}/**/*.test.ts';
-// Behind these, another test file seldom finds what they have not.
-const maxJudges = 30;
-const slowMs = 45_000;
+const timeoutMs = 300_000;
 
-interface TestFile {
-  readonly path: string;
-  readonly ms: number;
-  /** By source file, its functions and blocks: start, end, and how often they ran. */
-  readonly ran: ReadonlyMap<string, readonly (readonly [number, number, number])[]>;
-}
+/** The test folders that judge a mutant below a source folder, the nearest first. */
+const judges: readonly (readonly [source: string, ...tests: string[]])[] = [
+  ['src/domain', 'domain', 'storage/memory', 'rest', 'grpc'],
+  ['src/http', 'http', 'rest', 'service'],
+  ['src/rest', 'rest', 'openapi', 'service'],
+  ['src/grpc', 'grpc', 'service'],
+  ['src/storage/memory', 'storage/memory', 'rest'],
+  ['src/storage/sqlite', 'storage/sqlite', 'commands'],
+  ['src/storage/postgres', 'storage/postgres'],
+  ['src/storage', 'storage', 'storage/memory', 'storage/sqlite', 'commands'],
+];
 
 interface Mutant {
   readonly file: string;
@@ -70,96 +74,84 @@ function mutantsOf(file: string, source: string): Mutant[] {
   });
 }
 
-/** Whether test files pass; their run ends with the first failure. */
-async function passes(paths: readonly string[], timeoutMs: number, coverage?: string): Promise<boolean> {
-  const flags = ['--test', '--test-reporter=tap', '--test-concurrency=2', '--test-timeout=60000'];
-  const child = spawn(process.execPath, [...flags, ...paths], {
-    cwd: folder,
+/** Runs test files up to the first failure; resolves to the file that failed, or to nothing. */
+async function failing(files: readonly string[], cwd: string): Promise<string | undefined> {
+  const flags = ['--test', '--test-reporter=tap', '--test-concurrency=1', '--test-timeout=60000'];
+  const child = spawn(process.execPath, [...flags, ...files], {
+    cwd,
     stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
-    env: { ...process.env, ...(coverage !== undefined && { NODE_V8_COVERAGE: coverage }) },
   });
-  let failed = false;
-  const end = () => {
-    failed = true;
-    // Its process group: what its tests have started ends too.
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
-  };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => /^ *not ok/m.test(text) && end());
+  let output = '';
+  let failed: string | undefined;
+  // Its process group: what its tests have started ends too.
+  const end = () => child.pid !== undefined && child.exitCode === null && process.kill(-child.pid, 'SIGKILL');
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output = (output + text).slice(-100_000);
+    const place = /^ *not ok [\s\S]*?location: '([^']*?):\d+:\d+'/m.exec(output)?.[1];
+    if (place === undefined) return;
+    failed ??= relative(cwd, place);
+    end();
+  });
   const timer = setTimeout(end, timeoutMs);
   const [code] = await once(child, 'exit');
   clearTimeout(timer);
-  return !failed && code === 0;
+  return failed ?? (code === 0 ? undefined : files[0]);
 }
 
-/** Learns what a test file executes; nothing, if it fails or takes too long even without a mutant. */
-async function learn(path: string): Promise<TestFile[]> {
-  const coverage = await mkdtemp(join(tmpdir(), 'coverage-'));
-  const since = performance.now();
-  const passed = await passes([path], slowMs, coverage);
-  const ms = performance.now() - since;
-  const ran = new Map<string, [number, number, number][]>();
-  for await (const file of glob(join(coverage, '*.json'))) {
-    for (const { url, functions } of JSON.parse(await readFile(file, 'utf8')).result) {
-      const [, source = ''] = String(url).split(`file://${folder}/`);
-      const ranges = ran.get(source) ?? [];
-      for (const block of functions.flatMap((one: { ranges: object[] }) => one.ranges)) {
-        ranges.push([block.startOffset, block.endOffset, block.count]);
-      }
-      ran.set(source, ranges);
+/** Whether each test file that has killed a mutant passes without one; asked once. */
+const isReliable = new Map<string, Promise<boolean>>();
+
+/** Resolves to the test file that kills a mutant, or to nothing. */
+async function killer({ file, start, from, to }: Mutant, cwd: string): Promise<string | undefined> {
+  const folders = judges.find(([source]) => file.startsWith(`${source}/`))?.slice(1) ?? [];
+  const all = folders.map((folder) => globSync(`test/${folder}/*.test.ts`, { cwd: root }).sort());
+  const name = basename(file, '.ts');
+  const namesake = all.flat().filter((path) => basename(path, '.test.ts') === name);
+  const source = readFileSync(join(root, file), 'utf8');
+  const place = join(cwd, file);
+  for (const stage of [namesake, ...all]) {
+    let files = stage.filter((path) => stage === namesake || !namesake.includes(path));
+    while (files.length > 0) {
+      writeFileSync(place, source.slice(0, start) + to + source.slice(start + from.length));
+      const found = await failing(files, cwd);
+      writeFileSync(place, source);
+      if (found === undefined) break;
+      if (!isReliable.has(found))
+        isReliable.set(
+          found,
+          failing([found], cwd).then((one) => one === undefined),
+        );
+      if (await isReliable.get(found)) return found;
+      console.log(`left out, since it fails without a mutant: ${found}`);
+      files = files.filter((path) => path !== found);
     }
   }
-  await rm(coverage, { recursive: true });
-  console.log(`${passed ? 'learned' : 'left out, since it fails or is slow by itself'}: ${path}`);
-  return passed ? [{ path, ms, ran }] : [];
+  return undefined;
 }
 
-/** Whether a test file executes a place: the smallest block around it ran, in one of its processes. */
-function executes({ ran }: TestFile, { file, start }: Mutant): boolean {
-  const around = (ran.get(file) ?? []).filter(([from, to]) => from <= start && start < to);
-  const size = Math.min(...around.map(([from, to]) => to - from));
-  return around.some(([from, to, count]) => to - from === size && count > 0);
+const all = globSync(`${given.under}/**/*.ts`, { cwd: root }).sort();
+const mutants = all.flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')));
+const random = new Random(Number(given.seed));
+const count = Math.min(Number(given.count), mutants.length);
+const drawn = Array.from({ length: count }, () => mutants.splice(random.below(mutants.length), 1)).flat();
+let [judged, living] = [0, 0];
+async function work(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'mutants-'));
+  await cp(root, folder, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+  for (let mutant = drawn.shift(); mutant !== undefined; mutant = drawn.shift()) {
+    const { file, start, from, to } = mutant;
+    const by = await killer(mutant, folder);
+    judged += 1;
+    if (by === undefined) living += 1;
+    const line = readFileSync(join(root, file), 'utf8').slice(0, start).split('\n').length;
+    const change = `${from.replace(/\s+/g, ' ')} -> ${to || '(nothing)'}`;
+    console.log(
+      `${judged}/${count} ${by === undefined ? 'LIVES' : `killed by ${by}`}: ${file}:${line} ${change}`,
+    );
+  }
+  await rm(folder, { recursive: true });
 }
-
-async function lives(mutant: Mutant, files: readonly TestFile[]): Promise<boolean> {
-  const { file, start, from, to } = mutant;
-  const isFar = ({ path }: TestFile) => Number(path.split('/')[1] !== file.split('/')[1]);
-  const judges = files.filter((one) => executes(one, mutant));
-  judges.sort((a, b) => isFar(a) - isFar(b) || a.ms - b.ms).splice(maxJudges);
-  if (judges.length === 0) return true;
-  const source = await readFile(join(root, file), 'utf8');
-  await writeFile(join(folder, file), source.slice(0, start) + to + source.slice(start + from.length));
-  const timeoutMs = judges.reduce((sum, { ms }) => sum + 2 * ms, 30_000);
-  const passed = await passes(
-    judges.map(({ path }) => path),
-    timeoutMs,
-  );
-  await writeFile(join(folder, file), source);
-  return passed;
-}
-
-const folder = await mkdtemp(join(tmpdir(), 'mutants-'));
-await cp(root, folder, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
-await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-const files: TestFile[] = [];
-for await (const path of glob(testFiles, { cwd: root })) files.push(...(await learn(path)));
-const all: Mutant[] = [];
-for await (const file of glob(`${given.under}/**/*.ts`, { cwd: root })) {
-  all.push(...mutantsOf(file, await readFile(join(root, file), 'utf8')));
-}
-all.sort((a, b) => a.file.localeCompare(b.file) || a.start - b.start);
-const chance = new Chance(Number(given.seed));
-const count = Math.min(Number(given.count), all.length);
-let living = 0;
-for (let i = 1; i <= count; i += 1) {
-  const [mutant] = all.splice(chance.below(all.length), 1);
-  if (mutant === undefined) break;
-  const isAlive = await lives(mutant, files);
-  if (isAlive) living += 1;
-  const { file, start, from, to } = mutant;
-  const line = (await readFile(join(root, file), 'utf8')).slice(0, start).split('\n').length;
-  const change = `${from.replace(/\s+/g, ' ')} -> ${to || '(nothing)'}`;
-  console.log(`${i}/${count} ${isAlive ? 'LIVES ' : 'killed'} ${file}:${line} ${change}`);
-}
-console.log(`${living} of ${count} mutants live (${((100 * living) / count).toFixed(1)} %)`);
-await rm(folder, { recursive: true });
+await Promise.all(Array.from({ length: Number(given['at-once']) }, work));
+console.log(`${living} of ${judged} mutants live (${((100 * living) / judged).toFixed(1)} %)`);

@@ -17,7 +17,7 @@ export interface RunOptions {
   readonly keep?: string | undefined;
 }
 
-const settleLimitMs = 60_000;
+const settleLimitMs = 600_000;
 const stepsBetweenLooks = 150;
 
 /** Runs a plan to its end, and resolves to what happened. */

@@ -1,11 +1,12 @@
 // Runs the service under clients and faults that are drawn from a seed, and judges the history by a model:
 //
-//   npm run simulate -- [--seed 1] [--minutes M] [--steps 1500] [--store sqlite] [--keep FOLDER]
+//   npm run simulate -- [--seed 1] [--steps 1500] [--store sqlite] [--keep FOLDER]
+//   npm run simulate -- --seeds 1-200 [--minutes M]     seed after seed, until the time is over
 //   npm run simulate -- --seed 1 --plan        prints what the seed draws
 //   npm run simulate -- --judge FILE ...       judges histories again
 //   npm run simulate -- --defects              runs each planted defect over ten seeds
 //
-// With --minutes, further seeds follow until the time is over. The last lines are a table.
+// Without --seeds, --minutes runs further seeds from the first on. The last lines are a table.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,7 +23,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     seed: { type: 'string', default: '1' },
-    minutes: { type: 'string', default: '0' },
+    seeds: { type: 'string' },
+    minutes: { type: 'string' },
     steps: { type: 'string', default: '1500' },
     store: { type: 'string' },
     keep: { type: 'string' },
@@ -160,12 +162,17 @@ else if (values.judge) {
   }
   printTable();
 } else {
-  const deadline = performance.now() + Number(values.minutes) * 60_000;
-  let seed = Number(values.seed);
-  do {
+  const [first = 1, last = values.minutes === undefined ? first : Number.POSITIVE_INFINITY] = (
+    values.seeds?.split('-') ?? [values.seed]
+  ).map(Number);
+  const deadline = Number(values.minutes ?? Number.POSITIVE_INFINITY) * 60_000;
+  let seed = first;
+  for (; seed <= last && (seed === first || performance.now() < deadline); seed += 1) {
     if ((await runSeed(seed)) > 0) process.exitCode = 1;
-    seed += 1;
-  } while (performance.now() < deadline);
+    const minutes = (performance.now() / 60_000).toFixed(1);
+    console.log(
+      `${seed - first + 1} seeds in ${minutes} minutes, the last one ${seed}${last < Number.POSITIVE_INFINITY ? ` of ${last}` : ''}`,
+    );
+  }
   printTable();
-  console.log(`\nseeds ${values.seed} to ${seed - 1}, ${Math.round(performance.now() / 6_000) / 10} minutes`);
 }
