@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { DomainError } from '../../../src/domain/errors.ts';
+import { groupCommit } from '../../../src/storage/sqlite/group-commit.ts';
+import type { SqliteWrites } from '../../../src/storage/sqlite/writes.ts';
+import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
+
+const busyTimeoutMs = 20;
+const busy = 5;
+const full = 13;
+const ioError = 10;
+
+function sqliteError(errcode: number): Error {
+  return Object.assign(new Error(`result ${errcode}`), { errcode });
+}
+
+/** A database file that other processes lock, on a disk that fails now and then. */
+class FakeDatabase {
+  readonly rows: number[] = [];
+  isTransaction = false;
+  filesAreThere = true;
+  readonly #scheduler: Scheduler;
+  #lockedUntil = 0;
+  #added: number[] = [];
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+  }
+
+  lock(): void {
+    this.#lockedUntil = this.#scheduler.now + this.#scheduler.random.below(busyTimeoutMs * 2);
+  }
+
+  exec(sql: string): void {
+    if (sql === 'BEGIN IMMEDIATE') {
+      if (this.#scheduler.now < this.#lockedUntil) throw sqliteError(busy);
+      this.isTransaction = true;
+      this.#added = [];
+    } else if (sql === 'ROLLBACK') {
+      assert.ok(this.isTransaction);
+      this.isTransaction = false;
+    } else {
+      // On some errors SQLite ends the transaction by itself.
+      if (this.#scheduler.oneIn(6)) {
+        this.isTransaction = this.#scheduler.oneIn(2);
+        throw sqliteError(full);
+      }
+      this.isTransaction = false;
+      this.rows.push(...this.#added);
+    }
+  }
+
+  add(row: number): number {
+    if (this.#scheduler.oneIn(8)) throw new DomainError('conflict', 'refused');
+    if (this.#scheduler.oneIn(12)) {
+      this.isTransaction = false;
+      throw sqliteError(ioError);
+    }
+    this.#added.push(row);
+    return row;
+  }
+}
+
+testSchedules(
+  'a group is committed as a whole, apart from writes that fail by themselves, or not at all',
+  async (scheduler) => {
+    const db = new FakeDatabase(scheduler);
+    const writes = { continueIds: (last: number) => db.add(last) } as unknown as SqliteWrites;
+    const checkFiles = () => {
+      if (!db.filesAreThere) throw sqliteError(ioError);
+    };
+    const commit = groupCommit({ db, writes, checkFiles, busyTimeoutMs });
+    let next = 0;
+    let mayCommit = true;
+    for (let group = 0; group < 8; group += 1) {
+      if (scheduler.oneIn(3)) db.lock();
+      db.filesAreThere = !scheduler.oneIn(4);
+      const ids = Array.from({ length: 1 + scheduler.random.below(4) }, () => next++);
+      const before = db.rows.length;
+      const since = scheduler.now;
+      const { outcomes, failure } = commit(ids.map((id) => ({ name: 'continueIds', parameters: [id] })));
+      assert.ok(scheduler.now - since <= busyTimeoutMs + 2, 'it waits no longer for the lock than it may');
+      assert.equal(db.isTransaction, false, 'no transaction stays open');
+      assert.equal(outcomes.length, ids.length);
+      const made = outcomes.flatMap((outcome) => ('value' in outcome ? [outcome.value] : []));
+      const added = db.rows.slice(before);
+      if (failure === undefined) assert.deepEqual(added, made);
+      else assert.deepEqual(made, [], 'no write of a failed group is acknowledged');
+      if (!mayCommit && !db.filesAreThere) assert.deepEqual(added, [], 'lost files are not written to again');
+      if (db.filesAreThere) mayCommit = true;
+    else if (added.length > 0) mayCommit = false;
+      await scheduler.turn();
+    }
+  },
+);

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { DomainError } from '../../../src/domain/errors.ts';
+import { WriteQueue, type WriterMessage, type WriterReply } from '../../../src/storage/sqlite/write-queue.ts';
+import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
+
+const maxPendingWrites = 8;
+const maxWaitMs = 50;
+
+/** A writer thread without a thread: it commits groups, refuses some, and sometimes ends. */
+function startWriter(scheduler: Scheduler, committed: number[], busy: { writers: number }): Worker {
+  const writer = Object.assign(new EventEmitter(), {
+    ref: () => undefined,
+    unref: () => undefined,
+    postMessage(message: WriterMessage) {
+      assert.equal(busy.writers, 0, 'one group at a time');
+      if (message === 'close') return scheduler.soon(() => writer.emit('exit', 0), writer);
+      busy.writers += 1;
+      const isCommitted = !scheduler.oneIn(4);
+      const ends = scheduler.oneIn(10);
+      const ids = message.map(({ parameters }) => Number(parameters[0]));
+      return scheduler.soon(() => {
+        scheduler.now += scheduler.random.below(30);
+        if (isCommitted) committed.push(...ids);
+        scheduler.soon(() => {
+          busy.writers -= 1;
+          const failure = isCommitted ? {} : { failure: new Error('disk full') };
+          const failed = { failed: { kind: 'unavailable', message: 'disk full', cause: undefined } } as const;
+          const outcomes = ids.map((value) => (isCommitted ? { value } : failed));
+          if (ends) writer.emit('exit', 1);
+          else writer.emit('message', { outcomes, ...failure } satisfies WriterReply);
+        }, writer);
+      }, writer);
+    },
+  });
+  return writer as unknown as Worker;
+}
+
+testSchedules(
+  'the write queue answers each write once, in order, and commits those it acknowledges',
+  async (scheduler) => {
+    const committed: number[] = [];
+    const acknowledged: number[] = [];
+    const unsure: number[] = [];
+    const busy = { writers: 0 };
+    const queue = new WriteQueue({
+      startWriter: () => startWriter(scheduler, committed, busy),
+      maxPendingWrites,
+      maxWaitMs,
+    });
+    if (scheduler.oneIn(2)) queue.start();
+    let pending = 0;
+    const write = async (id: number) => {
+      pending += 1;
+      const isFull = pending > maxPendingWrites;
+      try {
+        assert.equal(await queue.write('deletePost', [id, id]), id);
+        assert.ok(!isFull, 'more writes wait than may');
+        assert.ok(committed.includes(id), `${id} is acknowledged without a commit`);
+        acknowledged.push(id);
+      } catch (caught) {
+        assert.ok(caught instanceof DomainError);
+        assert.equal(caught.kind, isFull ? 'overloaded' : 'unavailable');
+        unsure.push(id);
+      } finally {
+        pending -= 1;
+      }
+    };
+    const count = 1 + scheduler.random.below(14);
+    const writes: Promise<void>[] = [];
+    for (let id = 0; id < count; id += 1) {
+      writes.push(write(id));
+      if (scheduler.oneIn(3)) await scheduler.turn();
+    }
+    await queue.drain();
+    await Promise.all(writes);
+    assert.equal(pending, 0);
+    assert.deepEqual(
+      committed,
+      committed.toSorted((a, b) => a - b),
+      'commits have the order of the writes',
+    );
+    assert.equal(new Set(committed).size, committed.length);
+    assert.equal(acknowledged.length + unsure.length, count);
+    await queue.close();
+  },
+);

@@ -1,0 +1,198 @@
+import { syncBuiltinESMExports } from 'node:module';
+import { it } from 'node:test';
+import timers from 'node:timers/promises';
+import { Random } from '../../src/conformance/random.ts';
+
+interface Timer {
+  at: number;
+  readonly everyMs: number | undefined;
+  readonly run: () => void;
+}
+
+/** What the code under test takes from the system, and gets from the scheduler meanwhile. */
+const globals = {
+  setTimeout: globalThis.setTimeout,
+  clearTimeout: globalThis.clearTimeout,
+  setInterval: globalThis.setInterval,
+  clearInterval: globalThis.clearInterval,
+  setImmediate: globalThis.setImmediate,
+};
+const promises = { setTimeout: timers.setTimeout, setImmediate: timers.setImmediate };
+const realNow = performance.now.bind(performance);
+const dateNow = Date.now;
+const { random: mathRandom } = Math;
+const { wait: atomicsWait } = Atomics;
+const { timeout: signalTimeout } = AbortSignal;
+
+/**
+ * Events in an order that a seed decides, on clocks that no time passes on. Events of one lane keep their
+ * order; which lane goes next, and whether time goes on first, is drawn.
+ */
+export class Scheduler {
+  readonly random: Random;
+  readonly seed: number;
+  /** The monotonic clock in ms. */
+  now = 0;
+  /** What the clock of the day is ahead of it. A test may step it. */
+  dayMs = 1_700_000_000_000;
+  readonly #lanes = new Map<unknown, (() => void)[]>();
+  #timers: Timer[] = [];
+
+  constructor(seed: number) {
+    this.seed = seed;
+    this.random = new Random(seed);
+  }
+
+  /** Whether something happens that is so in one of so many cases. */
+  oneIn(cases: number): boolean {
+    return this.random.below(cases) === 0;
+  }
+
+  /** Lets an event happen later, behind those that its lane has. */
+  soon(event: () => void, lane: unknown = event): void {
+    const events = this.#lanes.get(lane);
+    if (events === undefined) this.#lanes.set(lane, [event]);
+    else events.push(event);
+  }
+
+  /** Resolves later, in the order of its lane. */
+  turn(lane?: unknown): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.soon(resolve, lane ?? resolve);
+    return promise;
+  }
+
+  /** Resolves when so much time has gone by. */
+  sleep(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#addTimer(resolve, ms);
+    return promise;
+  }
+
+  #addTimer(run: () => void, ms = 0, everyMs?: number): Timer {
+    const timer = { at: this.now + Math.max(ms, 1), everyMs, run };
+    this.#timers.push(timer);
+    return timer;
+  }
+
+  /** Makes one event happen; `false` when there is none. */
+  step(): boolean {
+    const due = this.#timers.filter(({ at }) => at <= this.now);
+    const choices = this.#lanes.size + Number(due.length > 0);
+    if (choices === 0 || this.oneIn(8)) {
+      if (this.#timers.length === 0) return choices > 0;
+      this.now = Math.max(this.now, Math.min(...this.#timers.map(({ at }) => at)));
+      return true;
+    }
+    const choice = this.random.below(choices);
+    const [lane, events] = [...this.#lanes][choice] ?? [];
+    if (events === undefined) this.#fire(due);
+    else {
+      const event = events.shift();
+      if (events.length === 0) this.#lanes.delete(lane);
+      event?.();
+    }
+    return true;
+  }
+
+  #fire(due: readonly Timer[]): void {
+    const timer = due.reduce((first, other) => (other.at < first.at ? other : first));
+    if (timer.everyMs === undefined) this.#timers = this.#timers.filter((other) => other !== timer);
+    else timer.at = this.now + timer.everyMs;
+    timer.run();
+  }
+
+  /** Runs work to its end, with every timer and clock that it uses. Fails when nothing can end it. */
+  async run(work: (scheduler: Scheduler) => Promise<void>): Promise<void> {
+    this.#install();
+    try {
+      let isOver = false;
+      const running = work(this).finally(() => (isOver = true));
+      running.catch(() => undefined);
+      for (let steps = 0; !isOver; steps += 1) {
+        // Whatever follows from the last event without waiting has happened then.
+        await new Promise((resolve) => globals.setImmediate(resolve));
+        if (isOver) break;
+        if (!this.step() || steps > 100_000) throw new Error('it waits for something that never happens');
+      }
+      await running;
+    } finally {
+      restore();
+    }
+  }
+
+  #install(): void {
+    const handle = (timer: Timer) => ({ timer, ref: () => handle(timer), unref: () => handle(timer) });
+    const start =
+      (isRepeated: boolean) =>
+      (run: (...args: unknown[]) => void, ms: number, ...args: unknown[]) =>
+        handle(this.#addTimer(() => run(...args), ms, isRepeated ? ms : undefined));
+    const clear = (given: { readonly timer?: Timer } | undefined) => {
+      this.#timers = this.#timers.filter((timer) => timer !== given?.timer);
+    };
+    const immediates = {};
+    Object.assign(globalThis, {
+      setTimeout: start(false),
+      setInterval: start(true),
+      clearTimeout: clear,
+      clearInterval: clear,
+      setImmediate: (run: () => void) => this.soon(run, immediates),
+    });
+    Object.assign(timers, {
+      setTimeout: (ms: number) => this.sleep(ms),
+      setImmediate: () => this.turn(immediates),
+    });
+    syncBuiltinESMExports();
+    performance.now = () => this.now;
+    Date.now = () => this.dayMs + this.now;
+    Math.random = () => this.random.below(1_000_000) / 1_000_000;
+    Atomics.wait = (_array: unknown, _index: number, _value: unknown, ms = 0) => {
+      this.now += ms;
+      return 'timed-out';
+    };
+    AbortSignal.timeout = (ms: number) => {
+      const aborter = new AbortController();
+      this.#addTimer(() => aborter.abort(new DOMException('it took too long', 'TimeoutError')), ms);
+      return aborter.signal;
+    };
+  }
+}
+
+function restore(): void {
+  Object.assign(globalThis, globals);
+  Object.assign(timers, promises);
+  syncBuiltinESMExports();
+  performance.now = realNow;
+  Date.now = dateNow;
+  Math.random = mathRandom;
+  Atomics.wait = atomicsWait;
+  AbortSignal.timeout = signalTimeout;
+}
+
+// All these tests together take ten times as long.
+const budgetMs = 1_500;
+const mostSchedules = 10_000;
+
+/**
+ * A test that runs work under as many schedules as fit its time, from a seed of the present day. A failure names
+ * the seed; SCHEDULE_SEED=N runs that one alone.
+ */
+export function testSchedules(name: string, work: (scheduler: Scheduler) => Promise<void>): void {
+  it(name, async (t) => {
+    const only = process.env['SCHEDULE_SEED'];
+    const first = Number(only ?? `${new Date().toISOString().slice(0, 10).replaceAll('-', '')}0000`);
+    const startedAt = realNow();
+    let count = 0;
+    for (; count < (only === undefined ? mostSchedules : 1) && realNow() - startedAt < budgetMs; count += 1) {
+      const seed = first + count;
+      try {
+        await new Scheduler(seed).run(work);
+      } catch (cause) {
+        throw new Error(`with SCHEDULE_SEED=${seed}: ${cause instanceof Error ? cause.message : cause}`, {
+          cause,
+        });
+      }
+    }
+    t.diagnostic(`${count} schedules from seed ${first} in ${Math.round(realNow() - startedAt)} ms`);
+  });
+}
