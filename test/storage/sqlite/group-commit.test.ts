@@ -87,7 +87,7 @@ testSchedules(
       else assert.deepEqual(made, [], 'no write of a failed group is acknowledged');
       if (!mayCommit && !db.filesAreThere) assert.deepEqual(added, [], 'lost files are not written to again');
       if (db.filesAreThere) mayCommit = true;
-    else if (added.length > 0) mayCommit = false;
+      else if (added.length > 0) mayCommit = false;
       await scheduler.turn();
     }
   },

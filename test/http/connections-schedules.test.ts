@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { Connections } from '../../src/http/connections.ts';
+import { connectionOf, Pipelines } from '../../src/http/in-flight.ts';
+import { type Scheduler, testSchedules } from '../support/scheduler.ts';
+
+const max = 4;
+const maxIdleMs = 100;
+const checkingIntervalMs = 30;
+const maxRejectingAtOnce = 100;
+
+class FakeSocket extends EventEmitter {
+  destroyed = false;
+  paused = false;
+
+  destroy(): void {
+    if (this.destroyed) return;
+    this.destroyed = true;
+    this.emit('close');
+  }
+
+  pause(): this {
+    this.paused = true;
+    return this;
+  }
+
+  resume(): this {
+    this.paused = false;
+    this.emit('resume');
+    return this;
+  }
+}
+
+/** A client that sends a few requests with pauses, and leaves or does not. */
+async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
+  const connection = connectionOf(socket as unknown as Socket);
+  for (let requests = scheduler.random.below(4); requests > 0 && !socket.destroyed; requests -= 1) {
+    const response = { writableFinished: false };
+    connection.newest = response as unknown as ServerResponse;
+    await scheduler.sleep(scheduler.random.below(maxIdleMs * 3));
+    if (!socket.destroyed || scheduler.oneIn(2)) response.writableFinished = true;
+    const wasOpen = !socket.destroyed;
+    await scheduler.sleep(scheduler.random.below(maxIdleMs));
+    assert.equal(socket.destroyed, !wasOpen, 'a connection is ended before its time');
+  }
+  if (scheduler.oneIn(2)) socket.destroy();
+}
+
+testSchedules(
+  'a server takes as many connections as it may, and ends those that are idle and no others',
+  async (scheduler) => {
+    const server = new EventEmitter();
+    const taken = new Set<FakeSocket>();
+    server.on('connection', (socket: FakeSocket) => {
+      taken.add(socket);
+      assert.ok(taken.size <= max, 'more connections are open than may be');
+      socket.on('close', () => taken.delete(socket));
+    });
+    let rejecting = 0;
+    const connections = new Connections(server as unknown as Server, {
+      max,
+      maxIdleMs,
+      checkingIntervalMs,
+      reject: (socket, silently) => {
+        assert.equal(taken.size, max, 'a connection is rejected though there is room');
+        assert.equal(silently, rejecting >= maxRejectingAtOnce);
+        if (silently) return socket.destroy();
+        rejecting += 1;
+        return scheduler.soon(() => {
+          rejecting -= 1;
+          socket.destroy();
+        });
+      },
+    });
+    server.emit('listening');
+    const burst = scheduler.oneIn(20) ? maxRejectingAtOnce + 10 : 2 + scheduler.random.below(8);
+    const sockets: FakeSocket[] = [];
+    const lives: Promise<void>[] = [];
+    for (let i = 0; i < burst; i += 1) {
+      const socket = new FakeSocket();
+      sockets.push(socket);
+      server.emit('connection', socket);
+      if (taken.has(socket)) lives.push(live(scheduler, socket));
+      if (burst < maxRejectingAtOnce && scheduler.oneIn(2)) await scheduler.turn();
+    }
+    await Promise.all(lives);
+    const idle = [...taken].filter(
+      (socket) => connectionOf(socket as unknown as Socket).newest?.writableFinished,
+    );
+    await scheduler.sleep(maxIdleMs + 3 * checkingIntervalMs);
+    assert.deepEqual(
+      idle.filter((socket) => !socket.destroyed),
+      [],
+      'an idle connection is ended in time',
+    );
+    for (const socket of taken)
+      assert.equal(connectionOf(socket as unknown as Socket).newest?.writableFinished, undefined);
+    server.emit('close');
+    for (const socket of sockets) socket.destroy();
+    assert.deepEqual(connections.sockets, []);
+  },
+);
+
+testSchedules(
+  'pipelined requests of a connection run one at a time, in order, and none after it has closed',
+  async (scheduler) => {
+    const pipelines = new Pipelines();
+    const serve = async (socket: FakeSocket) => {
+      const connection = connectionOf(socket as unknown as Socket);
+      const count = 1 + scheduler.random.below(30);
+      let [running, last, isLeft] = [0, -1, false];
+      const ended: Promise<void>[] = [];
+      const start = async (id: number) => {
+        assert.equal(running, 0, 'one at a time');
+        assert.equal(id, last + 1, 'in order');
+        assert.ok(!socket.destroyed, 'none after the end');
+        [running, last, connection.busy] = [1, id, true];
+        await scheduler.turn();
+        running = 0;
+        pipelines.startNext(socket as unknown as Socket, connection);
+      };
+      for (let id = 0; id < count && !isLeft; id += 1) {
+        if (!connection.busy) ended.push(start(id));
+        else pipelines.wait(socket as unknown as Socket, connection, () => void ended.push(start(id)));
+        assert.equal(socket.paused, connection.waiting.length >= 16, 'who sends too much is not read');
+        if (scheduler.oneIn(6)) await scheduler.turn();
+        isLeft = scheduler.oneIn(20);
+      }
+      if (isLeft) socket.destroy();
+      for (let i = 0; i < ended.length; i += 1) await ended[i];
+    };
+    await Promise.all(Array.from({ length: 1 + scheduler.random.below(3) }, () => serve(new FakeSocket())));
+  },
+);

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { Connection, Turns } from '../../src/http/in-flight.ts';
+import { HttpError } from '../../src/http/reply.ts';
+import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { WaitingMemory } from '../../src/http/waiting-memory.ts';
+import { type Scheduler, testSchedules } from '../support/scheduler.ts';
+
+const maxInFlight = 3;
+const text = '{"name":"Ann"}';
+
+/** A message whose body comes when the schedule says so, or never: then the client leaves. */
+function openMessage(scheduler: Scheduler): { message: IncomingMessage; response: ServerResponse } {
+  const headers = { 'content-type': 'application/json', 'content-length': String(text.length) };
+  const socket = new EventEmitter();
+  const body = new Readable({ read: () => undefined });
+  const message = Object.assign(body, { method: 'POST', url: '/users', headers, complete: false, socket });
+  const response = Object.assign(new EventEmitter(), { closed: false });
+  const leaves = scheduler.oneIn(5);
+  scheduler.soon(() => {
+    message.complete = !leaves;
+    if (leaves) {
+      response.closed = true;
+      message.destroy();
+      response.emit('close');
+    } else {
+      message.push(text);
+      message.push(null);
+    }
+  });
+  return {
+    message: message as unknown as IncomingMessage,
+    response: response as unknown as ServerResponse,
+  };
+}
+
+testSchedules(
+  'requests start once and in order, take no more places than there are, and give all back',
+  async (scheduler) => {
+    const turns = new Turns();
+    const shared: Shared = {
+      basePath: '',
+      headers: {},
+      limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
+      memory: new WaitingMemory(() => assert.fail('so little is never given up')),
+      turns,
+      taken: 0,
+      draining: false,
+    };
+    const started: number[] = [];
+    const queued: number[] = [];
+    const serve = async (id: number) => {
+      const { message, response } = openMessage(scheduler);
+      const request = new HttpRequest(message, response, new Connection(), shared);
+      const closed = new Promise<void>((resolve) => {
+        response.on('close', () => {
+          request.release();
+          resolve();
+        });
+      });
+      const begin = Promise.withResolvers<void>();
+      if (turns.isOpen(request.startedAt)) begin.resolve();
+      else {
+        queued.push(id);
+        turns.enqueue(() => {
+          started.push(id);
+          begin.resolve();
+        });
+      }
+      await begin.promise;
+      const wasFull = shared.taken >= maxInFlight;
+      try {
+        request.enter();
+        assert.ok(!wasFull || response.closed, 'a request is let in beyond the limit');
+        assert.ok(shared.taken <= maxInFlight);
+        if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
+        assert.ok(shared.taken <= maxInFlight);
+        if (scheduler.oneIn(4)) request.last();
+        scheduler.now += scheduler.random.below(3);
+        await request.turn();
+        await scheduler.turn();
+      } catch (caught) {
+        assert.ok(
+          caught instanceof HttpError && (caught.status === 503 || caught.status === 499),
+          `${caught}`,
+        );
+      }
+      if (response.closed) return;
+      Object.assign(response, { closed: true });
+      response.emit('close');
+      await closed;
+    };
+    const all: Promise<void>[] = [];
+    for (let id = 0; id < 2 + scheduler.random.below(10); id += 1) {
+      if (scheduler.oneIn(2)) turns.connected();
+      all.push(serve(id));
+      if (scheduler.oneIn(3)) await scheduler.turn();
+    }
+    await Promise.all(all);
+    assert.deepEqual(started, queued, 'those that wait start in the order of their arrival, each once');
+    assert.equal(shared.taken, 0, 'every place is given back');
+  },
+);
+
+const freeBytes = 16 * 1024;
+const maxBytes = 100 * 1024;
+
+testSchedules(
+  'what waits stays within its memory, and whoever made no progress for longest is given up',
+  async (scheduler) => {
+    const held = new Map<object, number>();
+    const given: object[] = [];
+    const memory = new WaitingMemory(() => undefined, maxBytes);
+    const owners = Array.from({ length: 6 }, () => ({}));
+    for (let step = 0; step < 40; step += 1) {
+      const owner = owners[scheduler.random.below(owners.length)] ?? {};
+      const bytes = scheduler.oneIn(4) ? 0 : scheduler.random.below(60 * 1024);
+      const counted = Math.max(0, bytes - freeBytes);
+      if (counted === 0) held.delete(owner);
+      else held.set(owner, counted);
+      const expected: object[] = [];
+      let sum = [...held.values()].reduce((all, one) => all + one, 0);
+      for (const [oldest, one] of held) {
+        if (sum <= maxBytes) break;
+        expected.push(oldest);
+        sum -= one;
+      }
+      for (const one of expected) held.delete(one);
+      given.length = 0;
+      memory.hold(owner, bytes, () => given.push(owner));
+      assert.equal(given.length, expected.length);
+      assert.equal(memory.chunkBytes, sum > maxBytes / 2 ? freeBytes : 64 * 1024);
+    }
+  },
+);

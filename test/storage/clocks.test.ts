@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { KeptResults } from '../../src/storage/memory/idempotency.ts';
+import { shared } from '../../src/storage/postgres/shared.ts';
+import { testSchedules } from '../support/scheduler.ts';
+
+const idempotencyTtlMs = 1_000;
+
+testSchedules(
+  'a key creates once for as long as the clock says that it is kept, however the clock is stepped',
+  async (scheduler) => {
+    const results = new KeptResults({ idempotencyTtlMs });
+    const known = new Map<string, { id: number; expiresAt: number; mayBeDropped?: boolean }>();
+    let next = 0;
+    for (let step = 0; step < 40; step += 1) {
+      await scheduler.sleep(scheduler.random.below(idempotencyTtlMs / 2));
+      if (scheduler.oneIn(6)) scheduler.dayMs += scheduler.random.below(8_000) - 4_000;
+      const key = `key ${scheduler.random.below(4)}`;
+      const now = Date.now();
+      const kept = known.get(key);
+      const isKept = kept !== undefined && kept.expiresAt > now;
+      const idempotency = { key, fingerprint: 'the same' };
+      const { value, replayed } = results.once({ idempotency }, () => {
+        next += 1;
+        return { id: next };
+      });
+      // Once its time was over, a step back need not bring it again.
+      if (kept?.mayBeDropped !== true || !isKept) assert.equal(replayed, isKept);
+      assert.deepEqual(value, { id: replayed ? kept?.id : next });
+      for (const one of known.values()) if (one.expiresAt <= now) one.mayBeDropped = true;
+      if (!replayed) known.set(key, { id: next, expiresAt: now + idempotencyTtlMs });
+      else assert.throws(() => results.once({ idempotency: { key, fingerprint: 'another' } }, () => 0));
+    }
+  },
+);
+
+testSchedules(
+  'a shared answer is never older than the call, and one question is asked at a time',
+  async (scheduler) => {
+    let asked = 0;
+    let state = 0;
+    const ask = shared(async () => {
+      asked += 1;
+      assert.equal(asked, 1, 'one at a time');
+      try {
+        await scheduler.turn();
+        const seen = state;
+        await scheduler.turn();
+        if (scheduler.oneIn(6)) throw new Error('no answer');
+        return seen;
+      } finally {
+        asked -= 1;
+      }
+    });
+    const call = async () => {
+      const before = state;
+      const answer = await ask().catch(() => undefined);
+      if (answer !== undefined) assert.ok(answer >= before, `${answer} is older than ${before}`);
+    };
+    const calls: Promise<void>[] = [];
+    for (let i = 0; i < 20; i += 1) {
+      state += 1;
+      calls.push(call());
+      if (scheduler.oneIn(2)) await scheduler.turn();
+    }
+    await Promise.all(calls);
+  },
+);
