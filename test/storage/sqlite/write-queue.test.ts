@@ -10,6 +10,12 @@ const maxWaitMs = 50;
 
 /** A writer thread without a thread: it commits groups, refuses some, and sometimes ends. */
 function startWriter(scheduler: Scheduler, committed: number[], busy: { writers: number }): Worker {
+  let isOver = false;
+  const end = () => {
+    isOver = true;
+    busy.writers = 0;
+    writer.emit('exit', 1);
+  };
   const writer = Object.assign(new EventEmitter(), {
     ref: () => undefined,
     unref: () => undefined,
@@ -22,18 +28,21 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
       const ids = message.map(({ parameters }) => Number(parameters[0]));
       return scheduler.soon(() => {
         scheduler.now += scheduler.random.below(30);
-        if (isCommitted) committed.push(...ids);
+        if (isCommitted && !isOver) committed.push(...ids);
         scheduler.soon(() => {
+          if (isOver) return;
           busy.writers -= 1;
           const failure = isCommitted ? {} : { failure: new Error('disk full') };
           const failed = { failed: { kind: 'unavailable', message: 'disk full', cause: undefined } } as const;
           const outcomes = ids.map((value) => (isCommitted ? { value } : failed));
-          if (ends) writer.emit('exit', 1);
+          if (ends) end();
           else writer.emit('message', { outcomes, ...failure } satisfies WriterReply);
         }, writer);
       }, writer);
     },
   });
+  // One that ends while it has nothing to do.
+  if (scheduler.oneIn(3)) scheduler.soon(end);
   return writer as unknown as Worker;
 }
 
