@@ -25,7 +25,7 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
       busy.writers += 1;
       const isCommitted = !scheduler.oneIn(4);
       const ends = scheduler.oneIn(10);
-      const ids = message.map(({ parameters }) => Number(parameters[0]));
+      const ids = message.map(({ parameters: [, record] }) => Number(Reflect.get(Object(record), 'id')));
       return scheduler.soon(() => {
         scheduler.now += scheduler.random.below(30);
         if (isCommitted && !isOver) committed.push(...ids);
@@ -64,7 +64,7 @@ testSchedules(
       pending += 1;
       const isFull = pending > maxPendingWrites;
       try {
-        assert.equal(await queue.write('deletePost', [id, id]), id);
+        assert.equal(await queue.write('create', ['users', { id }]), id);
         assert.ok(!isFull, 'more writes wait than may');
         assert.ok(committed.includes(id), `${id} is acknowledged without a commit`);
         acknowledged.push(id);
