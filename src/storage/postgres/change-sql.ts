@@ -5,12 +5,12 @@ import { prepared, type Sql } from './pool.ts';
 const columns = 'type, user_id, record, request_id, key';
 
 /**
- * Inserts a change for each row of the CTE `rows` that a write has returned; $n and the next parameter are
- * the origin. The row is locked by then, so positions rise in the order in which one record changes.
+ * Inserts a change for each row of the CTE `rows` that a write has returned, and returns the records; $n and the
+ * next parameter are the origin. The row is locked by then, so positions rise in the order in which one record changes.
  */
-export function addChange(table: Table, verb: string, rows: string, n: number, condition = ''): string {
+export function addChange(table: Table, verb: string, rows: string, n: number): string {
   return `
-    INSERT INTO changes (${columns}) SELECT ${values(table, verb, rows, n)} FROM ${rows} ${condition}`;
+    INSERT INTO changes (${columns}) SELECT ${values(table, verb, rows, n)} FROM ${rows} RETURNING record`;
 }
 
 /** Inserts a change for each post in the CTE `taken`, then one for the user in the CTE `removed`. */

@@ -7,7 +7,6 @@ import {
   columnValues,
   editableColumns,
   givenColumns,
-  type Key,
   keyColumns,
   recordValues,
   type Table,
@@ -45,23 +44,16 @@ export function postgresWrites(
     feed.written();
     return rows;
   };
-  const findVersion = prepared(`SELECT version FROM ${table.name} WHERE ${isKey(table)}`);
-  /** Finds out why a change met no row; a record that has been made since was not there. */
-  const refuse = async (key: Key, expected: readonly number[] | undefined) => {
-    const [row] = await pool.read<{ version: number }>(findVersion, key);
-    if (row === undefined) return;
-    if (row.version >= maxVersion && expected?.includes(row.version) !== false) {
-      throw versionsExhausted(table.record, key[0]);
-    }
-    // Even if its version is an expected one by now.
-    if (expected !== undefined) throw preconditionFailed(table.record, key[0]);
-  };
+  /** The record that a write has returned: with its change it comes as JSON. */
+  const toRecord = (row: NamedRow) => fromRow<Row>(columns, feed === undefined ? row : Object(row['record']));
+  const unchanged = prepared(unchangedSql(table));
+  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table)}`);
   return {
     async create(record, options = {}) {
       const values = recordValues(given, record);
       if (options.idempotency === undefined) {
         const [row] = await write<NamedRow>(insert, values, options);
-        return row && { value: fromRow<Row>(columns, row), replayed: false };
+        return row && { value: toRecord(row), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
       const once = [key, fingerprint, idempotencyTtlMs, ...values];
@@ -76,15 +68,26 @@ export function postgresWrites(
 
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...columnValues(edited, patch)];
-      const [row] = await write<NamedRow>(update, values, options);
-      if (row === undefined) await refuse(key, options.expected);
-      return row && fromRow<Row>(columns, row);
+      // Each turn but the last meets another write between its two statements.
+      for (;;) {
+        const [row] = await write<NamedRow>(update, values, options);
+        if (row !== undefined) return toRecord(row);
+        const [found] = await pool.write<UnchangedRow>(unchanged, values);
+        if (found === undefined) return undefined;
+        if (!found.is_expected) throw preconditionFailed(table.record, key[0]);
+        if (found.is_same) return fromRow<Row>(columns, found);
+        if (found.version >= maxVersion) throw versionsExhausted(table.record, key[0]);
+      }
     },
 
     async delete(key, options = {}) {
       const [row] = await write<NamedRow>(remove, [...key, options.expected], options);
-      if (row === undefined) await refuse(key, options.expected);
-      return row !== undefined;
+      if (row !== undefined) return true;
+      // Even if its version is an expected one by now. A record that was made since was not there.
+      if (options.expected !== undefined && (await pool.read(find, key)).length > 0) {
+        throw preconditionFailed(table.record, key[0]);
+      }
+      return false;
     },
   };
 }
@@ -109,19 +112,44 @@ function insertSql(table: Table, first: number, source?: string): string {
     RETURNING ${columnNames(table.columns)}`;
 }
 
-/** Takes the key, the versions that are expected, and the values of the editable columns, of which NULL is left. */
-function updateSql(table: Table, source = '', condition = isKey(table)): string {
-  const first = keyColumns(table).length + 2;
-  const edits = editableColumns(table).map(({ name }, i) => ({
-    name,
-    next: `COALESCE($${first + i}, ${name})`,
-  }));
-  const isChange = `(${edits.map(({ next }) => next).join(', ')}) IS DISTINCT FROM (${columnNames(editableColumns(table))})`;
+/**
+ * Changes a record unless it is as wanted already: no other row is written, and each row it returns is a change.
+ * Takes the key, the versions that are expected, and the values of the editable columns, of which NULL is left.
+ */
+function updateSql(table: Table): string {
+  const edits = editsOf(table).map(({ name, next }) => `${name} = ${next}`);
   return `
-    UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
-      version = version + (${isChange})::integer
-    ${source} WHERE ${condition} AND (version < ${maxVersion} OR NOT (${isChange}))
+    UPDATE ${table.name} SET ${edits.join(', ')}, version = version + 1
+    WHERE ${isKey(table)} AND ${isExpected(table)} AND version < ${maxVersion} AND NOT ${isSame(table)}
     RETURNING ${columnNames(table.columns)}`;
+}
+
+interface UnchangedRow extends NamedRow {
+  readonly version: number;
+  readonly is_expected: boolean;
+  readonly is_same: boolean;
+}
+
+/**
+ * Finds out why an update, which takes the same parameters, met no row. The lock makes its transaction one that
+ * writes: with synchronous replication, its commit waits until a standby has the record that it returns.
+ */
+function unchangedSql(table: Table): string {
+  return `
+    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected, ${isSame(table)} AS is_same
+    FROM ${table.name} WHERE ${isKey(table)} FOR KEY SHARE`;
+}
+
+/** Whether a record has the wanted values already. */
+function isSame(table: Table): string {
+  const edits = editsOf(table);
+  const row = (texts: readonly string[]) => `(${texts.join(', ')})`;
+  return `(${row(edits.map(({ next }) => next))} IS NOT DISTINCT FROM ${row(edits.map(({ name }) => name))})`;
+}
+
+function editsOf(table: Table): { name: string; next: string }[] {
+  const first = keyColumns(table).length + 2;
+  return editableColumns(table).map(({ name }, i) => ({ name, next: `COALESCE($${first + i}, ${name})` }));
 }
 
 function deleteSql(table: Table): string {
@@ -134,7 +162,7 @@ function plainWrites(table: Table) {
   return {
     insert: prepared(insertSql(table, 1)),
     insertOnce: prepared(once(insertSql(table, 4, 'turn'))),
-    update: prepared(updateSql(table, '', `${isKey(table)} AND ${isExpected(table)}`)),
+    update: prepared(updateSql(table)),
     remove: prepared(deleteSql(table)),
   };
 }
@@ -143,16 +171,6 @@ function plainWrites(table: Table) {
 function fedWrites(table: Table) {
   const given = givenColumns(table).length;
   const key = keyColumns(table).length;
-  const created = (n: number) => addChange(table, 'created', 'created', n);
-  const names = columnNames(table.columns);
-  // Only a row that is locked before the update has the version which the update meets.
-  const update = `
-    WITH old AS (
-      SELECT id AS old_id, version AS old_version FROM ${table.name}
-      WHERE ${isKey(table)} AND ${isExpected(table)} FOR NO KEY UPDATE
-    ), changed AS (${updateSql(table, 'FROM old', 'id = old_id')}
-    ), change AS (${addChange(table, 'updated', 'changed', key + editableColumns(table).length + 2, 'JOIN old ON version > old_version')})
-    SELECT ${names} FROM changed`;
   // The lock on the user keeps others from adding posts. Only the function sees those added since the statement began.
   const deletions =
     table === users
@@ -160,10 +178,14 @@ function fedWrites(table: Table) {
       : `change AS (${addChange(table, 'deleted', 'removed', key + 2)})`;
   return {
     insert: prepared(
-      `WITH created AS (${insertSql(table, 1)}), change AS (${created(given + 1)}) SELECT ${names} FROM created`,
+      `WITH created AS (${insertSql(table, 1)}) ${addChange(table, 'created', 'created', given + 1)}`,
     ),
-    insertOnce: prepared(once(insertSql(table, 4, 'turn'), created(given + 4))),
-    update: prepared(update),
+    insertOnce: prepared(
+      once(insertSql(table, 4, 'turn'), addChange(table, 'created', 'created', given + 4)),
+    ),
+    update: prepared(
+      `WITH changed AS (${updateSql(table)}) ${addChange(table, 'updated', 'changed', key + editableColumns(table).length + 2)}`,
+    ),
     remove: prepared(`WITH removed AS (${deleteSql(table)}), ${deletions} SELECT id FROM removed`),
   };
 }
