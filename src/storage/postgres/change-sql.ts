@@ -38,24 +38,43 @@ export interface LookRow {
   readonly newest: string;
   /** Changes up to this position cannot be read any more. */
   readonly gone: string;
-  /** The transactions that have drawn a position, and run. */
-  readonly writers: readonly string[];
+  /** From the settled position on there is a change at each position up to here. */
+  readonly unbroken: string;
+  /** The transactions that have drawn a position, and run; NULL when they were not asked for. */
+  readonly writers: readonly string[] | null;
   readonly standby: boolean;
 }
 
+/** How far behind a settled position a look goes for positions that are all there. */
+const maxUnbroken = 5_000;
+
 /**
+ * The table has one row; LIMIT tells the planner, which takes it for many until it is analyzed.
+ *
+ * $1 is the last settled position. $2 asks for the writers: to list all locks takes longer than all the rest.
+ *
  * A transaction that draws from a sequence holds a lock on it until its end. The locks are listed after the
  * snapshot of this statement was taken. So each transaction that drew a position up to `newest` has ended or is listed.
  */
 export const look = prepared(`
-  SELECT GREATEST(gone, (SELECT max(position) FROM changes)) AS newest, gone, pg_is_in_recovery() AS standby,
-    ARRAY(
+  WITH ends AS (
+    SELECT gone, GREATEST(gone, $1::bigint) AS start,
+      GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
+    FROM change_feed LIMIT 1
+  )
+  SELECT newest, gone, pg_is_in_recovery() AS standby,
+    COALESCE((
+      SELECT max(position) FROM (
+        SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
+        WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
+      ) AS behind WHERE position = start + place), start) AS unbroken,
+    CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN ARRAY(
       SELECT virtualtransaction FROM pg_locks
       WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted
         AND mode <> 'AccessShareLock'
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    ) AS writers
-  FROM change_feed`);
+    ) END AS writers
+  FROM ends`);
 
 export interface PageRow {
   readonly gone: string;
@@ -78,7 +97,7 @@ export const readPage = prepared(`
     SELECT gone, COALESCE((
       SELECT position FROM changes WHERE position > $1 AND position <= $2
       ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
-    FROM change_feed
+    FROM change_feed LIMIT 1
   )
   SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
     SELECT position, time, type, record, request_id, key FROM changes

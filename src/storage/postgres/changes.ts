@@ -17,7 +17,7 @@ import { shared } from './shared.ts';
 const wakeIntervalMs = 10;
 /** How long a read waits at most for those that write right now, when it has nothing else to give. */
 const settleMs = 100;
-const settleStepMs = 2;
+const settleStepMs = { first: 2, most: 8 };
 const recheckMs = { first: 5, most: 500 };
 /** How many positions a read with a filter examines. */
 const maxExamined = 10_000;
@@ -42,6 +42,8 @@ export class PostgresChanges implements ChangeFeed {
   #trim: Promise<unknown> | undefined;
   #hasWritten = false;
   #announcing: Promise<void> | undefined;
+  #nextWake: NodeJS.Timeout | undefined;
+  #wokenAt = 0;
   #recheck: NodeJS.Timeout | undefined;
   #recheckMs = recheckMs.first;
 
@@ -115,22 +117,28 @@ export class PostgresChanges implements ChangeFeed {
   /** Looks until something behind a position is settled, if there is something, or it takes too long. */
   async #lookBehind(after: number, signal: AbortSignal | undefined): Promise<Look & { settled: number }> {
     const deadline = performance.now() + settleMs;
-    for (;;) {
+    for (let stepMs = settleStepMs.first; ; stepMs = Math.min(stepMs * 2, settleStepMs.most)) {
       const looking = this.#look();
       const found = await (signal === undefined ? looking : unlessAborted(looking, signal));
       const settled = this.#settled.position ?? found.gone;
       const isPending = this.#settled.position === undefined || (settled <= after && after < found.newest);
       if (!isPending || performance.now() >= deadline) return { ...found, settled };
-      await delay(settleStepMs);
+      await delay(stepMs);
     }
   }
 
   async #lookNow(): Promise<Look> {
-    const [row] = await this.#pool.read<LookRow>(look, [], undefined, 'feed');
+    const values = [this.#settled.position, this.#settled.needsWriters];
+    const [row] = await this.#pool.read<LookRow>(look, values, undefined, 'feed');
     if (row === undefined) throw new Error('the table change_feed has no row');
     // It does not know who still writes at the primary.
     if (row.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
-    const found = { newest: Number(row.newest), gone: Number(row.gone), writers: row.writers };
+    const found = {
+      newest: Number(row.newest),
+      gone: Number(row.gone),
+      unbroken: Number(row.unbroken),
+      writers: row.writers ?? undefined,
+    };
     const before = this.#settled.position;
     this.#settled.add(found);
     if (this.#settled.position !== before) this.#recheckMs = recheckMs.first;
@@ -147,8 +155,16 @@ export class PostgresChanges implements ChangeFeed {
     }, this.#recheckMs).unref();
   }
 
+  /** Wakes the watchers, not more often than every `wakeIntervalMs`. */
   #wake(): void {
-    for (const wake of this.#watchers) wake();
+    this.#nextWake ??= setTimeout(
+      () => {
+        this.#nextWake = undefined;
+        this.#wokenAt = performance.now();
+        for (const wake of this.#watchers) wake();
+      },
+      Math.max(0, this.#wokenAt + wakeIntervalMs - performance.now()),
+    ).unref();
   }
 
   /** Wakes followers everywhere, and once more later if there was another write meanwhile. */
@@ -176,7 +192,8 @@ export class PostgresChanges implements ChangeFeed {
   #stop(): void {
     this.#stopListening?.();
     this.#stopListening = undefined;
-    clearTimeout(this.#recheck);
+    for (const timer of [this.#nextWake, this.#recheck]) clearTimeout(timer);
+    this.#nextWake = undefined;
     this.#recheck = undefined;
   }
 }

@@ -97,13 +97,15 @@ describe('the feed of changes of a PostgreSQL', () => {
     await session.untilBlocked(1);
     const read: string[] = [];
     const followed = Promise.withResolvers<void>();
-    t.after(
-      feed.watch(async () => {
-        const names = namesOf(await readAll(feed));
-        read.splice(0, read.length, ...names);
-        if (names.includes('last')) followed.resolve();
-      }),
-    );
+    let reading: Promise<unknown> = Promise.resolve();
+    const follow = async () => {
+      const names = namesOf(await readAll(feed));
+      read.splice(0, read.length, ...names);
+      if (names.includes('last')) followed.resolve();
+    };
+    const stop = feed.watch(() => {
+      reading = reading.then(follow);
+    });
     await store.createUser({ name: 'last' });
     await readAll(feed);
     assert.deepEqual(read, []);
@@ -111,6 +113,8 @@ describe('the feed of changes of a PostgreSQL', () => {
     await session.query(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'advisory'`);
     await failing;
     await followed.promise;
+    stop();
+    await reading;
     assert.deepEqual(read, ['last']);
     await release();
   });

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Look, Settled } from '../../../src/storage/postgres/settled.ts';
+
+const none: Look = { newest: 0, gone: 0, unbroken: 0 };
+
+/** The settled position after each look, and whether the next one needs the writers. */
+function positions(...looks: Partial<Look>[]): [number | undefined, boolean][] {
+  const settled = new Settled();
+  return looks.map((look) => {
+    settled.add({ ...none, ...look });
+    return [settled.position, settled.needsWriters];
+  });
+}
+
+describe('the settled position of a feed', () => {
+  it('is the end of the positions that are all there, without a list of the writers', () => {
+    const looks = [
+      { newest: 3, unbroken: 3, writers: [] },
+      { newest: 5, unbroken: 5 },
+      { newest: 9, unbroken: 7 },
+    ];
+    assert.deepEqual(positions(...looks), [
+      [3, false],
+      [5, false],
+      [7, false],
+    ]);
+  });
+
+  it('needs the writers from the start, and where a position stays missing', () => {
+    assert.equal(new Settled().needsWriters, true);
+    const looks = [
+      { newest: 3, unbroken: 3, writers: [] },
+      { newest: 5, unbroken: 3 },
+      { newest: 6, unbroken: 6 },
+    ];
+    assert.deepEqual(positions(...looks), [
+      [3, false],
+      [3, true],
+      [6, false],
+    ]);
+  });
+
+  it('passes a missing position when all who may have drawn it have ended', () => {
+    const looks = [
+      { newest: 5, unbroken: 3, writers: ['a', 'b'] },
+      { newest: 8, unbroken: 3, writers: ['b', 'c'] },
+      { newest: 9, unbroken: 3, writers: ['c'] },
+      { newest: 9, unbroken: 9, writers: [] },
+    ];
+    assert.deepEqual(
+      positions(...looks).map(([position]) => position),
+      [3, 3, 5, 9],
+    );
+  });
+
+  it('does not take one who has begun later for one who may have drawn it', () => {
+    const looks = [
+      { newest: 5, unbroken: 3, writers: ['a'] },
+      { newest: 5, unbroken: 3, writers: [] },
+      { newest: 8, unbroken: 5, writers: ['a'] },
+    ];
+    assert.deepEqual(
+      positions(...looks).map(([position]) => position),
+      [3, 5, 5],
+    );
+  });
+
+  it('is not below what is gone', () => {
+    assert.deepEqual(positions({ newest: 9, gone: 7, unbroken: 7, writers: ['a'] }), [[7, false]]);
+  });
+
+  it('is unknown at a server that does not have all that the last one had', () => {
+    const looks = [
+      { newest: 9, unbroken: 9, writers: [] },
+      { newest: 7, unbroken: 9 },
+      { newest: 7, unbroken: 7, writers: [] },
+    ];
+    assert.deepEqual(positions(...looks), [
+      [9, false],
+      [undefined, true],
+      [7, false],
+    ]);
+  });
+});
