@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Change, type ChangePage, type ChangeQuery, isWanted } from '../domain/change.ts';
+import {
+  type Change,
+  type ChangePage,
+  type ChangeQuery,
+  isWanted,
+  maxChangeLimit,
+} from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
@@ -13,9 +19,10 @@ interface Block {
 }
 
 // The newest events, kept as text. A follower that is further behind reads from the store.
-const maxBlocks = 1_000;
 const maxCharacters = 4 * 1024 * 1024;
-const readLimit = 100;
+// Who is behind reads ever more at a time, unless the records are long.
+const minRead = 100;
+const maxReadCharacters = 512 * 1024;
 // Proxies close a connection on which nothing came for a minute or less.
 const heartbeatMs = 15_000;
 // How long a client waits before it connects again, at least, and how long after a failure the reader does.
@@ -37,6 +44,7 @@ export class Followers {
   /** Every change behind `#from` up to `#to`. */
   readonly #blocks: Block[] = [];
   #characters = 0;
+  #limit = minRead;
   #from = 0;
   #to = 0;
   /** Rises when positions have lost their meaning: each follower asks the store whether its own is still good. */
@@ -110,7 +118,7 @@ export class Followers {
           const textOf = (change: Change) => withBase(toText(change), basePath);
           taken = take(page.changes, page, textOf, request.chunkBytes);
           // What did not fit is read again rather than kept.
-          limit = taken.end === page.next ? readLimit : taken.texts.length;
+          limit = taken.end === page.next ? Math.min(limit * 2, maxChangeLimit) : taken.texts.length;
           page = undefined;
         }
         const { texts, end, more } = taken;
@@ -189,7 +197,7 @@ export class Followers {
   async #readPage(): Promise<void> {
     const generation = this.#generation;
     try {
-      const page = await this.#feed.read({ after: this.#to, limit: readLimit });
+      const page = await this.#feed.read({ after: this.#to, limit: this.#limit });
       if (generation === this.#generation) this.#add(page);
       else this.#stale = true;
     } catch (caught) {
@@ -201,16 +209,22 @@ export class Followers {
   }
 
   #add({ changes, next, more }: ChangePage): void {
+    let length = 0;
     for (const change of changes) {
       const block = { change, position: change.position, text: toText(change) };
       this.#blocks.push(block);
-      this.#characters += block.text.length;
+      length += block.text.length;
     }
-    while (this.#blocks.length > maxBlocks || this.#characters > maxCharacters) {
-      const oldest = this.#blocks.shift();
-      this.#characters -= oldest?.text.length ?? 0;
-      this.#from = oldest?.position ?? this.#to;
+    this.#characters += length;
+    const isShort = more && length < maxReadCharacters;
+    this.#limit = isShort ? Math.min(this.#limit * 2, maxChangeLimit) : minRead;
+    let dropped = 0;
+    for (; this.#characters > maxCharacters; dropped += 1) {
+      const { text, position } = this.#blocks[dropped] ?? { text: '', position: next };
+      this.#characters -= text.length;
+      this.#from = position;
     }
+    this.#blocks.splice(0, dropped);
     this.#to = next;
     this.#stale ||= more;
     if (changes.length > 0) this.#wake();

@@ -170,6 +170,27 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
+  it('reads more at a time while the store has more, so that it keeps up', async (t) => {
+    const store = createMemoryStore();
+    const { changes: feed } = store;
+    assert.ok(feed);
+    const limits: number[] = [];
+    const changes = {
+      ...feed,
+      read: (...args: Parameters<typeof feed.read>) => {
+        limits.push(args[0].limit);
+        return feed.read(...args);
+      },
+    };
+    const { http } = await startService(t, { repository: { ...store, changes } });
+    const follower = await Follower.open(t, http);
+    await follower.block();
+    const creations = Array.from({ length: 3_000 }, (_, i) => store.createUser({ name: `User ${i}` }));
+    await Promise.all(creations);
+    for (let id = 1; id <= 3_000; id += 1) await follower.event();
+    assert.equal(Math.max(...limits), 1_000);
+  });
+
   it('is bounded by maxFollowers, and a place is free again when one leaves', async (t) => {
     const { http, events } = await startService(t, { maxFollowers: 1, limits: { maxInFlight: 1 } });
     const first = await Follower.open(t, http);
