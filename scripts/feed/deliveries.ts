@@ -1,4 +1,5 @@
-interface Delivery {
+export interface Delivery {
+  readonly name: string;
   acknowledgedAt: number | undefined;
   /** Whether nothing was being broken when it was acknowledged. */
   isQuiet: boolean;
@@ -48,26 +49,25 @@ export class Deliveries {
 
   acknowledge(name: string): void {
     this.acknowledged += 1;
-    const delivery = this.#find(name);
+    const delivery = this.find(name);
     delivery.acknowledgedAt = performance.now();
     delivery.isQuiet = this.isQuiet;
     this.all.add(0, delivery.early);
     if (delivery.isQuiet) this.quiet.add(0, delivery.early);
-    this.#forget(name, delivery);
+    this.#forget(delivery);
   }
 
   /** A follower that was away by its own choice until `since` is not counted for what it missed. */
-  receive(name: string, since: number): void {
-    const delivery = this.#find(name);
+  receive(delivery: Delivery, since: number, now: number): void {
     delivery.received += 1;
     const { acknowledgedAt } = delivery;
     if (acknowledgedAt === undefined) delivery.early += 1;
     else if (acknowledgedAt >= since) {
-      const ms = performance.now() - acknowledgedAt;
+      const ms = now - acknowledgedAt;
       this.all.add(ms);
       if (delivery.isQuiet && this.isQuiet) this.quiet.add(ms);
     }
-    this.#forget(name, delivery);
+    this.#forget(delivery);
   }
 
   /** Those that were acknowledged, and have not reached every follower. */
@@ -75,15 +75,15 @@ export class Deliveries {
     return [...this.#deliveries.values()].filter(({ acknowledgedAt }) => acknowledgedAt !== undefined).length;
   }
 
-  #find(name: string): Delivery {
+  find(name: string): Delivery {
     const found = this.#deliveries.get(name);
     if (found !== undefined) return found;
-    const added = { acknowledgedAt: undefined, isQuiet: this.isQuiet, received: 0, early: 0 };
+    const added = { name, acknowledgedAt: undefined, isQuiet: this.isQuiet, received: 0, early: 0 };
     this.#deliveries.set(name, added);
     return added;
   }
 
-  #forget(name: string, { acknowledgedAt, received }: Delivery): void {
+  #forget({ name, acknowledgedAt, received }: Delivery): void {
     if (acknowledgedAt !== undefined && received === this.#followers) this.#deliveries.delete(name);
   }
 }

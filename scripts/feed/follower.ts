@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { maxTimerMs } from '../../src/check-range.ts';
 import type { Deliveries } from './deliveries.ts';
-import { Replica } from './replica.ts';
+import { type Changes, Replica } from './replica.ts';
 
 const [minStayMs, maxStayMs] = [500, 10_000];
 const maxAwayMs = 1_000;
@@ -17,24 +18,29 @@ export interface Followed {
   readonly violations: Set<string>;
 }
 
-/** Follows one service after the other, leaves at random, and resumes by `Last-Event-ID`, until the signal. */
+/** Follows one service after the other, leaves at random unless it `stays`, and resumes by `Last-Event-ID`, until the signal. */
 export function follow(
   urls: readonly string[],
+  changes: Changes,
   deliveries: Deliveries,
   signal: AbortSignal,
+  stays: boolean,
 ): { followed: Followed; ended: Promise<void> } {
   const followed: Followed = { replica: new Replica(), connections: 0, violations: new Set() };
-  return { followed, ended: run(followed, urls, deliveries, signal) };
+  return { followed, ended: run(followed, urls, changes, deliveries, signal, stays) };
 }
 
 async function run(
   followed: Followed,
   urls: readonly string[],
+  changes: Changes,
   deliveries: Deliveries,
   signal: AbortSignal,
+  stays: boolean,
 ): Promise<void> {
   let lastEventId = '0';
   let since = 0;
+  const { replica } = followed;
   while (!signal.aborted) {
     const url = `${urls[Math.floor(Math.random() * urls.length)]}/changes`;
     let hasLeft = false;
@@ -48,26 +54,27 @@ async function run(
         continue;
       }
       followed.connections += 1;
-      leave = setTimeout(
-        () => {
-          hasLeft = true;
-          response.destroy();
-        },
-        minStayMs + Math.random() * (maxStayMs - minStayMs),
-      );
+      const stayMs = stays ? maxTimerMs : minStayMs + Math.random() * (maxStayMs - minStayMs);
+      leave = setTimeout(() => {
+        hasLeft = true;
+        response.destroy();
+      }, stayMs);
       let text = '';
       for await (const chunk of response.setEncoding('utf8')) {
         text += chunk;
         const blocks = text.split('\n\n');
         text = blocks.pop() ?? '';
+        const now = performance.now();
         for (const block of blocks) {
-          const fields = new Map(block.split('\n').map((line) => split(line)));
-          if (fields.get('event') === 'gone') followed.violations.add('gone');
-          const data = fields.get('data');
-          const name =
-            data === undefined || fields.has('event') ? undefined : followed.replica.apply(JSON.parse(data));
-          if (name !== undefined) deliveries.receive(name, since);
-          lastEventId = fields.get('id') ?? lastEventId;
+          const end = block.indexOf('\n');
+          if (block.startsWith('event: gone')) followed.violations.add('gone');
+          if (!block.startsWith('id: ') || end < 0) continue;
+          lastEventId = block.slice(4, end);
+          const position = Number(lastEventId);
+          if (!replica.isNext(position, block)) continue;
+          const change = changes.receive(position, block);
+          replica.apply(change, block);
+          deliveries.receive(change.delivery, since, now);
         }
       }
     } catch {
@@ -92,9 +99,4 @@ async function open(url: string, lastEventId: string, signal: AbortSignal): Prom
   } finally {
     clearTimeout(timer);
   }
-}
-
-function split(line: string): [string, string] {
-  const colon = line.indexOf(':');
-  return [line.slice(0, colon), line.slice(colon + 1).trimStart()];
 }

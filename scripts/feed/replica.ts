@@ -1,17 +1,29 @@
-import { createHash } from 'node:crypto';
+import type { Deliveries, Delivery } from './deliveries.ts';
 
 /** A change as the service sends it, in the parts that are needed here. */
-export interface Event {
-  readonly id: string;
+interface Event {
   readonly type: string;
   readonly version: number;
   readonly data: Readonly<Record<string, unknown>> & { readonly id: number };
 }
 
-export interface Faults {
+/** What a change makes of a record. */
+interface Last {
+  readonly record: string;
+  readonly version: number;
+  /** As `rowText` has it; `undefined` when it was deleted. */
+  readonly row: string | undefined;
+}
+
+/** A change, as all followers have it. */
+interface Change {
+  /** The block of the stream, which must be the same for all. */
+  readonly text: string;
+  readonly position: number;
+  readonly last: Last;
+  readonly delivery: Delivery;
+  /** How many followers do not have it yet. */
   missing: number;
-  doubled: number;
-  outOfOrder: number;
 }
 
 /** Which version of which record a change is about, or that it was deleted. */
@@ -19,58 +31,82 @@ export function nameOf(kind: string, id: number, version: number | 'deleted'): s
   return `${kind} ${id} ${version}`;
 }
 
-/** What a follower makes of the changes: users and posts, each as the text that `rowText` gives. */
+/** The changes that some followers have and others lack. Each is parsed once, for the first that has it. */
+export class Changes {
+  readonly #followers: number;
+  readonly #deliveries: Deliveries;
+  readonly #changes = new Map<number, Change>();
+
+  constructor(followers: number, deliveries: Deliveries) {
+    this.#followers = followers;
+    this.#deliveries = deliveries;
+  }
+
+  /** How often a change is missing at a follower, while another has it. */
+  get missing(): number {
+    return [...this.#changes.values()].reduce((sum, { missing }) => sum + missing, 0);
+  }
+
+  /** The change of a block that begins with its position. */
+  receive(position: number, text: string): Change {
+    const change = this.#changes.get(position) ?? this.#parse(position, text);
+    change.missing -= 1;
+    if (change.missing === 0) this.#changes.delete(position);
+    return change;
+  }
+
+  #parse(position: number, text: string): Change {
+    const { kind, id, version, row } = parse(text);
+    const delivery = this.#deliveries.find(nameOf(kind, id, row === undefined ? 'deleted' : version));
+    const last = { record: `${kind} ${id}`, version, row };
+    const change = { text, position, last, delivery, missing: this.#followers };
+    this.#changes.set(position, change);
+    return change;
+  }
+}
+
+function parse(text: string) {
+  const { type, version, data }: Event = JSON.parse(text.slice(text.indexOf('\ndata: ') + 7));
+  const [kind = '', verb] = type.split('.');
+  return { kind, id: data.id, version, row: verb === 'deleted' ? undefined : rowText({ ...data, version }) };
+}
+
+/** What a follower makes of the changes: the last one of each user and post. */
 export class Replica {
-  readonly rows = new Map<string, string>();
-  readonly faults: Faults = { missing: 0, doubled: 0, outOfOrder: 0 };
-  readonly #versions = new Map<string, number>();
-  readonly #digest = createHash('sha256');
+  readonly rows = new Map<string, Last>();
+  readonly faults = { missing: 0, doubled: 0, outOfOrder: 0, different: 0 };
   position = 0;
   changes = 0;
 
-  /** Returns the name of the change; nothing when it was there before, or came too late. */
-  apply({ id, type, version, data }: Event): string | undefined {
-    const position = Number(id);
-    const [kind = '', verb] = type.split('.');
-    const record = `${kind} ${data.id}`;
-    const known = this.#versions.get(record) ?? 0;
-    const isDeletion = verb === 'deleted';
-    if (position <= this.position) {
-      if (version <= known) this.faults.doubled += 1;
-      else this.faults.outOfOrder += 1;
-      return undefined;
-    }
-    this.position = position;
-    this.changes += 1;
-    this.#digest.update(`${id} ${type} ${record} ${version}\n`);
-    const expected = isDeletion ? known : known + 1;
-    if (version > expected) this.faults.missing += 1;
-    if (version < expected) this.faults.outOfOrder += 1;
-    if (isDeletion) {
-      this.#versions.delete(record);
-      this.rows.delete(record);
-    } else {
-      this.#versions.set(record, version);
-      this.rows.set(record, rowText({ ...data, version }));
-    }
-    return nameOf(kind, data.id, isDeletion ? 'deleted' : version);
+  /** Returns whether a change is new: it was not there before, and does not come too late. */
+  isNext(position: number, text: string): boolean {
+    if (position > this.position) return true;
+    const { kind, id, version } = parse(text);
+    const known = this.rows.get(`${kind} ${id}`)?.version ?? 0;
+    this.faults[version <= known ? 'doubled' : 'outOfOrder'] += 1;
+    return false;
   }
 
-  /** Equal for two replicas that applied the same changes. */
-  digest(): string {
-    return this.#digest.copy().digest('hex');
+  apply({ position, last, text: first }: Change, text: string): void {
+    const { record, version, row } = last;
+    this.position = position;
+    this.changes += 1;
+    if (text !== first) this.faults.different += 1;
+    const known = this.rows.get(record)?.version ?? 0;
+    const expected = row === undefined ? known : known + 1;
+    if (version > expected) this.faults.missing += 1;
+    if (version < expected) this.faults.outOfOrder += 1;
+    if (row === undefined) this.rows.delete(record);
+    else this.rows.set(record, last);
+  }
+
+  /** How many records differ from those of a store. */
+  differences(stored: ReadonlyMap<string, string>): number {
+    const names = new Set([...this.rows.keys(), ...stored.keys()]);
+    return [...names].filter((name) => this.rows.get(name)?.row !== stored.get(name)).length;
   }
 }
 
 export function rowText(row: Readonly<Record<string, unknown>>): string {
   return JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** How many of two maps' entries differ. */
-export function countDifferences(
-  one: ReadonlyMap<string, string>,
-  other: ReadonlyMap<string, string>,
-): number {
-  const names = new Set([...one.keys(), ...other.keys()]);
-  return [...names].filter((name) => one.get(name) !== other.get(name)).length;
 }

@@ -19,12 +19,16 @@ interface User extends Record {
   readonly posts: Record[];
 }
 
-/** Writes users and posts that no other writer changes, until it is stopped. It leaves those whose write had no response. */
+/**
+ * Writes users and posts that no other writer changes, one in `intervalMs`, until it is stopped. It leaves those
+ * whose write had no response.
+ */
 export async function write(
   url: string,
   deliveries: Deliveries,
   isOver: () => boolean,
   violations: Set<string>,
+  intervalMs: number,
 ): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const users: User[] = [];
@@ -62,7 +66,9 @@ export async function write(
     return true;
   };
 
-  while (!isOver()) {
+  for (let dueAt = performance.now() + Math.random() * intervalMs; !isOver(); dueAt += intervalMs) {
+    const waitMs = dueAt - performance.now();
+    if (waitMs > 0) await sleep(waitMs);
     const i = Math.floor(Math.random() * users.length);
     const user = users[i];
     const dice = Math.random();
