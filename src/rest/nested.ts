@@ -113,7 +113,7 @@ export function nestedHandlers<
       const page = await fetchPage(request, userId, query);
       const rows = toRows(page, query, all ? request.chunkBytes : Number.POSITIVE_INFINITY);
       const total = wantsCount(request) ? await resource.count(userId, query, request) : undefined;
-      const pages = all ? [] : pageLinks(request, query, { userId, ...query.filter }, page.next);
+      const pages = all ? [] : pageLinks(request, query, { userId, ...query.filter })(page.next);
       const headers = { ...linkHeader([...pages, ...monitor]), ...countHeaders(total) };
       if (all && rows.end !== undefined) {
         return jsonText(200, { chunks: streamAll(request, userId, query, rows) }, headers);

@@ -5,16 +5,35 @@ import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { formatCursor } from './cursor.ts';
 
+// A text that is longer, or a cursor, hardly comes twice.
+const maxKeptLength = 256;
+const maxKept = 256;
+
+/** `parse` with a memory: the same lists are asked for again and again. */
+export function remembering<Parsed>(parse: (request: HttpRequest) => Parsed): typeof parse {
+  const known = new Map<string, Parsed>();
+  return (request) => {
+    const { basePath, target } = request;
+    const text = `${basePath}${target.path}?${target.query}`;
+    const found = known.get(text);
+    if (found !== undefined) return found;
+    const parsed = parse(request);
+    if (text.length > maxKeptLength || text.includes('cursor=')) return parsed;
+    if (known.size >= maxKept) known.clear();
+    known.set(text, parsed);
+    return parsed;
+  };
+}
+
 /**
- * The links (RFC 8288) of a page: `first`, `prev` where pages are numbered, `next` where there
- * is more. The references are paths, never built from Host, which a client can set to anything.
+ * The links (RFC 8288) of a page, by where the next one starts: `first`, `prev` where pages are numbered, `next`
+ * where there is more. The references are paths, never built from Host, which a client can set to anything.
  */
 export function pageLinks(
   request: HttpRequest,
   query: ListQuery<string>,
   filter: object,
-  next: Position | undefined,
-): readonly string[] {
+): (next: Position | undefined) => readonly string[] {
   const path = `${request.basePath}${request.target.path}`;
   const kept = request.parameters
     .filter(([name]) => name !== 'page' && name !== 'cursor')
@@ -26,8 +45,8 @@ export function pageLinks(
   const links = [link('first')];
   const page = 'offset' in query.start ? query.start.offset / query.limit + 1 : 1;
   if (page > 1) links.push(link('prev', `page=${page - 1}`));
-  if (next !== undefined) links.push(link('next', `cursor=${formatCursor(filter, query.sort, next)}`));
-  return links;
+  return (next) =>
+    next === undefined ? links : [...links, link('next', `cursor=${formatCursor(filter, query.sort, next)}`)];
 }
 
 /**
@@ -36,12 +55,13 @@ export function pageLinks(
  */
 export async function monitorLinks(
   { changes }: Repository,
-  { basePath, signal }: HttpRequest,
+  request: HttpRequest,
   userId?: number,
 ): Promise<readonly string[]> {
   if (changes === undefined) return [];
   const user = userId === undefined ? '' : `&user=${userId}`;
-  return [`<${basePath}/changes?after=${await changes.position({ signal })}${user}>; rel="monitor"`];
+  const position = await changes.position(request);
+  return [`<${request.basePath}/changes?after=${position}${user}>; rel="monitor"`];
 }
 
 export function linkHeader(links: readonly string[]): Headers {

@@ -11,7 +11,7 @@ import {
 } from '../domain/user.ts';
 import { json } from '../http/reply.ts';
 import { readCursor } from './cursor.ts';
-import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import { countHeaders, linkHeader, monitorLinks, pageLinks, remembering, wantsCount } from './paging.ts';
 import { type CollectionHandlers, create, resourceHandlers } from './resource.ts';
 
 export function userHandlers(repository: Repository, requirePreconditions: boolean): CollectionHandlers {
@@ -29,15 +29,19 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
     },
     requirePreconditions,
   );
+  const parseList = remembering((request) => {
+    const query = parseUserQuery(request.parameters, readCursor);
+    return { query, linksOf: pageLinks(request, query, query.filter) };
+  });
   return {
     ...single,
 
     async list(request) {
-      const query = parseUserQuery(request.parameters, readCursor);
+      const { query, linksOf } = parseList(request);
       const monitor = await monitorLinks(repository, request);
       const page = await repository.listUsers(query, request);
       const total = wantsCount(request) ? await repository.countUsers(query.filter, request) : undefined;
-      const links = [...pageLinks(request, query, query.filter, page.next), ...monitor];
+      const links = [...linksOf(page.next), ...monitor];
       const headers = { ...linkHeader(links), ...countHeaders(total) };
       return json(200, page.items.map(userView), headers);
     },

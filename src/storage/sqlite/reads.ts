@@ -29,13 +29,14 @@ export function sqliteReads(db: DatabaseSync) {
     statements.set(sql, statement);
     return statement;
   };
-  const all = (sql: string, parameters: readonly SQLInputValue[]) => {
+  const rowsOf = (statement: StatementSync, parameters: readonly SQLInputValue[]) => {
     try {
-      return prepare(sql).all(...parameters);
+      return statement.all(...parameters);
     } catch (caught) {
       throw fromSqlite(caught);
     }
   };
+  const all = (sql: string, parameters: readonly SQLInputValue[]) => rowsOf(prepare(sql), parameters);
   const finder = (table: Table) => {
     const { name, columns } = table;
     const sql = `SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table)}`;
@@ -49,14 +50,31 @@ export function sqliteReads(db: DatabaseSync) {
       }
     };
   };
-  const page = (table: Table, filter: object, query: ListQuery<string>) => {
+  const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
     const conditions = filterConditions(table, filter);
     // What the filter fixes is known, and not read again.
     const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
     const columns = listColumns(table).filter(({ name }) => !fixed.includes(name));
     const list = { table: table.name, columns: columnNames(columns), filter: conditions };
     const { sql, parameters } = pageStatement(list, query);
-    const rows = all(sql, parameters).map((row) => toRecord<Row>(columns, row, filter));
+    return { statement: prepare(sql), parameters, columns };
+  };
+  // The same first pages are read again and again; a page after a position is read once.
+  const firstPages = new Map<string, ReturnType<typeof planPage>>();
+  const planOf = (table: Table, filter: object, query: ListQuery<string>) => {
+    if ('after' in query.start) return planPage(table, filter, query);
+    const { start, sort, limit } = query;
+    const key = JSON.stringify([table.name, filter, start.offset, sort, limit]);
+    const known = firstPages.get(key);
+    if (known !== undefined) return known;
+    if (firstPages.size >= maxStatements) firstPages.clear();
+    const plan = planPage(table, filter, query);
+    firstPages.set(key, plan);
+    return plan;
+  };
+  const page = (table: Table, filter: object, query: ListQuery<string>) => {
+    const { statement, parameters, columns } = planOf(table, filter, query);
+    const rows = rowsOf(statement, parameters).map((row) => toRecord<Row>(columns, row, filter));
     return toPage(rows, query);
   };
   const count = (table: Table, filter: object): number => {
