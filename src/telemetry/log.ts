@@ -152,9 +152,14 @@ function jsonText(event: Line, time: string, count: number): string {
   if (event.type === 'request') {
     const { face, id, method, path, status, durationMs, route, traceparent = '', key } = event;
     const rounded = Math.round(durationMs * 1_000) / 1_000;
-    const call = { face, id, method, path: clip(path), status, durationMs: rounded, route };
-    const trace = clip(traceparent) || undefined;
-    return JSON.stringify({ time, event: 'request', ...call, traceparent: trace, key });
+    // By hand, since it is written for every request: `method`, `path` and `traceparent` are a client's own text.
+    return (
+      `{"time":"${time}","event":"request","face":"${face}","id":"${id}","method":${JSON.stringify(method)}` +
+      `,"path":${JSON.stringify(clip(path))},"status":${status},"durationMs":${rounded}` +
+      (route === undefined ? '' : `,"route":"${route}"`) +
+      (traceparent === '' ? '' : `,"traceparent":${JSON.stringify(clip(traceparent))}`) +
+      (key === undefined ? '}' : `,"key":"${key}"}`)
+    );
   }
   const { type, ...fields } = event;
   const cause = 'cause' in fields && { cause: causeText(fields.cause) };
