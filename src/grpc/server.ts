@@ -3,12 +3,14 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcLimits, GrpcOptions } from './app.ts';
 
+// Loading grpc-js blocks the process: a client that waits for the ports has its first response before that.
+const loadAfterMs = 1_000;
 // What gRPC clients see when a connection is rejected (UNAVAILABLE), without loading grpc-js for it.
 const unavailable = 14;
 
 /**
- * The gRPC port and its life. grpc-js takes longer to load than all the rest, so it is loaded in the
- * background once the service is listening.
+ * The gRPC port and its life. grpc-js takes longer to load than all the rest, so it is loaded for the first
+ * connection, or soon after the service is listening.
  *
  * The sockets are ours because grpc-js's `forceShutdown` ends no connection while channelz is off
  * (1.14.7): one call that never ends would keep the process alive.
@@ -21,6 +23,7 @@ export class GrpcServer {
   #tls: SecureContextOptions | undefined;
   #server: Server | undefined;
   #app: Promise<GrpcApp> | undefined;
+  #loading: NodeJS.Timeout | undefined;
   #serving = false;
   #closing = false;
 
@@ -48,11 +51,12 @@ export class GrpcServer {
     this.#app?.then((app) => app.setTls(tls)).catch((cause) => this.#reportFailure(cause));
   }
 
-  /** Sets what the health service reports for all services, and begins to load grpc-js. */
+  /** Sets what the health service reports for all services. */
   setServing(serving: boolean): void {
     this.#serving = serving;
-    const app = serving ? this.#load() : this.#app;
-    app?.then(({ setServing }) => setServing(this.#serving)).catch((cause) => this.#reportFailure(cause));
+    const load = () => this.#load().catch((cause) => this.#reportFailure(cause));
+    if (serving && this.#app === undefined) this.#loading = setTimeout(load, loadAfterMs);
+    this.#app?.then((app) => app.setServing(this.#serving)).catch((cause) => this.#reportFailure(cause));
   }
 
   /** Accepts no more calls and resolves when those in flight have ended; `signal` cuts them off. */
@@ -60,6 +64,7 @@ export class GrpcServer {
     const server = this.#server;
     if (server === undefined) return;
     this.#closing = true;
+    clearTimeout(this.#loading);
     const force = (): void => {
       for (const socket of this.#sockets) socket.destroy();
     };
