@@ -307,3 +307,15 @@ test('users are found by id, in the order of the list and in pages', async (t) =
   assert.equal(first.headers['x-total-count'], '3');
   assert.deepEqual(idsOf(await send(http, `GET ${linksOf(first)['next']}`)), [1]);
 });
+
+test('a list that is asked for again shows what has changed meanwhile, in its rows and its links', async (t) => {
+  const { http } = await startWithUsers(t);
+  const target = 'GET /users?role=dev&sort=name&limit=2';
+  const before = await send(http, target);
+  assert.deepEqual(idsOf(before), [5, 4]);
+  assert.equal((await send(http, 'DELETE /users/5')).status, 204);
+  const after = await send(http, target);
+  assert.deepEqual(idsOf(after), [4, 1]);
+  assert.equal(linksOf(before)['first'], linksOf(after)['first']);
+  assert.deepEqual(Object.keys(linksOf(after)), ['first', 'monitor']);
+});

@@ -65,6 +65,22 @@ describe('a line', () => {
       /^03:04:05.678 200 GET \/users\/1 1.2 ms r1$/,
     ],
     [
+      { ...request, path: '/a"\n', traceparent: '"\\', route: undefined, key: 'ci' },
+      {
+        time,
+        event: 'request',
+        face: 'http',
+        id: 'r1',
+        method: 'GET',
+        path: '/a"\n',
+        status: 200,
+        durationMs: 1.234,
+        traceparent: '"\\',
+        key: 'ci',
+      },
+      /^03:04:05.678 200 GET \/a"\n 1.2 ms r1$/,
+    ],
+    [
       refused,
       { time, event: 'refused', face: 'http', status: 400, reason: 'malformed' },
       /^03:04:05.678 400 refused: malformed$/,

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { openStore } from '../../src/storage/open.ts';
+import { temporaryFolder } from './temporary.ts';
+
+const folder = temporaryFolder();
+const query = {
+  filter: {},
+  sort: [{ field: 'id', descending: false }] as const,
+  limit: 20,
+  start: { offset: 0 },
+};
+
+describe('a store that answers at once', () => {
+  it('does not read the signal of a caller that is still there', async (t) => {
+    const store = await openStore(`sqlite:${folder}/signal.db`);
+    t.after(() => store.close());
+    const options = {
+      isAborted: false,
+      get signal(): AbortSignal {
+        throw new Error('the signal was read');
+      },
+    };
+    assert.equal(store.getUser(1, options), undefined);
+    assert.equal(store.getPost(1, 1, options), undefined);
+    assert.deepEqual((await store.listUsers(query, options)).items, []);
+  });
+
+  it('refuses a caller that has gone', async (t) => {
+    const store = await openStore('memory:');
+    t.after(() => store.close());
+    const options = { isAborted: true, signal: AbortSignal.abort() };
+    await assert.rejects(async () => store.getUser(1, options), { kind: 'cancelled' });
+  });
+});
