@@ -1,4 +1,4 @@
-import { byKind, recordKinds } from '../domain/record.ts';
+import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { openStore } from '../storage/open.ts';
 import { type CommandContext, runCommand, UsageError, usageOf } from './command.ts';
@@ -43,8 +43,11 @@ async function copyStore({ stdout, stderr }: CommandContext, source: Store, targ
         'stop writing to both stores and run it again',
     );
   }
-  const counts = recordKinds.map((kind) => `${from[kind].count} ${kind}`).join(' and ');
-  stdout.write(`copied ${counts}, sha256 ${read.digest()}\n`);
+  const counts = recordKinds.map((kind) => {
+    const { count } = from[kind];
+    return `${count} ${count === 1 ? nameOf(kind) : kind}`;
+  });
+  stdout.write(`copied ${counts.join(' and ')}, sha256 ${read.digest()}\n`);
 }
 
 /** Reads a whole store, and writes it to the target if there is one. */

@@ -46,7 +46,9 @@ export function importRecords(context: CommandContext): Promise<number> {
     if (read.sha256 !== content.sha256) throw new Error('the file changed while it was imported');
     if (content.end !== undefined) await store.continueIds(content.end.lastIds);
     progress.finish();
-    context.stdout.write(`imported ${added} new of ${read.records} records, sha256 ${read.sha256}\n`);
+    context.stdout.write(
+      `imported ${added} new of ${read.records} record${read.records === 1 ? '' : 's'}, sha256 ${read.sha256}\n`,
+    );
   });
 }
 

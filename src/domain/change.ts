@@ -76,7 +76,7 @@ export class ChangesGone extends DomainError {
   constructor(after: number, oldest: number) {
     super(
       'gone',
-      `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: ${oldest})`,
+      `the changes after ${after} are not kept, only those from ${oldest} on: read the list again, then follow its monitor link`,
     );
     this.oldest = oldest;
   }

@@ -131,7 +131,7 @@ export class HttpListener {
       path: withoutQuery(raw.url ?? ''),
       status: isWhole(request) ? response.statusCode : clientLeft,
       durationMs: now - startedAt,
-      ...(request.lasting && { lasting: true }),
+      ...(request.longLived && { longLived: true }),
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
@@ -214,9 +214,9 @@ function withHeaders(reply: Reply, common: Headers): Reply {
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
 }
 
-// A client ends a reply that lasts by leaving: it is whole if the client had taken all until then.
-function isWhole({ lasting, stalled, response }: HttpRequest): boolean {
-  return response.writableFinished || (lasting && response.headersSent && !stalled);
+// A client ends a long-lived reply by leaving: it is whole if the client had taken all until then.
+function isWhole({ longLived, stalled, response }: HttpRequest): boolean {
+  return response.writableFinished || (longLived && response.headersSent && !stalled);
 }
 
 // A query holds names: the values of filters and cursors do not belong in a log.

@@ -58,8 +58,8 @@ export class HttpRequest {
   keyName: string | undefined;
   #hasPlace = false;
   #holdsMemory = false;
-  /** Whether its reply lasts until either side ends it. */
-  lasting = false;
+  /** Whether its reply is a stream without an end. */
+  longLived = false;
   /** Whether its client has to take bytes before more are sent. */
   stalled = false;
   #target: Target | undefined;
@@ -177,9 +177,9 @@ export class HttpRequest {
     this.shared.memory.hold(this, bytes, giveUp);
   }
 
-  /** Takes no place from now on: its reply lasts, and waits most of the time. */
-  last(): void {
-    this.lasting = true;
+  /** Takes no place from now on: a stream without an end waits most of the time. */
+  becomeLongLived(): void {
+    this.longLived = true;
     this.#leave();
   }
 

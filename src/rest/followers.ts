@@ -92,7 +92,7 @@ export class Followers {
     if (this.#max > 0 && this.open >= this.#max) {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
-    request.last();
+    request.becomeLongLived();
     const { signal, basePath } = request;
     let proceed = (): void => undefined;
     const wake = (): void => proceed();

@@ -37,8 +37,8 @@ export interface RequestEvent {
   /** The HTTP status, 499 when the client closed the connection first; for gRPC the status code. */
   readonly status: number;
   readonly durationMs: number;
-  /** Whether it lasted until either side ended it, so that its duration is no latency. */
-  readonly lasting?: boolean;
+  /** Whether it was a stream without an end, such as that of `/changes`: its duration is no latency. */
+  readonly longLived?: boolean;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
   /** The name of the API key, if a key was asked for and has one. */

@@ -85,7 +85,7 @@ export class Metrics {
     counts[series] = (counts[series] ?? 0) + by;
   }
 
-  #request({ face, route, method, status, durationMs, lasting = false, key }: RequestEvent): void {
+  #request({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
     const series = this.#seriesOf(face, route ?? 'unmatched');
     const verb = route === undefined ? 'any' : method;
@@ -96,7 +96,7 @@ export class Metrics {
     }
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
     if (key !== undefined) this.#add('users_service_key_requests_total', `{face="${face}",key="${key}"}`);
-    if (lasting) return;
+    if (longLived) return;
     const seconds = durationMs / 1000;
     let bucket = 0;
     while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;

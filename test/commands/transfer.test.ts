@@ -181,7 +181,7 @@ describe('a file that is not a whole export is refused before anything of it is 
       input: user,
     });
     assert.equal(code, 0);
-    assert.match(stdout, /^imported 1 new of 1 records/);
+    assert.match(stdout, /^imported 1 new of 1 record, /);
   });
 
   it('also with --partial when it is empty or damaged', async () => {
@@ -242,6 +242,17 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 5 users and 5 posts, sha256 [0-9a-f]{64}\n$/);
     assert.match(copied.stderr, /^copy 100 % \(10 of 10, .*\nverify 100 % \(10 of 10, /);
     assert.equal((await runCommand(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
+  });
+
+  it('names one record in the singular', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const source = await openStore(a);
+    await source.createUser({ name: 'Ada' });
+    await source.createPost(1, { title: 'Notes', body: '' });
+    await source.close();
+    const copied = await runCommand(['copy', '--from', a, '--to', b]);
+    assert.match(copied.stdout, /^copied 1 user and 1 post, /);
   });
 
   it('takes no feed of changes along: that of the target restarts, that of the source stays', async (t) => {

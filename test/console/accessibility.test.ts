@@ -122,7 +122,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
-    await page.getByRole('status').filter({ hasText: 'Rows 1–1 of 1' }).waitFor();
+    await page.getByRole('status').filter({ hasText: 'Row 1 of 1' }).waitFor();
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('');
     await form.getByRole('button', { name: 'Save' }).click();

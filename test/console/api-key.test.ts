@@ -26,7 +26,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await firstNameIs(page, 'Ada');
     await dialog.waitFor({ state: 'hidden' });
-    await page.getByText('The charts show the last two minutes.').waitFor();
+    await page.getByText('The charts begin when you open this page').waitFor();
   });
 
   test('can be added later: the panels say what they need, without an alarm', async (t) => {
@@ -79,7 +79,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
   test('a service without keys never mentions one', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
-    await page.getByText('The charts show the last two minutes.').waitFor();
+    await page.getByText('The charts begin when you open this page').waitFor();
     await page.getByRole('button', { name: 'New user' }).click();
     await page.getByRole('dialog', { name: 'New user' }).waitFor();
     assert.equal(await page.locator('#key-button').isVisible(), false);

@@ -120,7 +120,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'Ada');
     await isLive(page);
     await page.evaluate('hide(true)');
-    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.lasting)), {
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)), {
       timeout: 10_000,
     });
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });

@@ -53,7 +53,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await page.clock.runFor(250);
     await rowsAre(page, ['Adele', 'Ada']);
     await page.getByRole('search').getByLabel('Role').fill('admin');
-    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.clock.runFor(250);
     await rowsAre(page, ['Ada']);
     assert.equal(new URL(page.url()).hash, '#/?name=Ad&role=admin&sort=-name&limit=10');
     await page.getByRole('button', { name: 'Clear' }).click();
@@ -71,6 +71,24 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await box.press('Enter');
     await page.clock.runFor(1_000);
     await rowsAre(page, ['Bob']);
+    assert.equal(requests.length, 2);
+  });
+
+  test('a role takes effect after a pause or on Enter, unless no user can have it', async (t) => {
+    const { page } = await openList(t);
+    const requests = recordRequests(page);
+    const role = page.getByRole('search').getByLabel('Role');
+    await role.fill('admin');
+    assert.equal(requests.length, 0, 'no pause yet');
+    await page.clock.runFor(250);
+    await rowsAre(page, ['Ada', 'Bob']);
+    await role.fill('No Role');
+    await role.press('Enter');
+    await page.clock.runFor(1_000);
+    assert.equal(requests.length, 1);
+    await role.fill('editor');
+    await role.press('Enter');
+    await rowsAre(page, ['Adele']);
     assert.equal(requests.length, 2);
   });
 

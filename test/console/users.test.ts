@@ -170,7 +170,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await question.getByRole('button', { name: 'Delete user' }).click();
     await said(page, 'Deleted Ada');
     await firstNameIs(page, 'Bob');
-    await page.getByText('Choose a user').waitFor();
+    await page.locator('#detail').waitFor({ state: 'hidden' });
     assert.equal((await send(http, 'GET /users/1')).status, 404);
   });
 
@@ -191,7 +191,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/#/users/77`);
     await page.getByText('There is no user 77').waitFor();
     await page.getByRole('button', { name: 'Back to the list' }).click();
-    await page.getByText('Choose a user').waitFor();
+    await page.locator('#detail').waitFor({ state: 'hidden' });
   });
 
   test('the back button closes a user', async (t) => {
@@ -200,7 +200,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const page = await open(t, `${http}/`);
     await openUser(page, 'Ada');
     await page.goBack();
-    await page.getByText('Choose a user').waitFor();
+    await page.locator('#detail').waitFor({ state: 'hidden' });
     assert.equal(await page.getByRole('link', { name: 'Ada' }).getAttribute('aria-current'), null);
   });
 });

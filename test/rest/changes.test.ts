@@ -144,7 +144,7 @@ describe('GET /changes', () => {
       assert.equal(gone.status, 410);
       assert.equal(
         errorOf(gone),
-        `the changes after ${after} are not kept: read what there is, then follow from its position (oldest kept: 3)`,
+        `the changes after ${after} are not kept, only those from 3 on: read the list again, then follow its monitor link`,
       );
       const stream = { headers: { accept: 'text/event-stream' } };
       assert.equal((await send(http, `GET /changes?after=${after}`, stream)).status, 410);

@@ -201,7 +201,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(refused.headers['retry-after'], '1');
     assert.equal((await send(http, 'GET /users')).status, 200, 'it takes no place of those in flight');
     first.response.destroy();
-    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.lasting)));
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)));
     const second = await Follower.open(t, http);
     await second.block();
   });
@@ -224,7 +224,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await read('changes_sent_total'), 1);
     assert.equal(await read('requests_in_flight', { face: 'http' }), 1, 'the one that asks');
     follower.response.destroy();
-    const isEnd = (event: (typeof events)[number]) => event.type === 'request' && event.lasting === true;
+    const isEnd = (event: (typeof events)[number]) => event.type === 'request' && event.longLived === true;
     await t.waitFor(() => assert.ok(events.some(isEnd)));
     const end = events.find(isEnd);
     assert.deepEqual(end?.type === 'request' && [end.status, end.route], [200, '/changes']);
@@ -245,7 +245,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.block(), undefined);
     assert.ok(follower.response.complete, 'its last chunk has come');
     assert.ok(performance.now() - startedAt < 30_000);
-    const end = events.find((event) => event.type === 'request' && event.lasting === true);
+    const end = events.find((event) => event.type === 'request' && event.longLived === true);
     assert.equal(end?.type === 'request' && end.status, 200);
   });
 
@@ -269,7 +269,7 @@ describe('GET /changes as a stream', () => {
     const body = 'x'.repeat(10_000);
     // More than the buffers of both kernels hold.
     for (let i = 0; i < 2_000; i += 1) await repository.createPost(1, { title: `${i}`, body });
-    const end = () => events.find((event) => event.type === 'request' && event.lasting === true);
+    const end = () => events.find((event) => event.type === 'request' && event.longLived === true);
     await t.waitFor(() => assert.ok(end()), { timeout: 20_000 });
     const cut = end();
     assert.equal(cut?.type === 'request' && cut.status, 499);

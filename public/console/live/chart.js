@@ -17,7 +17,9 @@ export function drawChart(svg, series, slots) {
   const peak = Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const y = (/** @type {number} */ value) =>
     height - inset - (peak === 0 ? 0 : (value / peak) * (height - 2 * inset));
-  const paths = series.flatMap(({ name, values }) => {
+  // A line of nothing but zeros would look like an event: a red line where no request failed.
+  const seen = series.filter(({ values }) => values.some((value) => value !== undefined && value > 0));
+  const paths = seen.flatMap(({ name, values }) => {
     const points = values.map((value, i) => ({
       x: width - ((values.length - 1 - i) / (slots - 1)) * width,
       y: value === undefined ? undefined : y(value),

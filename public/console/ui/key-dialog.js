@@ -1,7 +1,7 @@
 // @ts-check
 import { keyProblem } from '../api/api-key.js';
 import { showDialog } from './dialog.js';
-import { byId } from './dom.js';
+import { el } from './dom.js';
 import { clearFieldProblem, showFieldProblem } from './form-problem.js';
 
 /** @import { ApiKey } from '../api/api-key.js' */
@@ -11,10 +11,7 @@ import { clearFieldProblem, showFieldProblem } from './form-problem.js';
  * @param {ApiKey} apiKey
  */
 export function createKeyDialog(apiKey) {
-  const dialog = byId('key-dialog', HTMLDialogElement);
-  const input = byId('key-input', HTMLInputElement);
-  const form = byId('key-form', HTMLFormElement);
-  const forget = byId('key-forget', HTMLButtonElement);
+  const { dialog, form, input, forget } = build();
   let given = false;
 
   form.addEventListener('submit', (event) => {
@@ -49,4 +46,37 @@ export function createKeyDialog(apiKey) {
       return given;
     },
   };
+}
+
+/** Puts the dialog into the page. It is built here because several pages have it. */
+function build() {
+  const input = el('input', {
+    ...{ class: 'input mono', id: 'key-input', type: 'password' },
+    ...{ required: '', autocomplete: 'off', spellcheck: 'false', autofocus: '' },
+  });
+  const forget = el('button', { class: 'button button-quiet', type: 'button' }, 'Forget key');
+  const form = el(
+    'form',
+    { novalidate: '' },
+    el('h2', { id: 'key-heading' }, 'API key'),
+    el(
+      'p',
+      { id: 'key-text' },
+      'This service asks for an API key. The key stays in this tab and is sent as ',
+      el('code', {}, 'x-api-key'),
+      '.',
+    ),
+    el('div', { class: 'field' }, el('label', { for: 'key-input' }, 'Key'), input),
+    el(
+      'div',
+      { class: 'actions' },
+      forget,
+      el('button', { class: 'button push', type: 'button', 'data-close': '' }, 'Cancel'),
+      el('button', { class: 'button button-primary', type: 'submit' }, 'Use key'),
+    ),
+  );
+  const labels = { 'aria-labelledby': 'key-heading', 'aria-describedby': 'key-text' };
+  const dialog = el('dialog', { id: 'key-dialog', ...labels }, form);
+  document.body.append(dialog);
+  return { dialog, form, input, forget };
 }

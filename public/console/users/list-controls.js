@@ -4,6 +4,7 @@ import { byId } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
 import { say } from '../ui/toasts.js';
 import { filterOf, filterText } from '../ui/view.js';
+import { wireFilterBox } from './filter-box.js';
 import { createNameSearch } from './name-search.js';
 import { createSortHeadings } from './sort-headings.js';
 
@@ -18,7 +19,6 @@ import { createSortHeadings } from './sort-headings.js';
  * @param {UsersApi} users
  */
 export function createListControls(navigation, users) {
-  const form = byId('filter-form', HTMLFormElement);
   const name = createNameSearch(() => navigation.go({ name: name.value, page: 1 }));
   const role = byId('role-filter', HTMLInputElement);
   const clear = byId('clear-filter', HTMLButtonElement);
@@ -31,13 +31,11 @@ export function createListControls(navigation, users) {
   name.value = shown.name;
   role.value = shown.role;
 
-  form.addEventListener('submit', (event) => {
-    event.preventDefault();
-    navigation.go({ name: name.value, role: role.value, page: 1 });
-  });
+  wireFilterBox(role, () => navigation.go({ role: role.value, page: 1 }));
   clear.addEventListener('click', () => {
     // Also what is typed and still waits for its pause.
     name.value = '';
+    role.value = '';
     navigation.go({ name: '', role: '', page: 1 });
     name.focus();
   });

@@ -1,23 +1,15 @@
 // @ts-check
 import { byId } from '../ui/dom.js';
-
-const pauseMs = 250;
+import { wireFilterBox } from './filter-box.js';
 
 /**
- * The box that searches for names. It waits for a pause in typing, but clearing it takes effect at
- * once. The key `/` focuses it.
+ * The box that searches for names. Escape clears it, and the key `/` focuses it.
  * @param {() => void} search
  * @returns {HTMLInputElement}
  */
 export function createNameSearch(search) {
   const input = byId('name-filter', HTMLInputElement);
-  let timer = 0;
-
-  input.addEventListener('input', () => {
-    clearTimeout(timer);
-    if (input.value === '') search();
-    else timer = setTimeout(search, pauseMs);
-  });
+  wireFilterBox(input, search);
   input.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || event.isComposing || input.value === '') return;
     event.preventDefault();

@@ -28,7 +28,8 @@ export function createPager(steps) {
       setEnabled(next, trail.next !== undefined);
       const from = formatNumber(trail.rowsBefore + 1);
       const to = formatNumber(trail.rowsBefore + rows);
-      byId('page-range', HTMLElement).textContent = `Rows ${from}–${to}${isOnly ? ` of ${to}` : ''}`;
+      byId('page-range', HTMLElement).textContent =
+        `${from === to ? `Row ${to}` : `Rows ${from}–${to}`}${isOnly ? ` of ${to}` : ''}`;
     },
 
     hide() {

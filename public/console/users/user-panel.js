@@ -101,8 +101,6 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       openId = id;
       loaded = undefined;
       work.dataset['view'] = id === undefined ? 'list' : 'detail';
-      byId('detail-empty', HTMLElement).hidden = id !== undefined;
-      byId('detail-body', HTMLElement).hidden = id === undefined;
       content.hidden = true;
       clearState(state);
       heading.textContent = `User ${id}`;

@@ -50,7 +50,8 @@ function examineFile(file: string): Finding[] {
 
 function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[] {
   const [freeBytes, bytes] = [bavail * bsize, sizeOf(file)];
-  const text = `the disk of ${file} (${inMib(bytes)}) has ${inMib(freeBytes)} free`;
+  const size = existsSync(file) ? ` (${inMib(bytes)})` : '';
+  const text = `the disk of ${file}${size} has ${inMib(freeBytes)} free`;
   const space =
     freeBytes < leastFreeBytes
       ? fail(text, 'make room, because writes fail on a full disk')

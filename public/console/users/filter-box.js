@@ -1,0 +1,27 @@
+// @ts-check
+
+const pauseMs = 250;
+
+/**
+ * Makes a box of the filter take effect after a pause in typing, and at once when it is cleared or
+ * on Enter. What the box does not allow has no effect; the browser says why.
+ * @param {HTMLInputElement} input
+ * @param {() => void} apply
+ */
+export function wireFilterBox(input, apply) {
+  let timer = 0;
+
+  function applyNow() {
+    clearTimeout(timer);
+    if (input.reportValidity()) apply();
+  }
+
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    if (input.value === '') applyNow();
+    else timer = setTimeout(applyNow, pauseMs);
+  });
+  input.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.isComposing) applyNow();
+  });
+}
