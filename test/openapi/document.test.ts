@@ -4,7 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { defaultLimit, maxLimit, maxOffset } from '../../src/domain/list-query.ts';
 import { parsePostDraft, parsePostPatch, parsePostQuery } from '../../src/domain/post.ts';
 import { maxId } from '../../src/domain/record.ts';
-import { maxNameLength, parseRole, parseUserDraft, parseUserQuery } from '../../src/domain/user.ts';
+import {
+  maxNameLength,
+  parseRole,
+  parseUserDraft,
+  parseUserPatch,
+  parseUserQuery,
+} from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { readCursor } from '../../src/rest/cursor.ts';
@@ -67,6 +73,7 @@ describe('the OpenAPI document', () => {
 describe('a schema takes what the service takes', () => {
   const parsers = {
     UserDraft: parseUserDraft,
+    UserPatch: parseUserPatch,
     PostDraft: parsePostDraft,
     PostPatch: parsePostPatch,
     Role: parseRole,
@@ -92,6 +99,9 @@ describe('a schema takes what the service takes', () => {
     ['UserDraft', 'a null role', { name: 'Ada', role: null }],
     ['UserDraft', 'an array', [{ name: 'Ada' }]],
     ['UserDraft', 'null', null],
+    ['UserPatch', 'nothing', {}],
+    ['UserPatch', 'a null role', { role: null }],
+    ['UserPatch', 'a null name', { name: null }],
     ['PostDraft', 'a title alone', { title: 'Notes' }],
     ['PostDraft', 'tab and newline in a body', { title: 'Notes', body: 'a\tb\nc' }],
     ['PostDraft', 'a carriage return in a body', { title: 'Notes', body: 'a\r\n' }],
@@ -112,7 +122,10 @@ describe('a schema takes what the service takes', () => {
     ['Role', 'a newline at its end', 'admin\n'],
     ['Role', 'nothing', ''],
   ];
-  for (const [schema, name, value] of cases) {
+  // UserPatch repeats the rules of a role, because code generators lose the null of a schema that refers to them.
+  const roles = cases.filter(([schema]) => schema === 'Role');
+  const patches = roles.map(([, name, role]) => ['UserPatch', `a role: ${name}`, { role }] as const);
+  for (const [schema, name, value] of [...cases, ...patches]) {
     it(`${schema}: ${name}`, () => {
       const taken = isTaken(() => parsers[schema](value));
       const problems = checkValue(['components', 'schemas', schema], value);
