@@ -137,7 +137,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, numbered(1));
     const page = await open(t, `${http}/#/users/0x1?sort=password&limit=1000000&role=%00&page=-1`);
     await firstNameIs(page, 'user 001');
-    assert.equal(await page.locator('#detail-body').isVisible(), false);
+    assert.equal(await page.locator('#detail').isVisible(), false);
   });
 
   test('without users it offers to create the first', async (t) => {
@@ -222,13 +222,13 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('No users yet').waitFor();
-    for (const id of ['#pager', '#filter-form', '#detail']) {
+    for (const id of ['#pager', '#name-filter', '#detail']) {
       assert.equal(await page.locator(id).isVisible(), false, id);
     }
     await addUsers(http, numbered(2));
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('Rows 1–2 of 2').waitFor();
     assert.equal(await page.locator('.pager button:visible').count(), 0);
-    assert.equal(await page.locator('#filter-form').isVisible(), true);
+    assert.equal(await page.locator('#name-filter').isVisible(), true);
   });
 });
