@@ -77,7 +77,7 @@ testSchedules(
         assert.ok(shared.taken <= maxInFlight);
         if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
         assert.ok(shared.taken <= maxInFlight);
-        if (scheduler.oneIn(4)) request.last();
+        if (scheduler.oneIn(4)) request.becomeLongLived();
         scheduler.now += scheduler.random.below(3);
         await request.turn();
         await scheduler.turn();
