@@ -3,12 +3,19 @@ import { fieldsOf, isSuccess, type Violation } from './evidence.ts';
 import type { Change, Entry, FeedEntry } from './history.ts';
 import type { Timeline } from './timeline.ts';
 
+export interface FeedOptions {
+  /** Whether refusals have no reason. */
+  readonly isQuiet: boolean;
+  /** Whether the followers have read on to the end. */
+  readonly isOver: boolean;
+}
+
 /** Checks that followers saw every change once, in order, and ended at the state of the store. */
 export function checkFeed(
   reads: readonly FeedEntry[],
   timelines: readonly Timeline[],
   entries: readonly Entry[],
-  isQuiet: boolean,
+  { isQuiet, isOver }: FeedOptions,
 ): Violation[] {
   const violations: Violation[] = [];
   const fail = (rule: string, message: string, record?: string) =>
@@ -32,7 +39,7 @@ export function checkFeed(
     }
   }
   const changes = [...all.values()].sort((a, b) => a.position - b.position);
-  for (const follower of new Set(reads.map((read) => read.follower))) {
+  for (const follower of new Set(isOver ? reads.map((read) => read.follower) : [])) {
     const seen = new Set(
       reads
         .filter((read) => read.follower === follower)
@@ -81,6 +88,7 @@ export function checkFeed(
         fail('wrong feed', `version ${version} is ${JSON.stringify(row)}`, record);
       }
     }
+    if (!isOver) continue;
     const { version, isGone } = timeline.last;
     const last = life.at(-1);
     // Without a response there is no version to compare; and of a record that is gone, only the feed shows

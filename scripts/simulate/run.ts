@@ -78,7 +78,7 @@ export async function runPlan(
   const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
   for (let from = 0; from < plan.steps.length && !isOver; from += length) {
     await work(plan.steps.slice(from, from + length));
-    isOver = isEnough?.({ entries, faults, feed: [] }) ?? false;
+    isOver = isEnough?.({ entries, faults, feed }) ?? false;
   }
   wake.resolve();
   await trouble;
@@ -106,7 +106,7 @@ export async function runPlan(
       );
     }
   }
-  return { entries, faults, feed: isOver ? [] : feed };
+  return { entries, faults, feed };
 }
 
 /** Waits until every process is ready again. */

@@ -121,13 +121,20 @@ async function proveSharp(): Promise<void> {
       const startedAt = performance.now();
       for (let attempt = 0; performance.now() - startedAt < defectLimitMs / 2; attempt += 1) {
         const plan = drawPlan(seed + attempt * 1_000, { steps: defectSteps, stores: ['memory', 'sqlite'] });
-        const isEnough = (history: History) => judge(history).violations.length > 0;
+        let isOver = true;
+        const isEnough = (history: History) => {
+          isOver = judge(history, false).violations.length === 0;
+          return !isOver;
+        };
         const run = await runPlan(plan, { defect, isEnough }).catch(() => undefined);
         if (run === undefined) continue;
-        const verdict = judge(run);
+        const verdict = judge(run, isOver);
         const ms = performance.now() - startedAt;
         const other = await compareJudges(verdict);
-        if (typeof other !== 'string') disagreeing += other.disagreements.length;
+        if (typeof other !== 'string') {
+          disagreeing += other.disagreements.length;
+          for (const disagreement of other.disagreements) console.log(`seed ${seed}: ${disagreement}`);
+        }
         const [violation] = verdict.violations;
         if (violation === undefined) continue;
         if (ms <= defectLimitMs) found += 1;

@@ -35,8 +35,12 @@ testSchedules(
     const { changes: store } = kept.feed();
     assert.ok(store);
     const feed = slowFeed(scheduler, store);
-    const followers = new Followers(feed, 0, () => undefined);
+    let hasFailed = false;
+    const followers = new Followers(feed, 0, () => {
+      hasFailed = true;
+    });
     const made: number[] = [];
+    const times: number[] = [];
     let isWritten = false;
     const write = async () => {
       for (let id = 1; id <= 4 + scheduler.random.below(20); id += 1) {
@@ -44,6 +48,7 @@ testSchedules(
         if (isRestarted) kept.restart();
         kept.add('user.created', { id, name: 'Ann', version: 1 });
         made.push(await store.position());
+        times.push(scheduler.now);
         if (scheduler.oneIn(3)) await scheduler.turn();
         if (scheduler.oneIn(15)) followers.disconnect();
       }
@@ -80,6 +85,11 @@ testSchedules(
               if (data !== undefined) seen.push(Number(id));
               after = Number(id);
             }
+            // The heartbeat comes every 15 s; what is new must not wait for it.
+            const isLate = made.some(
+              (position, i) => position > after && (times[i] ?? 0) < scheduler.now - 10_000,
+            );
+            assert.ok(!text.startsWith(':') || !isLate || hasFailed, 'a follower was not woken');
             texts += 1;
             if (scheduler.oneIn(3)) await scheduler.turn();
             if (texts > leavesAfter) break;

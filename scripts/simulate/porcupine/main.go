@@ -101,9 +101,8 @@ func step(given, input, _ any) (bool, any) {
 		can = isThere && matches
 		next.phase = gone
 	case "cascade":
-		if isThere {
-			next.phase = gone
-		}
+		// Before its creation too: nothing is created below a record that is gone.
+		next.phase = gone
 		return true, next
 	case "read":
 		fits := op.Version == 0 || (op.Version == s.version && matches == (op.Header != "if-none-match" || op.Versions == nil))

@@ -8,6 +8,7 @@ const busyTimeoutMs = 20;
 const busy = 5;
 const full = 13;
 const ioError = 10;
+const noTransaction = 1;
 
 function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result ${errcode}`), { errcode });
@@ -39,6 +40,7 @@ class FakeDatabase {
       assert.ok(this.isTransaction);
       this.isTransaction = false;
     } else {
+      if (!this.isTransaction) throw sqliteError(noTransaction);
       // On some errors SQLite ends the transaction by itself.
       if (this.#scheduler.oneIn(6)) {
         this.isTransaction = this.#scheduler.oneIn(2);
@@ -55,7 +57,8 @@ class FakeDatabase {
       this.isTransaction = false;
       throw sqliteError(ioError);
     }
-    this.#added.push(row);
+    // Without a transaction, each statement commits itself.
+    (this.isTransaction ? this.#added : this.rows).push(row);
     return row;
   }
 }
@@ -84,7 +87,10 @@ testSchedules(
       const made = outcomes.flatMap((outcome) => ('value' in outcome ? [outcome.value] : []));
       const added = db.rows.slice(before);
       if (failure === undefined) assert.deepEqual(added, made);
-      else assert.deepEqual(made, [], 'no write of a failed group is acknowledged');
+      else {
+        assert.deepEqual(made, [], 'no write of a failed group is acknowledged');
+        if (db.filesAreThere) assert.deepEqual(added, [], 'nor committed');
+      }
       if (!mayCommit && !db.filesAreThere) assert.deepEqual(added, [], 'lost files are not written to again');
       if (db.filesAreThere) mayCommit = true;
       else if (added.length > 0) mayCommit = false;
