@@ -22,7 +22,7 @@ export function checkFeed(
     violations.push({ rule, message, culprits: [], ...(record !== undefined && { record }) });
   const all = new Map<number, Change>();
   for (const { follower, after, changes, status, note } of reads) {
-    const isRefused = status === undefined || status === 503 || status === 504;
+    const isRefused = status === undefined || [408, 503, 504].includes(status);
     if (status !== 200 && (isQuiet || !isRefused))
       fail('wrong status', `follower ${follower}: ${status ?? 'no response'} ${note ?? ''}`);
     let previous = after;
@@ -89,13 +89,14 @@ export function checkFeed(
       }
     }
     if (!isOver) continue;
-    const { version, isGone } = timeline.last;
+    const { version, isGone, canBeGone } = timeline.last;
     const last = life.at(-1);
     // Without a response there is no version to compare; and of a record that is gone, only the feed shows
     // whether an unanswered write happened.
     const isLast =
       last !== undefined && (version === 0 || last.version === version || (isGone && last.version > version));
-    if (!isLast || last.type.endsWith('.deleted') !== isGone) {
+    const isDeleted = last?.type.endsWith('.deleted') === true;
+    if (!isLast || (isDeleted ? !canBeGone : isGone)) {
       const state = `version ${version}${isGone ? ', gone' : ''}`;
       fail('feed without its end', `ends with ${JSON.stringify(last)}, the store with ${state}`, record);
     }

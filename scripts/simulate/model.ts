@@ -117,6 +117,7 @@ const statuses: Readonly<Record<Entry['kind'], readonly (number | string)[]>> = 
   invalid: [400],
 };
 const refusals: readonly (number | string | undefined)[] = [
+  408,
   503,
   504,
   'UNAVAILABLE',

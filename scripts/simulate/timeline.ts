@@ -49,9 +49,9 @@ export class Timeline {
     this.#checkRefusals();
   }
 
-  /** The last version that was seen, and whether the record is gone for sure. */
-  get last(): { readonly version: number; readonly isGone: boolean } {
-    return { version: this.#last, isGone: this.#isGone };
+  /** The last version that was seen, and whether the record is gone for sure, or may be. */
+  get last(): { readonly version: number; readonly isGone: boolean; readonly canBeGone: boolean } {
+    return { version: this.#last, isGone: this.#isGone, canBeGone: this.#canBeGone };
   }
 
   get versions(): readonly number[] {

@@ -263,6 +263,30 @@ test('the model accepts followers that see every change once, whenever they resu
   assert.deepEqual(rulesOfFeed(read(0, 0, ...followed), ...other), []);
 });
 
+test('the model accepts a deletion in the feed that had no response (seed 315)', () => {
+  const post = { id: 1, userId: 1, title: 't', body: '' };
+  const { entries } = created()
+    .post('create', { user: 1, sent: { title: 't', body: '' }, status: 201, version: 1, row: post })
+    .user('delete', { user: 1 })
+    .user('get', { user: 1, status: 404 });
+  const feed = read(
+    0,
+    0,
+    first,
+    position(2, 'post.created', 1, post),
+    position(3, 'post.deleted', 1, post),
+    position(4, 'user.deleted', 1, ann),
+  );
+  const { violations } = judge({ entries, faults: [fault], feed: [feed] });
+  assert.deepEqual(violations, []);
+});
+
+test('the model accepts a follower whose request was too slow in a run with faults (seed 210)', () => {
+  const { entries } = created();
+  const late = { ...read(0, 0), status: 408 };
+  assert.deepEqual(judge({ entries, faults: [fault], feed: [late, read(0, 0, first)] }).violations, []);
+});
+
 const badFeeds: Readonly<Record<string, readonly [rule: string, ...feed: FeedEntry[]]>> = {
   'a hole that one follower saw': [
     'hole in the feed',
