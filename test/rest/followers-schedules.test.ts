@@ -62,7 +62,12 @@ testSchedules(
       while (!isDone()) {
         const aborter = new AbortController();
         const chunkBytes = scheduler.oneIn(2) ? 100 : 64 * 1024;
-        const request = { signal: aborter.signal, basePath: '', chunkBytes, becomeLongLived: () => undefined };
+        const request = {
+          signal: aborter.signal,
+          basePath: '',
+          chunkBytes,
+          becomeLongLived: () => undefined,
+        };
         const query = { after, limit };
         let first: ChangePage;
         try {

@@ -31,8 +31,8 @@ const { timeout: signalTimeout } = AbortSignal;
 export class Scheduler {
   readonly random: Random;
   readonly seed: number;
-  /** The monotonic clock in ms. */
-  now = 0;
+  /** The monotonic clock in ms. It has started long before. */
+  now = 1_000;
   /** What the clock of the day is ahead of it. A test may step it. */
   dayMs = 1_700_000_000_000;
   readonly #lanes = new Map<unknown, (() => void)[]>();
