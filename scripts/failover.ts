@@ -5,8 +5,8 @@
 // Each round kills the leader's node (SIGKILL), switches over, and stops the leader's node (SIGSTOP) until
 // another one leads. The copies name all nodes in their URL; there is no proxy. It fails if an acknowledged
 // write is lost or doubled, if a client sees anything but success or "unavailable", or if the first write is
-// accepted more than a second after Patroni has its new leader. The last line is a summary in JSON.
-// `--svg` draws the requests that succeed around each kind of outage.
+// accepted more than a second after Patroni's new leader takes writes. The last line is a summary in JSON.
+// `--svg` draws the requests that succeed around each kind of outage, and over all rounds.
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -15,7 +15,7 @@ import { allUsers } from '../test/kit/ledger.ts';
 import { OutageLoad, type OutageReport, untilReady } from '../test/kit/outage-load.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { median } from './bench/statistics.ts';
-import { chartHeight, chartWidth, drawChart, drawSvg } from './harness/chart.ts';
+import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { PatroniCluster } from './harness/patroni.ts';
 import { findTools } from './harness/patroni-tools.ts';
 
@@ -32,6 +32,7 @@ const steadyMs = 5_000;
 const firstWriteLimitMs = 1_000;
 // The time line of the picture, in seconds around the outage.
 const [firstSecond, lastSecond] = [-5, 35];
+const binMs = 3_000;
 
 const tools = await findTools();
 if (typeof tools === 'string') {
@@ -92,7 +93,9 @@ interface Outage {
   readonly endedAt: number;
   readonly withoutLeader: number;
   readonly withoutWrites: number;
-  /** From the new leader to the first write that any copy accepts, and that each copy has accepted. */
+  /** From the new leader's key to the end of its promotion, before which PostgreSQL takes no writes. */
+  readonly promotion: number;
+  /** From there to the first write that any copy accepts, and that each copy has accepted. */
   readonly firstWrite: number;
   readonly allWrite: number;
   readonly answers: Readonly<Record<string, number>>;
@@ -125,7 +128,7 @@ async function meet(takeAway: (leader: string) => Promise<() => void>): Promise<
   const startedAt = performance.now();
   const leading = cluster.untilLedByAnother(leader);
   const bringBack = await takeAway(leader);
-  const ledAt = await leading;
+  const { ledAt, promotedAt } = await leading;
   await Promise.all(all.map(({ http }) => untilReady(http, true)));
   await sleep(steadyMs);
   const report = merged(all.map(({ load }) => load.report()));
@@ -139,8 +142,9 @@ async function meet(takeAway: (leader: string) => Promise<() => void>): Promise<
     endedAt: performance.now(),
     withoutLeader: ledAt - startedAt,
     withoutWrites,
-    firstWrite: Math.max(0, Math.min(...ends) - ledAt),
-    allWrite: Math.max(0, Math.max(...ends) - ledAt),
+    promotion: promotedAt - ledAt,
+    firstWrite: Math.max(0, Math.min(...ends) - promotedAt),
+    allWrite: Math.max(0, Math.max(...ends) - promotedAt),
     ...report,
   };
 }
@@ -193,7 +197,8 @@ function printTable(): void {
   const columns = {
     withoutLeader: 'No leader',
     withoutWrites: 'No write accepted',
-    firstWrite: 'First write after the new leader',
+    promotion: 'Promotion',
+    firstWrite: 'First write after that',
     allWrite: 'All copies write after',
     slowest: 'Slowest response',
   } as const;
@@ -212,26 +217,35 @@ function printTable(): void {
   }
 }
 
-/** Successes each second, from before an outage to after it, as the mean of its rounds. */
+/** Successes each second: from before an outage to after it, as the mean of its rounds, and over all rounds. */
 function draw(): string {
   const successes = all.flatMap((copy) => copy.successes);
+  const perSecond = (from: number, ms: number) =>
+    (successes.filter((at) => at >= from && at < from + ms).length * 1000) / ms;
   const curves = entriesOf(met).map(([kind, found]) => {
     const [x, y]: [number[], number[]] = [[], []];
     for (let second = firstSecond; second < lastSecond; second += 1) {
       const lasting = found.filter(({ startedAt, endedAt }) => startedAt + (second + 1) * 1000 <= endedAt);
       if (lasting.length === 0) break;
-      const counts = lasting.map(({ startedAt }) => {
-        const from = startedAt + second * 1000;
-        return successes.filter((at) => at >= from && at < from + 1000).length;
-      });
+      const rates = lasting.map(({ startedAt }) => perSecond(startedAt + second * 1000, 1000));
       x.push(second);
-      y.push(counts.reduce((sum, n) => sum + n, 0) / counts.length);
+      y.push(rates.reduce((sum, rate) => sum + rate, 0) / rates.length);
     }
     return { line: `leader ${kind}`, x, y };
   });
   const longestFirst = curves.toSorted((a, b) => b.x.length - a.x.length);
-  const title = 'Successful requests per second, over seconds from the outage';
-  return drawSvg(title, chartWidth, chartHeight, [drawChart(title, longestFirst)]);
+  const outagesMet = Object.values(met).flat();
+  const start = Math.min(...outagesMet.map(({ startedAt }) => startedAt)) - steadyMs;
+  const end = Math.max(...outagesMet.map(({ endedAt }) => endedAt));
+  const bins = Math.floor((end - start) / binMs);
+  const x = Array.from({ length: bins }, (_, bin) => (bin * binMs) / 60_000);
+  const y = x.map((_, bin) => perSecond(start + bin * binMs, binMs));
+  const parts = [
+    drawChart('Successful requests per second, by seconds from the outage (mean)', longestFirst),
+    drawChart('Successful requests per second, by minutes of the run', [{ line: 'all requests', x, y }]),
+  ];
+  const placed = parts.map((part, i) => place(i * chartWidth, 0, part));
+  return drawSvg('Failover with Patroni', 2 * chartWidth, chartHeight, placed);
 }
 
 function keysOf<T extends object>(record: T): (keyof T)[] {

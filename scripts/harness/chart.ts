@@ -1,7 +1,7 @@
 /** A line of a chart. */
 export interface Line {
   readonly line: string;
-  /** Places on the x axis, by their labels or as numbers. */
+  /** Places on the x axis at equal distances, by their labels or as numbers. */
   readonly x: readonly (string | number)[];
   readonly y: readonly number[];
 }
@@ -24,6 +24,7 @@ const style = `
 const [left, right, top, bottom] = [48, 300, 34, 210];
 const colours = ['#1a7f37', '#3b7dd8', '#d9822b', '#a3489c', '#7a7f85'];
 const ticks = 4;
+const maxLabels = 6;
 
 /** A picture, legible on white and on black. */
 export function drawSvg(title: string, width: number, height: number, parts: readonly string[]): string {
@@ -50,12 +51,13 @@ export function drawChart(title: string, curves: readonly Line[]): string {
     const value = (most * i) / ticks;
     return `<path class="grid" d="M${left} ${y(value)}H${right}"/>${text(left - 6, y(value) + 4, String(round(value)), 'end')}`;
   });
-  // As many labels as there is room for.
-  const every = Math.ceil(xs.length / 6);
-  const labels = xs.map((label, i) => {
-    const isShown = i % every === every - 1;
-    const shown = typeof label === 'number' ? String(round(label)) : label;
-    return isShown ? text(x(i), bottom + 18, shown, 'middle') : '';
+  // As many labels as there is room for, and round ones among numbers.
+  const every = Math.ceil(xs.length / maxLabels);
+  const range = Number(xs.at(-1)) - Number(xs[0]);
+  const step = [1, 2, 5, 10, 20, 50].find((one) => range / one <= maxLabels) ?? 100;
+  const labels = xs.flatMap((label, i) => {
+    const isShown = typeof label === 'number' ? label % step === 0 : i % every === every - 1;
+    return isShown ? [text(x(i), bottom + 18, String(label), 'middle')] : [];
   });
   const lines = curves.map((curve, i) => {
     const points = curve.y.map((value, at) => `${x(at)},${y(value)}`).join(' ');

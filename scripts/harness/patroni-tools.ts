@@ -31,11 +31,14 @@ export async function findTools(): Promise<Tools | string> {
   }
 }
 
-export async function statusOf(url: string): Promise<number | undefined> {
+/** `undefined` when there is no answer in a second. */
+export async function ask(
+  url: string,
+  init: RequestInit = {},
+): Promise<{ status: number; text: string } | undefined> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(1_000) });
-    await response.arrayBuffer();
-    return response.status;
+    const response = await fetch(url, { ...init, signal: AbortSignal.timeout(1_000) });
+    return { status: response.status, text: await response.text() };
   } catch {
     return undefined;
   }

@@ -9,13 +9,14 @@ import { freePorts } from '../../test/kit/free-ports.ts';
 import { startGuard } from '../../test/kit/postgres.ts';
 import { findNobody } from '../../test/kit/postgres-binaries.ts';
 import { until } from '../../test/kit/postgres-session.ts';
-import { postgresPids, statusOf, type Tools } from './patroni-tools.ts';
+import { ask, postgresPids, type Tools } from './patroni-tools.ts';
 
 const password = 'secret';
 const names = ['a', 'b', 'c'] as const;
 // Patroni takes no shorter time to live of the leader's key than 20 s.
 const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
-const startLimitMs = 180_000;
+const startLimitMs = 90_000;
+const failoverLimitMs = 120_000;
 const logLines = 300;
 
 type User = { readonly uid: number; readonly gid: number } | undefined;
@@ -90,21 +91,46 @@ export class PatroniCluster {
       const isComplete = running.length === names.length && members.length === names.length;
       return isComplete && leader !== '' && ofRole('sync_standby').length === 1;
     };
-    await until(isHealthy, 'Patroni has a leader and two standbys', startLimitMs).catch((error: unknown) => {
+    const what = 'Patroni has a leader and two standbys';
+    try {
+      await until(isHealthy, what, startLimitMs).catch(async () => {
+        await this.#copyAgain();
+        await until(isHealthy, what, startLimitMs);
+      });
+    } catch (error) {
       throw new Error(`the cluster is not healthy:\n${this.#log()}`, { cause: error });
-    });
+    }
     return leader;
   }
 
-  /** Resolves to the time at which another node than the old leader is the primary and holds the leader's key. */
-  async untilLedByAnother(old: string): Promise<number> {
-    const others = this.#nodes.filter(({ name }) => name !== old);
-    for (const start = performance.now(); performance.now() - start < startLimitMs; ) {
-      const statuses = await Promise.all(others.map(({ rest }) => statusOf(`${rest}/primary`)));
-      if (statuses.includes(200)) return performance.now();
-      await sleep(50);
+  /** Lets Patroni copy each node again that has not returned, as an operator would. */
+  async #copyAgain(): Promise<void> {
+    const members = await this.#members();
+    for (const { name, rest } of this.#nodes) {
+      const state = members.find((member) => member.name === name)?.state;
+      if (state === 'running' || state === 'streaming') continue;
+      console.log(`${name} is ${state} and is copied again`);
+      await ask(`${rest}/reinitialize`, { method: 'POST', body: '{"force": true}' });
     }
-    throw new Error(`no new leader within ${startLimitMs} ms:\n${this.#log()}`);
+  }
+
+  /**
+   * Resolves to the times at which another node than the old leader held the leader's key, and at which its
+   * PostgreSQL had become the primary, which Patroni makes it only then.
+   */
+  async untilLedByAnother(old: string): Promise<{ readonly ledAt: number; readonly promotedAt: number }> {
+    const others = this.#nodes.filter(({ name }) => name !== old);
+    let ledAt: number | undefined;
+    for (const start = performance.now(); performance.now() - start < failoverLimitMs; ) {
+      const answers = await Promise.all(others.map(({ rest }) => ask(`${rest}/primary`)));
+      const leader = answers.find((answer) => answer?.status === 200);
+      if (leader !== undefined) {
+        ledAt ??= performance.now();
+        if (JSON.parse(leader.text).role === 'primary') return { ledAt, promotedAt: performance.now() };
+      }
+      await sleep(20);
+    }
+    throw new Error(`no new leader within ${failoverLimitMs} ms:\n${this.#log()}`);
   }
 
   /** Ends all processes of a node at once, as the loss of its machine would. */
@@ -136,7 +162,7 @@ export class PatroniCluster {
       body: JSON.stringify({ leader }),
     });
     const text = await response.text();
-    if (!response.ok) throw new Error(`the switchover was refused: ${text}`);
+    if (!response.ok) throw new Error(`the switchover was rejected: ${text}`);
   }
 
   async close(): Promise<void> {
@@ -155,7 +181,7 @@ export class PatroniCluster {
       ...['--listen-client-urls', urls(client), '--advertise-client-urls', urls(client)],
       ...['--listen-peer-urls', urls(peer), '--initial-advertise-peer-urls', urls(peer)],
     ]);
-    await until(async () => (await statusOf(`${urls(client)}/health`)) === 200, 'etcd runs');
+    await until(async () => (await ask(`${urls(client)}/health`))?.status === 200, 'etcd runs');
   }
 
   async #addNode(name: string, port: number, restPort: number): Promise<void> {
@@ -252,8 +278,8 @@ export class PatroniCluster {
 
   async #members(): Promise<readonly Member[]> {
     for (const { rest } of this.#nodes) {
-      const response = await fetch(`${rest}/cluster`).catch(() => undefined);
-      if (response?.ok) return JSON.parse(await response.text()).members;
+      const answer = await ask(`${rest}/cluster`);
+      if (answer?.status === 200) return JSON.parse(answer.text).members;
     }
     return [];
   }

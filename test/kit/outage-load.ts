@@ -29,7 +29,12 @@ const refusedPauseMs = 10;
 const probePauseMs = 20;
 // Beyond what the service itself may take, so that a call without an answer is told from a slow one.
 const clientTimeoutMs = 15_000;
-const grpcNames: Readonly<Record<number, string>> = { 0: 'OK', 4: 'DEADLINE_EXCEEDED', 14: 'UNAVAILABLE' };
+const grpcNames: Readonly<Record<number, string>> = {
+  0: 'OK',
+  4: 'DEADLINE_EXCEEDED',
+  8: 'RESOURCE_EXHAUSTED',
+  14: 'UNAVAILABLE',
+};
 
 interface Answer {
   readonly status: number | string;

@@ -1,20 +1,21 @@
-import type { Pool, PoolClient, PoolConfig } from 'pg';
+import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
-import { cannotConnect, isWaitTimeout, overloaded, sqlState } from './errors.ts';
-import { findHost, type Host } from './hosts.ts';
-import { kill, type SessionLimits, setUpSession, unlessAborted, unlessLate, type Warn } from './session.ts';
+import { cannotConnect, isWaitTimeout, notInTime, overloaded } from './errors.ts';
+import { HostSearch, type SearchSettings } from './host-search.ts';
+import type { Host } from './hosts.ts';
+import { kill, probe, type SessionLimits, setUpSession, unlessLate, type Warn } from './session.ts';
 
-export interface ConnectionSettings extends SessionLimits {
+export interface ConnectionSettings extends SessionLimits, SearchSettings {
   readonly poolSize: number;
-  readonly waitTimeoutMs: number;
-  readonly pingTimeoutMs: number;
-  /** The first is tried first. The one found is kept until it fails. */
-  readonly hosts: readonly [Host, ...Host[]];
 }
 
-export type CreatePool = (
-  config: Required<Pick<PoolConfig, 'connectionString' | 'max' | 'connectionTimeoutMillis'>>,
-) => Pool;
+/** What is used of the package `pg`. */
+export interface Driver {
+  createPool(
+    config: Required<Pick<PoolConfig, 'connectionString' | 'max' | 'connectionTimeoutMillis'>>,
+  ): Pool;
+  createClient(config: { readonly connectionString: string }): Client;
+}
 
 /** What waits for a connection, or has one. */
 export interface Call {
@@ -27,18 +28,18 @@ export interface Call {
 
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
-// A server that is starting should not have to refuse each of thousands of calls by itself.
-const reconnectDelayMs = 50;
 
 /** Open connections to one database, whose sessions are set up. */
 export class Connections {
-  readonly #createPool: CreatePool;
+  readonly #driver: Driver;
   readonly #settings: ConnectionSettings;
   readonly #warn: Warn;
+  /** Where connections are opened now. */
+  readonly #hosts: HostSearch;
   /** Neither pings nor followers wait behind calls: a busy store is not dead, and shows its changes at once. */
   readonly #pools: Readonly<Record<Call['purpose'], Pool>>;
-  /** Where connections are opened now. */
-  #host: Host;
+  /** How many calls of each pool have had their answer. */
+  readonly #served = { calls: 0, feed: 0, pings: 0 };
   /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
   #generation = 0;
   readonly #generations = new WeakMap<PoolClient, number>();
@@ -49,17 +50,18 @@ export class Connections {
   readonly #dead = new WeakSet<PoolClient>();
   readonly #killed = new WeakSet<PoolClient>();
   readonly #unconfirmed = new WeakSet<PoolClient>();
-  /** Why the last connection could not be opened, and when a call may try again. */
-  #failure: { readonly cause: unknown; retryAt: number } | undefined;
-  #search: Promise<void> | undefined;
-  #check: Promise<void> | undefined;
 
-  constructor(createPool: CreatePool, settings: ConnectionSettings, warn: Warn) {
+  constructor(driver: Driver, settings: ConnectionSettings, warn: Warn) {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
-    this.#createPool = createPool;
+    this.#driver = driver;
     this.#settings = settings;
     this.#warn = warn;
-    [this.#host] = settings.hosts;
+    this.#hosts = new HostSearch(
+      settings,
+      (host, signal) => probe(driver.createClient({ connectionString: host.url }), settings, warn, signal),
+      (host) => this.#moveTo(host),
+      () => this.#leave(),
+    );
     this.#pools = {
       calls: this.#openPool(poolSize, waitTimeoutMs),
       feed: this.#openPool(2, waitTimeoutMs),
@@ -67,42 +69,53 @@ export class Connections {
     };
   }
 
+  /** Where the next connection is opened. */
+  get host(): Host {
+    return this.#hosts.current;
+  }
+
   /** Gives the call a connection of the present generation, on which it sends its statements. */
   async acquire(call: Call): Promise<PoolClient> {
     const pool = this.#pools[call.purpose];
-    for (let hasWaited = false; ; ) {
+    for (let hasSearched = false; ; ) {
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.#failure !== undefined && pool.idleCount === 0 && !hasWaited) {
-        await this.#recover(this.#failure, call.signal);
-        hasWaited = true;
+      if (this.#hosts.failure !== undefined && pool.idleCount === 0 && !hasSearched) {
+        await this.#hosts.recover(call.signal);
+        hasSearched = true;
       }
-      const host = this.#host;
+      const host = this.host;
       try {
-        const client = await this.#checkOut(pool, call.signal);
+        const client = await this.#checkOut(pool, call);
         const isStale = this.#generations.get(client) !== this.#generation;
         if (isStale || call.signal?.aborted) {
           client.release(isStale);
           continue;
         }
-        if (!this.#ready.has(client)) await this.#setUp(client);
-        this.#failure = undefined;
         this.#inUse.add(client);
+        if (!this.#ready.has(client)) await this.#setUp(client);
+        this.#hosts.succeeded();
         call.client = client;
         return client;
       } catch (cause) {
         if (cause instanceof DomainError) throw cause;
         // Another call has found the host to use meanwhile.
-        if (host !== this.#host) continue;
-        const isLast = hasWaited || this.#settings.hosts.length === 1;
-        this.#failure = { cause, retryAt: isLast ? performance.now() + reconnectDelayMs : 0 };
-        if (isLast) throw cannotConnect(cause);
+        if (host !== this.host) continue;
+        this.#hosts.failed(cause);
+        if (hasSearched || !this.#hosts.hasOthers) throw cannotConnect(cause);
       }
     }
   }
 
-  release(client: PoolClient): void {
+  release(client: PoolClient, { purpose }: Call): void {
+    const isLost = this.#dead.has(client) || this.#killed.has(client);
+    if (!isLost) this.#served[purpose] += 1;
     this.#inUse.delete(client);
-    client.release(this.#dead.has(client) || this.#killed.has(client));
+    client.release(isLost);
+  }
+
+  /** Why a call is refused when there is no room for more: too many wait, or there is no server. */
+  refusal(): DomainError {
+    return this.#hosts.failure === undefined ? overloaded() : cannotConnect(this.#hosts.failure.cause);
   }
 
   isDead(client: PoolClient): boolean {
@@ -146,41 +159,27 @@ export class Connections {
     return () => clearTimeout(timer);
   }
 
-  /**
-   * Among several hosts, leaves the present one unless it accepts a connection soon. A server that hangs, or
-   * a network that has lost the route, ends no connection.
-   */
+  /** Leaves the present host if it hangs. */
   checkHost(): void {
-    if (this.#settings.hosts.length === 1 || this.#failure !== undefined) return;
-    const host = this.#host;
-    this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs)
-      .catch((cause: unknown) => {
-        // A server that reports an error, such as too many connections, is alive.
-        if (host !== this.#host || sqlState(cause) !== undefined) return;
-        this.#failure = { cause, retryAt: 0 };
-        this.renew();
-        for (const client of this.#inUse) {
-          this.#killed.add(client);
-          client.connection.stream.destroy();
-        }
-      })
-      .finally(() => {
-        this.#check = undefined;
-      });
+    this.#hosts.check();
   }
 
   async end(): Promise<void> {
     const pools = Object.values(this.#pools).map((pool) => pool.end());
-    await Promise.allSettled([...pools, this.#search, this.#check]);
+    await Promise.allSettled([...pools, this.#hosts.close()]);
   }
 
-  #openPool(max: number, connectionTimeoutMillis: number, { url } = this.#host): Pool {
-    const pool = this.#createPool({ connectionString: url, max, connectionTimeoutMillis });
+  #openPool(max: number, connectionTimeoutMillis: number): Pool {
+    const pool = this.#driver.createPool({
+      connectionString: this.host.url,
+      max,
+      connectionTimeoutMillis,
+    });
     // Without listeners, a connection that the server ends would end the process.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       // Opened at the host before, it may have waited for a server that has since been replaced.
-      const isHere = `${client.host}:${client.port}` === this.#host.name;
+      const isHere = `${client.host}:${client.port}` === this.host.name;
       this.#generations.set(client, isHere ? this.#generation : -1);
       client.on('error', () => this.#dead.add(client));
       client.on('notice', (notice) => {
@@ -193,72 +192,45 @@ export class Connections {
     return pool;
   }
 
-  async #checkOut(pool: Pool, signal: AbortSignal | undefined): Promise<PoolClient> {
+  async #checkOut(pool: Pool, { purpose, signal }: Call): Promise<PoolClient> {
+    const served = this.#served[purpose];
     const connecting = pool.connect();
     try {
       return await (signal === undefined ? connecting : unlessLate(connecting, signal));
     } catch (cause) {
       if (!isWaitTimeout(cause)) throw cause;
       // All connections may be in use because the host hangs.
-      await this.#check;
-      throw this.#failure === undefined ? overloaded() : cannotConnect(this.#failure.cause);
+      await this.#hosts.checked();
+      // The store has too much to do only if others were served meanwhile.
+      throw this.#served[purpose] === served ? notInTime(cause) : this.refusal();
     }
   }
 
   async #setUp(client: PoolClient): Promise<void> {
-    const watchdog = setTimeout(() => this.kill(client), this.#settings.statementTimeoutMs + watchdogGraceMs);
+    const stopWatching = this.watch(client);
     try {
       await setUpSession(client, this.#settings, this.#warn);
       this.#ready.add(client);
     } catch (cause) {
+      this.#inUse.delete(client);
       client.release(true);
       throw cause;
     } finally {
-      clearTimeout(watchdog);
+      stopWatching();
     }
   }
 
-  /** Resolves when the call may open a connection after a failure. */
-  async #recover(failure: { cause: unknown; retryAt: number }, signal?: AbortSignal): Promise<void> {
-    if (performance.now() < failure.retryAt) throw cannotConnect(failure.cause);
-    if (this.#settings.hosts.length === 1) {
-      // This call tries for all the others.
-      failure.retryAt = performance.now() + reconnectDelayMs;
-      return;
-    }
-    this.#search ??= this.#findHost().finally(() => {
-      this.#search = undefined;
-    });
-    await (signal === undefined ? this.#search : unlessAborted(this.#search, signal));
-  }
-
-  async #findHost(): Promise<void> {
-    const { hosts, waitTimeoutMs } = this.#settings;
-    try {
-      this.#moveTo(await findHost(hosts, (host) => this.#probe(host, waitTimeoutMs)));
-      this.#failure = undefined;
-    } catch (cause) {
-      this.#failure = { cause, retryAt: performance.now() + reconnectDelayMs };
-      throw cannotConnect(cause);
-    }
-  }
-
-  /** Fails unless a host accepts a connection in time, and takes writes where they are needed. */
-  async #probe(host: Host, timeoutMs: number): Promise<void> {
-    const pool = this.#openPool(1, timeoutMs, host);
-    try {
-      const client = await pool.connect();
-      const timer = setTimeout(() => client.connection.stream.destroy(), timeoutMs);
-      await this.#setUp(client).finally(() => clearTimeout(timer));
-      client.release(true);
-    } finally {
-      await pool.end();
-    }
-  }
-
-  #moveTo(host: Host): void {
-    this.#host = host;
+  #moveTo({ url }: Host): void {
     this.renew();
-    for (const pool of Object.values(this.#pools)) pool.options.connectionString = host.url;
+    for (const pool of Object.values(this.#pools)) pool.options.connectionString = url;
+  }
+
+  /** Ends all that runs at a host that hangs. */
+  #leave(): void {
+    this.renew();
+    for (const client of this.#inUse) {
+      this.#killed.add(client);
+      client.connection.stream.destroy();
+    }
   }
 }

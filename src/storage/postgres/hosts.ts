@@ -1,9 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { invalid } from '../../domain/errors.ts';
-import { messageOf } from './errors.ts';
-
-// Servers that are taking over should not be kept busy by the connections of all who wait for them.
-const askAgainMs = 200;
 
 /** A server, by a URL for it alone. */
 export interface Host {
@@ -41,30 +36,4 @@ export function standbyUrls(url: string | undefined): readonly string[] {
 function hostUrls(url: string): readonly string[] {
   const [, head = '', hosts = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(url) ?? [];
   return hosts.split(',').map((host) => head + host + tail);
-}
-
-/**
- * Resolves to the first host that passes. All are asked at once, so that one that hangs delays no other, and
- * asked again until each has answered. The error names each host with its reason.
- */
-export function findHost(hosts: readonly Host[], probe: (host: Host) => Promise<void>): Promise<Host> {
-  const failures = new Map<Host, unknown>();
-  const { promise, resolve, reject } = Promise.withResolvers<Host>();
-  let isOver = false;
-  const ask = async (host: Host): Promise<void> => {
-    while (!isOver) {
-      await probe(host).then(
-        () => resolve(host),
-        (cause: unknown) => failures.set(host, cause),
-      );
-      if (failures.size === hosts.length) {
-        reject(new Error(hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`).join('; ')));
-      }
-      await delay(askAgainMs);
-    }
-  };
-  for (const host of hosts) ask(host);
-  return promise.finally(() => {
-    isOver = true;
-  });
 }

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client, ClientConfig } from 'pg';
+import type { Client } from 'pg';
 import { notifyChannel } from './change-sql.ts';
-import type { ConnectionSettings } from './connections.ts';
-import { setUpSession, type Warn } from './session.ts';
+import { endClient, type SessionLimits, setUpSession, type Warn } from './session.ts';
 
 export interface ListenerOptions {
   /** Opens a connection for it alone; `undefined` where a pooler lends it to others too. */
@@ -18,7 +17,6 @@ const listeningTickMs = 1_000;
 const deafTickMs = 50;
 const minReconnectMs = 50;
 const maxReconnectMs = 2_000;
-const endGraceMs = 1_000;
 
 /** Calls `wake` for what other processes write, until the returned function is called. */
 export function listen({ connect, wake, self }: ListenerOptions): () => void {
@@ -74,35 +72,20 @@ export function listen({ connect, wake, self }: ListenerOptions): () => void {
   };
 }
 
-/** Ends a connection, by force when the server does not answer. */
-export function endClient(client: Client): void {
-  const { stream } = client.connection;
-  const force = setTimeout(() => stream.destroy(), endGraceMs);
-  client
-    .end()
-    .catch(() => {})
-    .finally(() => clearTimeout(force));
-}
-
-/** Opens a connection that can listen, to the first host that can be used; `undefined` behind a pooler. */
+/** Opens a connection that can listen; `undefined` behind a pooler. */
 export async function connectListener(
-  create: (config: ClientConfig) => Client,
-  settings: ConnectionSettings,
+  client: Client,
+  limits: SessionLimits,
   warn: Warn,
 ): Promise<Client | undefined> {
-  let failure: unknown;
-  for (const { url } of settings.hosts) {
-    const client = create({ connectionString: url, connectionTimeoutMillis: settings.waitTimeoutMs });
-    client.on('error', () => {});
-    try {
-      await client.connect();
-      if (await setUpSession(client, settings, warn)) return client;
-      endClient(client);
-      return undefined;
-    } catch (caught) {
-      endClient(client);
-      failure = caught;
-    }
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    if (await setUpSession(client, limits, warn)) return client;
+  } catch (cause) {
+    void endClient(client);
+    throw cause;
   }
-  throw failure;
+  void endClient(client);
+  return undefined;
 }

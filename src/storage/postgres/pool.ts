@@ -2,8 +2,9 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { PoolClient, QueryResultRow } from 'pg';
 import { aborted } from '../../domain/errors.ts';
-import { type Call, type ConnectionSettings, Connections, type CreatePool } from './connections.ts';
-import { type Fault, faultOf, notInTime, overloaded, toDomainError } from './errors.ts';
+import { type Call, type ConnectionSettings, Connections, type Driver } from './connections.ts';
+import { type Fault, faultOf, notInTime, toDomainError } from './errors.ts';
+import type { Host } from './hosts.ts';
 import { unlessAborted, type Warn } from './session.ts';
 
 /** A statement; with a name, each connection parses it once. */
@@ -56,21 +57,27 @@ export class PostgresPool {
   /** Until a pooler mixes up the statements of its clients. */
   #namesHold = true;
 
-  constructor(createPool: CreatePool, settings: PoolSettings, warn: Warn) {
-    this.#connections = new Connections(createPool, settings, warn);
+  constructor(driver: Driver, settings: PoolSettings, warn: Warn) {
+    this.#connections = new Connections(driver, settings, warn);
     this.#settings = settings;
     this.#warn = warn;
   }
 
+  /** The host at which connections are opened now. */
+  get host(): Host {
+    return this.#connections.host;
+  }
+
   /** Runs work on a connection that has no time limit, before the first call. */
   async prepare(work: (client: PoolClient) => Promise<void>): Promise<void> {
-    const client = await this.#connections.acquire({ kind: 'write', purpose: 'calls' });
+    const call: Call = { kind: 'write', purpose: 'calls' };
+    const client = await this.#connections.acquire(call);
     await work(client)
       .catch((error: unknown) => {
         this.#connections.discard(client);
         throw error;
       })
-      .finally(() => this.#connections.release(client));
+      .finally(() => this.#connections.release(client, call));
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
@@ -161,7 +168,7 @@ export class PostgresPool {
   #start<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const calls = this.#calls[call.purpose];
-    if (calls.size >= poolSize + maxWaiting) return Promise.reject(overloaded());
+    if (calls.size >= poolSize + maxWaiting) return Promise.reject(this.#connections.refusal());
     const running = this.#run(call, work);
     calls.add(running);
     const forget = () => calls.delete(running);
@@ -183,7 +190,7 @@ export class PostgresPool {
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
         call.client = undefined;
-        this.#connections.release(client);
+        this.#connections.release(client, call);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
     }

@@ -68,6 +68,37 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
 }
 
+/** Opens a session and ends it. Fails when it cannot be opened, or not before the signal. */
+export async function probe(
+  client: Client,
+  limits: SessionLimits,
+  warn: Warn,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted();
+  client.on('error', () => {});
+  const cut = () => client.connection.stream.destroy();
+  signal.addEventListener('abort', cut);
+  try {
+    await client.connect();
+    await setUpSession(client, limits, warn);
+  } catch (cause) {
+    throw signal.aborted ? new Error('does not answer in time', { cause }) : cause;
+  } finally {
+    signal.removeEventListener('abort', cut);
+    await endClient(client);
+  }
+}
+
+const endGraceMs = 1_000;
+
+/** Ends a connection, by force when the server does not answer. */
+export async function endClient(client: Client): Promise<void> {
+  const force = setTimeout(() => client.connection.stream.destroy(), endGraceMs);
+  await client.end().catch(() => {});
+  clearTimeout(force);
+}
+
 // The code of a cancel request in the protocol, in the place of its version.
 const cancelCode = 80_877_102;
 const cancelGraceMs = 500;

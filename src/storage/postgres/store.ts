@@ -6,6 +6,7 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';
+import type { Driver } from './connections.ts';
 import { hostName, loadDriver } from './driver.ts';
 import { cannotOpen } from './errors.ts';
 import { parseHosts, standbyUrls } from './hosts.ts';
@@ -110,8 +111,11 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     application_name: settings.applicationName,
   };
   const warn = once(settings.onWarning);
-  const openPool = (of: PoolSettings) =>
-    new PostgresPool((host) => new Pool({ ...config, ...host }), of, warn);
+  const driver: Driver = {
+    createPool: (host) => new Pool({ ...config, ...host }),
+    createClient: (host) => new Client({ ...config, ...host }),
+  };
+  const openPool = (of: PoolSettings) => new PostgresPool(driver, of, warn);
   const pool = openPool(settings);
   const standbys = standbyUrls(limits.readDatabase).map((one) => {
     const host = { name: hostName(Client, one), url: one };
@@ -127,7 +131,11 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const connect = () => connectListener((host) => new Client({ ...config, ...host }), settings, warn);
+  const connect = () => {
+    const connectionTimeoutMillis = settings.waitTimeoutMs;
+    const client = new Client({ ...config, connectionString: pool.host.url, connectionTimeoutMillis });
+    return connectListener(client, settings, warn);
+  };
   const feed =
     settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept, connect) : undefined;
   const answers = postgresReads({

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import type { Driver } from '../../../src/storage/postgres/connections.ts';
 import { PostgresPool, prepared } from '../../../src/storage/postgres/pool.ts';
 
 const settings = {
@@ -23,36 +25,50 @@ const session = {
   full_page_writes: 'on',
 };
 
-/** A pool whose server refuses every statement with a SQLSTATE, and what it was sent. */
-function refusingPool(code: string) {
-  const sent: { readonly name?: string; readonly text: string }[] = [];
-  const warnings: string[] = [];
+interface Statement {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/** A driver whose connections answer statements with `query`; `connect` replaces how one is had. */
+function fakeDriver(
+  query: (statement: Statement) => Promise<object>,
+  connect?: (open: () => object) => Promise<object>,
+): Driver {
   const createPool = () => {
     const pool = new EventEmitter();
-    const connect = async () => {
-      const query = async (statement: string | { text: string }) => {
-        if (typeof statement === 'string') return { rows: [session] };
-        sent.push(statement);
-        throw Object.assign(new Error(code), { code, severity: 'ERROR' });
-      };
+    const open = () => {
       const client = Object.assign(new EventEmitter(), {
         host: 'host',
         port: 5432,
-        query,
+        query: async (sent: string | Statement) =>
+          typeof sent === 'string' ? { rows: [session] } : await query(sent),
         release: () => {},
       });
       pool.emit('connect', client);
       return client;
     };
     return Object.assign(pool, {
-      connect,
+      connect: async () => (connect === undefined ? open() : await connect(open)),
       end: async () => {},
       idleCount: 0,
       options: {},
     }) as unknown as Pool;
   };
+  const createClient = () => assert.fail('one host is not searched for');
+  return { createPool, createClient };
+}
+
+/** A pool whose server refuses every statement with a SQLSTATE, and what it was sent. */
+function refusingPool(code: string) {
+  const sent: Statement[] = [];
+  const warnings: string[] = [];
+  const driver = fakeDriver(async (statement) => {
+    sent.push(statement);
+    throw Object.assign(new Error(code), { code, severity: 'ERROR' });
+  });
   return {
-    pool: new PostgresPool(createPool, settings, (warning) => warnings.push(warning)),
+    pool: new PostgresPool(driver, settings, (warning) => warnings.push(warning)),
     sent,
     warnings,
   };
@@ -96,6 +112,72 @@ describe('a statement that fails is sent', () => {
     );
     assert.ok(warnings.length > 0);
   });
+});
+
+describe('a read that has waited for a connection too long', () => {
+  /** A pool of which one connection is had, and all others are waited for in vain. */
+  function exhaustedPool() {
+    const waits: (() => void)[] = [];
+    const running = Promise.withResolvers<object>();
+    let hasOne = false;
+    const driver = fakeDriver(
+      () => running.promise,
+      async (open) => {
+        if (!hasOne) {
+          hasOne = true;
+          return open();
+        }
+        await new Promise<void>((resolve) => waits.push(resolve));
+        throw new Error('timeout exceeded when trying to connect');
+      },
+    );
+    const pool = new PostgresPool(driver, settings, () => {});
+    const first = pool.read(prepared('SELECT 1'), []);
+    const second = pool.read(prepared('SELECT 2'), []);
+    return { pool, first, second, waits, answer: () => running.resolve({ rows: [] }) };
+  }
+
+  it('is unavailable when the database answered no call meanwhile', async () => {
+    const { pool, first, second, waits, answer } = exhaustedPool();
+    await nextTurn();
+    for (const end of waits) end();
+    await assert.rejects(second, { kind: 'unavailable', message: 'the database does not answer in time' });
+    answer();
+    await first;
+    await pool.close();
+  });
+
+  it('is overloaded when others were answered meanwhile', async () => {
+    const { pool, first, second, waits, answer } = exhaustedPool();
+    await nextTurn();
+    answer();
+    await first;
+    for (const end of waits) end();
+    await assert.rejects(second, { kind: 'overloaded' });
+    await pool.close();
+  });
+});
+
+it('calls beyond those that may wait are overloaded, but unavailable while no server is known', async () => {
+  let isDown = false;
+  const stuck = Promise.withResolvers<object>();
+  const driver = fakeDriver(
+    () => stuck.promise,
+    async (open) => {
+      if (isDown) throw new Error('connect ECONNREFUSED');
+      return open();
+    },
+  );
+  const pool = new PostgresPool(driver, { ...settings, poolSize: 1, maxWaiting: 1 }, () => {});
+  const read = () => pool.read(prepared('SELECT 1'), []);
+  const running = [read(), read()];
+  await assert.rejects(read(), { kind: 'overloaded' });
+  isDown = true;
+  await assert.rejects(pool.ping(prepared('SELECT 1')), { kind: 'unavailable' });
+  await assert.rejects(read(), { kind: 'unavailable' });
+  stuck.resolve({ rows: [] });
+  await Promise.all(running);
+  await pool.close();
 });
 
 it('a name stands for one text, and the same one in every process', () => {

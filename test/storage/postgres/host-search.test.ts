@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import { kindOf } from '../../support/outcome.ts';
+
+const host = (name: string) => ({ name, url: `postgres://${name}` });
+const [a, b, c] = [host('a'), host('b'), host('c')];
+
+type Answer = 'passes' | 'fails' | 'hangs';
+
+/** A search among three hosts of which the first has failed, on a clock that `pass` moves. */
+function start(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  const answers = new Map<string, Answer>();
+  const asked: Record<string, number> = { a: 0, b: 0, c: 0 };
+  const found: string[] = [];
+  const hang = (signal: AbortSignal) =>
+    new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const settings = { hosts: [a, b, c] as const, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
+  const search = new HostSearch(
+    settings,
+    async ({ name }, signal) => {
+      asked[name] = (asked[name] ?? 0) + 1;
+      const answer = answers.get(name) ?? 'fails';
+      if (answer === 'hangs') await hang(signal);
+      if (answer === 'fails') throw new Error('takes no writes');
+    },
+    ({ name }) => found.push(name),
+    () => {},
+  );
+  t.after(() => search.close());
+  search.failed(new Error('gone'));
+  const pass = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 10) {
+      t.mock.timers.tick(10);
+      await nextTurn();
+    }
+  };
+  return { search, answers, asked, found, pass };
+}
+
+describe('the search for a host that takes writes', () => {
+  it('finds one within 200 ms of the moment it does, while others hang and requests wait', async (t) => {
+    for (const waited of [0, 10, 190, 1_000, 1_990]) {
+      await t.test(`after ${waited} ms`, async (step) => {
+        const { search, answers, found, pass } = start(step);
+        answers.set('a', 'hangs');
+        const request = search.recover();
+        await pass(waited);
+        assert.deepEqual(found, []);
+        answers.set('c', 'passes');
+        await pass(200);
+        await request;
+        assert.deepEqual(found, ['c']);
+        assert.equal(search.current, c);
+        assert.equal(search.failure, undefined);
+      });
+    }
+  });
+
+  it('finds one within 200 ms of the moment it does, while requests fail and are sent again', async (t) => {
+    const { search, answers, found, pass } = start(t);
+    let isOver = false;
+    const client = async () => {
+      while (!isOver && (await kindOf(search.recover())) === 'unavailable');
+    };
+    const clients = Array.from({ length: 3 }, client);
+    await pass(1_050);
+    answers.set('b', 'passes');
+    await pass(200);
+    isOver = true;
+    await Promise.all(clients);
+    assert.deepEqual(found, ['b']);
+  });
+
+  it('asks no host more often than every 200 ms, however many requests wait', async (t) => {
+    const { search, asked, pass } = start(t);
+    let isOver = false;
+    const client = async () => {
+      while (!isOver) await kindOf(search.recover());
+    };
+    const clients = Array.from({ length: 100 }, client);
+    await pass(2_000);
+    isOver = true;
+    await pass(200);
+    await Promise.all(clients);
+    for (const [name, times] of Object.entries(asked)) {
+      assert.ok(times >= 10 && times <= 12, `${name} was asked ${times} times`);
+    }
+  });
+
+  it('finds a host that hung as soon as it answers again', async (t) => {
+    const { search, answers, found, pass } = start(t);
+    answers.set('a', 'hangs').set('b', 'hangs').set('c', 'hangs');
+    const request = search.recover();
+    await pass(1_000);
+    answers.set('a', 'passes');
+    await pass(200);
+    await request;
+    assert.deepEqual(found, ['a']);
+  });
+
+  it('fails with the reason of each host when none takes writes', async (t) => {
+    const { search } = start(t);
+    await assert.rejects(search.recover(), { kind: 'unavailable' });
+    const cause = search.failure?.cause;
+    assert.ok(cause instanceof Error);
+    assert.equal(cause.message, 'a: takes no writes; b: takes no writes; c: takes no writes');
+  });
+
+  it('ends what hangs when the store is closed', async (t) => {
+    const { search, answers } = start(t);
+    answers.set('a', 'hangs');
+    const request = kindOf(search.recover());
+    await nextTurn();
+    await search.close();
+    assert.equal(await request, 'unavailable');
+  });
+});
