@@ -29,15 +29,20 @@ export interface Call {
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
 
+/** Neither pings nor followers wait behind calls: a busy store is not dead, and shows its changes at once. */
+type Pools = Readonly<Record<Call['purpose'], Pool>>;
+
 /** Open connections to one database, whose sessions are set up. */
 export class Connections {
   readonly #driver: Driver;
   readonly #settings: ConnectionSettings;
   readonly #warn: Warn;
-  /** Where connections are opened now. */
   readonly #hosts: HostSearch;
-  /** Neither pings nor followers wait behind calls: a busy store is not dead, and shows its changes at once. */
-  readonly #pools: Readonly<Record<Call['purpose'], Pool>>;
+  /** Those of the present host; the others end when their last connection is released. */
+  #pools: Pools;
+  readonly #ending = new Set<Promise<unknown>>();
+  /** Aborted when the present host is left: what waits for it waits in vain. */
+  #left = new AbortController();
   /** How many calls of each pool have had their answer. */
   readonly #served = { calls: 0, feed: 0, pings: 0 };
   /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
@@ -52,21 +57,16 @@ export class Connections {
   readonly #unconfirmed = new WeakSet<PoolClient>();
 
   constructor(driver: Driver, settings: ConnectionSettings, warn: Warn) {
-    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
     this.#driver = driver;
     this.#settings = settings;
     this.#warn = warn;
     this.#hosts = new HostSearch(
       settings,
       (host, signal) => probe(driver.createClient({ connectionString: host.url }), settings, warn, signal),
-      (host) => this.#moveTo(host),
+      () => this.#arrive(),
       () => this.#leave(),
     );
-    this.#pools = {
-      calls: this.#openPool(poolSize, waitTimeoutMs),
-      feed: this.#openPool(2, waitTimeoutMs),
-      pings: this.#openPool(1, pingTimeoutMs),
-    };
+    this.#pools = this.#openPools();
   }
 
   /** Where the next connection is opened. */
@@ -76,17 +76,17 @@ export class Connections {
 
   /** Gives the call a connection of the present generation, on which it sends its statements. */
   async acquire(call: Call): Promise<PoolClient> {
-    const pool = this.#pools[call.purpose];
     for (let hasSearched = false; ; ) {
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.#hosts.failure !== undefined && pool.idleCount === 0 && !hasSearched) {
+      if (this.#hosts.failure !== undefined && this.#pools[call.purpose].idleCount === 0) {
+        if (hasSearched && this.#hosts.hasOthers) throw cannotConnect(this.#hosts.failure.cause);
         await this.#hosts.recover(call.signal);
         hasSearched = true;
       }
-      const host = this.host;
+      const left = this.#left.signal;
       try {
-        const client = await this.#checkOut(pool, call);
-        const isStale = this.#generations.get(client) !== this.#generation;
+        const client = await this.#checkOut(call, left);
+        const isStale = left.aborted || this.#generations.get(client) !== this.#generation;
         if (isStale || call.signal?.aborted) {
           client.release(isStale);
           continue;
@@ -97,9 +97,8 @@ export class Connections {
         call.client = client;
         return client;
       } catch (cause) {
+        if (left.aborted) continue;
         if (cause instanceof DomainError) throw cause;
-        // Another call has found the host to use meanwhile.
-        if (host !== this.host) continue;
         this.#hosts.failed(cause);
         if (hasSearched || !this.#hosts.hasOthers) throw cannotConnect(cause);
       }
@@ -165,8 +164,17 @@ export class Connections {
   }
 
   async end(): Promise<void> {
-    const pools = Object.values(this.#pools).map((pool) => pool.end());
-    await Promise.allSettled([...pools, this.#hosts.close()]);
+    this.#endPools();
+    await Promise.allSettled([...this.#ending, this.#hosts.close()]);
+  }
+
+  #openPools(): Pools {
+    const { poolSize, waitTimeoutMs, pingTimeoutMs } = this.#settings;
+    return {
+      calls: this.#openPool(poolSize, waitTimeoutMs),
+      feed: this.#openPool(2, waitTimeoutMs),
+      pings: this.#openPool(1, pingTimeoutMs),
+    };
   }
 
   #openPool(max: number, connectionTimeoutMillis: number): Pool {
@@ -178,9 +186,7 @@ export class Connections {
     // Without listeners, a connection that the server ends would end the process.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
-      // Opened at the host before, it may have waited for a server that has since been replaced.
-      const isHere = `${client.host}:${client.port}` === this.host.name;
-      this.#generations.set(client, isHere ? this.#generation : -1);
+      this.#generations.set(client, this.#generation);
       client.on('error', () => this.#dead.add(client));
       client.on('notice', (notice) => {
         // The function that reports it; the text depends on the language of the server.
@@ -192,11 +198,19 @@ export class Connections {
     return pool;
   }
 
-  async #checkOut(pool: Pool, { purpose, signal }: Call): Promise<PoolClient> {
+  #endPools(): void {
+    const ends = Object.values(this.#pools).map((pool) => pool.end());
+    const ending: Promise<unknown> = Promise.allSettled(ends).then(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+  }
+
+  async #checkOut({ purpose, signal }: Call, left: AbortSignal): Promise<PoolClient> {
+    const pool = this.#pools[purpose];
     const served = this.#served[purpose];
+    const mustWait = pool.waitingCount >= pool.idleCount;
     const connecting = pool.connect();
     try {
-      return await (signal === undefined ? connecting : unlessLate(connecting, signal));
+      return await unlessLate(connecting, mustWait ? left : undefined, signal);
     } catch (cause) {
       if (!isWaitTimeout(cause)) throw cause;
       // All connections may be in use because the host hangs.
@@ -220,17 +234,24 @@ export class Connections {
     }
   }
 
-  #moveTo({ url }: Host): void {
-    this.renew();
-    for (const pool of Object.values(this.#pools)) pool.options.connectionString = url;
+  #arrive(): void {
+    this.#stopWaiting();
+    this.#endPools();
+    this.#pools = this.#openPools();
   }
 
   /** Ends all that runs at a host that hangs. */
   #leave(): void {
-    this.renew();
+    this.#stopWaiting();
     for (const client of this.#inUse) {
       this.#killed.add(client);
       client.connection.stream.destroy();
     }
+  }
+
+  #stopWaiting(): void {
+    this.renew();
+    this.#left.abort();
+    this.#left = new AbortController();
   }
 }

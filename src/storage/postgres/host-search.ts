@@ -23,7 +23,7 @@ export interface SearchSettings {
 export class HostSearch {
   readonly #settings: SearchSettings;
   readonly #probe: Probe;
-  readonly #onFound: (host: Host) => void;
+  readonly #onFound: () => void;
   readonly #onHang: () => void;
   readonly #closing = new AbortController();
   /** Probes under way, some of which outlast the search that they belong to. */
@@ -35,7 +35,7 @@ export class HostSearch {
   #askedAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, probe: Probe, onFound: (host: Host) => void, onHang: () => void) {
+  constructor(settings: SearchSettings, probe: Probe, onFound: () => void, onHang: () => void) {
     this.#settings = settings;
     this.#probe = probe;
     this.#onFound = onFound;
@@ -120,7 +120,7 @@ export class HostSearch {
     try {
       this.#current = await firstToPass(hosts, ask);
       this.#failure = undefined;
-      this.#onFound(this.#current);
+      this.#onFound();
     } catch (cause) {
       this.failed(cause);
       throw cannotConnect(cause);

@@ -142,10 +142,16 @@ function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }
 
-/** The driver cannot cancel a wait for a connection: one that arrives after the signal is released at once. */
-export function unlessLate(connecting: Promise<PoolClient>, signal: AbortSignal): Promise<PoolClient> {
+/** The driver cannot cancel a wait for a connection: one that arrives after a signal is released at once. */
+export function unlessLate(
+  connecting: Promise<PoolClient>,
+  ...signals: readonly (AbortSignal | undefined)[]
+): Promise<PoolClient> {
   const giveBack = () => connecting.then((client) => client.release()).catch(() => {});
-  return unlessAborted(connecting, signal, giveBack);
+  return signals.reduce(
+    (waiting, signal) => (signal === undefined ? waiting : unlessAborted(waiting, signal, giveBack)),
+    connecting,
+  );
 }
 
 /** Settles at once when the signal aborts. */

@@ -18,7 +18,7 @@ function start(t: TestContext) {
   const hang = (signal: AbortSignal) =>
     new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   const settings = { hosts: [a, b, c] as const, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const search = new HostSearch(
+  const search: HostSearch = new HostSearch(
     settings,
     async ({ name }, signal) => {
       asked[name] = (asked[name] ?? 0) + 1;
@@ -26,7 +26,7 @@ function start(t: TestContext) {
       if (answer === 'hangs') await hang(signal);
       if (answer === 'fails') throw new Error('takes no writes');
     },
-    ({ name }) => found.push(name),
+    () => found.push(search.current.name),
     () => {},
   );
   t.after(() => search.close());

@@ -52,6 +52,7 @@ function fakeDriver(
       connect: async () => (connect === undefined ? open() : await connect(open)),
       end: async () => {},
       idleCount: 0,
+      waitingCount: 0,
       options: {},
     }) as unknown as Pool;
   };
