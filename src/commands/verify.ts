@@ -16,8 +16,10 @@ itself. Prints a line for each subject and for each test that failed. Exit code 
                   (DATABASE_URL in the environment)
 `;
 
-// A slow database is still a right one.
-const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
+// A slow database is still a right one, and may allow few connections.
+const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeoutMs: 60_000, poolSize: 4 };
+// Most of the time goes by waiting for the disk.
+const concurrency = 3;
 
 export function verify(context: CommandContext): Promise<number> {
   return runCommand(context, help, async () => {
@@ -72,7 +74,7 @@ async function verifyStores(
       ...(passTime && { passTime: (store, ms) => passTime(urlOf(store), ms) }),
     });
     testTransfer('the store', open);
-  });
+  }, concurrency);
 
   const print = (level: string, text: string) =>
     stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);

@@ -34,13 +34,15 @@ const changes: Readonly<Record<string, Change>> = {
 
 export function testChanges(fixture: Fixture): void {
   describe('changes', () => {
-    for (const [what, patch, after] of patches) {
-      it(`updates ${what}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada:admin', 'other');
-        assert.deepEqual(await repository.updateUser(1, patch), after);
-        assert.deepEqual(await repository.getUser(1), after);
-        assert.deepEqual(await repository.getUser(2), { id: 2, name: 'other', version: 1 });
+    const withOther = fixture.share((repository) => addUsers(repository, 'other'));
+    for (const [what, patch, updated] of patches) {
+      it(`updates ${what}`, async () => {
+        const repository = await withOther();
+        const { value } = await repository.createUser({ name: 'Ada', role: 'admin' });
+        const after = { ...updated, id: value.id };
+        assert.deepEqual(await repository.updateUser(value.id, patch), after);
+        assert.deepEqual(await repository.getUser(value.id), after);
+        assert.deepEqual(await repository.getUser(1), { id: 1, name: 'other', version: 1 });
       });
     }
 
@@ -59,9 +61,10 @@ export function testChanges(fixture: Fixture): void {
       assert.equal((await repository.getUser(2))?.name, 'Bob');
     });
 
+    const empty = fixture.share(async () => {});
     for (const [name, change] of Object.entries(changes)) {
-      it(`${name} misses a user that is not there, whatever version is expected`, async (t) => {
-        const repository = await fixture.open(t);
+      it(`${name} misses a user that is not there, whatever version is expected`, async () => {
+        const repository = await empty();
         for (const expected of [undefined, [], [1], [1, 2]]) {
           for (const id of [1, maxId]) {
             const missed = await change(repository, id, expected);

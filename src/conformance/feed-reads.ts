@@ -40,10 +40,10 @@ export function testFeedReads(fixture: Fixture): void {
       }
     });
 
+    const withSample = fixture.share(addSample);
     for (const [what, filter, ids] of filters) {
-      it(`is filtered by ${what}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addSample(repository);
+      it(`is filtered by ${what}`, async () => {
+        const repository = await withSample();
         const feed = feedOf(repository);
         for (const limit of [1, 2, 100]) {
           const found = await readAll(feed, { ...filter, limit });

@@ -110,20 +110,18 @@ export function testFeed(fixture: Fixture): void {
       for (const deletion of deletions) assert.deepEqual(deletion.origin, origin);
     });
 
-    for (const [what, write] of Object.entries(idle)) {
-      it(`has nothing of ${what}`, async (t) => {
-        const repository = await fixture.open(t);
-        await repository.createUser({ name: 'Ada', role: 'admin' });
-        await repository.createPost(1, { title: 'Title', body: '' });
-        await write(repository);
-        await addUsers(repository, 'last');
-        assert.deepEqual(idsOf(await firstChanges(repository, 3)), [
-          'user.created 1',
-          'post.created 1',
-          'user.created 2',
-        ]);
-      });
-    }
+    it('has nothing of writes without an effect', async (t) => {
+      const repository = await fixture.open(t);
+      await repository.createUser({ name: 'Ada', role: 'admin' });
+      await repository.createPost(1, { title: 'Title', body: '' });
+      for (const write of Object.values(idle)) await write(repository);
+      await addUsers(repository, 'last');
+      assert.deepEqual(idsOf(await firstChanges(repository, 3)), [
+        'user.created 1',
+        'post.created 1',
+        'user.created 2',
+      ]);
+    });
 
     it('has a creation with an idempotency key once, by its first origin', async (t) => {
       const repository = await fixture.open(t);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { it, type TestContext } from 'node:test';
+import { after, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
 import type { Page, PageStart } from '../domain/list-query.ts';
 import { type Post, type PostQuery, parsePostQuery } from '../domain/post.ts';
@@ -35,6 +35,11 @@ export interface Fixture {
   readonly traits: RepositoryTraits;
   /** A new, empty repository, closed after the test. */
   open(t: TestContext, options?: OpenOptions): Promise<Repository>;
+  /**
+   * A repository for all tests of the present subject that leave it as `fill` made it, which saves the
+   * opening of many. It is opened when the first of them asks for it.
+   */
+  share(fill: (repository: Repository) => Promise<unknown>): () => Promise<Repository>;
   /** Closes a repository and opens what it held. */
   restart(t: TestContext, repository: Repository): Promise<Repository>;
   /** Declares a test that restarts; none where nothing outlives `close`. */
@@ -49,6 +54,19 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
   return {
     traits,
     open: async (t, options = {}) => closedAfter(t, await open(options)),
+    share(fill) {
+      let opened: Promise<Repository> | undefined;
+      const openAndFill = async () => {
+        const repository = await open({});
+        await fill(repository);
+        return repository;
+      };
+      after(async () => (await opened)?.close());
+      return () => {
+        opened ??= openAndFill();
+        return opened;
+      };
+    },
     async restart(t, repository) {
       await repository.close();
       assert(traits.reopen);

@@ -35,28 +35,28 @@ export function testLifecycle(fixture: Fixture): void {
       assert.equal(await repository.ping(), undefined);
     });
 
+    const closed = fixture.share(async (repository) => {
+      await addUsers(repository, 'Ada');
+      await repository.close();
+    });
     for (const [name, call] of Object.entries({ ...reads, ...writes })) {
-      it(`${name} is unavailable when closed`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
-        await repository.close();
-        await rejects(call(repository), 'unavailable');
+      it(`${name} is unavailable when closed`, async () => {
+        await rejects(call(await closed()), 'unavailable');
       });
     }
 
+    const withAda = fixture.share((repository) => addUsers(repository, 'Ada'));
     for (const [name, call] of Object.entries(reads)) {
-      it(`${name} ends with the signal that ended before it`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
+      it(`${name} ends with the signal that ended before it`, async () => {
+        const repository = await withAda();
         await rejects(call(repository, { signal: AbortSignal.abort() }), 'cancelled');
         await rejects(call(repository, { signal: AbortSignal.abort('gone') }), 'cancelled');
         const late = new DOMException('too late', 'TimeoutError');
         await rejects(call(repository, { signal: AbortSignal.abort(late) }), 'deadline-exceeded');
       });
 
-      it(`${name} works with a signal that does not end`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
+      it(`${name} works with a signal that does not end`, async () => {
+        const repository = await withAda();
         await call(repository, { signal: new AbortController().signal });
       });
     }

@@ -95,10 +95,10 @@ export function testLists(fixture: Fixture): void {
       ]);
     });
 
+    const withSixUsers = fixture.share((repository) => addUsers(repository, ...sixUsers));
     for (const [query, ids] of orders) {
-      it(`orders ${query || 'by default'}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, ...sixUsers);
+      it(`orders ${query || 'by default'}`, async () => {
+        const repository = await withSixUsers();
         const { items } = await repository.listUsers(userQuery(query));
         assert.deepEqual(
           items.map((user) => user.id),
@@ -107,10 +107,10 @@ export function testLists(fixture: Fixture): void {
       });
     }
 
+    const withSeven = fixture.share((repository) => addUsers(repository, 'g', 'f', 'e', 'd', 'c', 'b', 'a'));
     for (const [query, ids, more] of windows) {
-      it(`cuts ${query}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'g', 'f', 'e', 'd', 'c', 'b', 'a');
+      it(`cuts ${query}`, async () => {
+        const repository = await withSeven();
         const { items, next } = await repository.listUsers(userQuery(query));
         assert.deepEqual(
           items.map((user) => user.id),
@@ -120,9 +120,9 @@ export function testLists(fixture: Fixture): void {
       });
     }
 
-    it('orders names by code point', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, ...namesShuffled);
+    const withNames = fixture.share((repository) => addUsers(repository, ...namesShuffled));
+    it('orders names by code point', async () => {
+      const repository = await withNames();
       const { items } = await repository.listUsers(userQuery('sort=name&limit=100'));
       assert.deepEqual(
         items.map((user) => user.name),
@@ -130,9 +130,8 @@ export function testLists(fixture: Fixture): void {
       );
     });
 
-    it('orders names by code point, descending', async (t) => {
-      const repository = await fixture.open(t);
-      await addUsers(repository, ...namesShuffled);
+    it('orders names by code point, descending', async () => {
+      const repository = await withNames();
       const { items } = await repository.listUsers(userQuery('sort=-name&limit=100'));
       assert.deepEqual(
         items.map((user) => user.name),
@@ -141,9 +140,8 @@ export function testLists(fixture: Fixture): void {
     });
 
     for (const sort of ['name', '-name']) {
-      it(`continues a list by ${sort} behind each name`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, ...namesShuffled);
+      it(`continues a list by ${sort} behind each name`, async () => {
+        const repository = await withNames();
         const names = (await walkUsers(repository, `sort=${sort}&limit=1`)).map((user) => user.name);
         assert.deepEqual(names, sort === 'name' ? namesInOrder : namesInOrder.toReversed());
       });

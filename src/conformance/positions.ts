@@ -26,10 +26,10 @@ const nineUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'b:x', 'c:x', 'a', '\u{1f600}:
 
 export function testPositions(fixture: Fixture): void {
   describe('positions', () => {
+    const withNineUsers = fixture.share((repository) => addUsers(repository, ...nineUsers));
     for (const sort of userSorts) {
-      it(`walk the whole list by ${sort}, whatever the page size and filter`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, ...nineUsers);
+      it(`walk the whole list by ${sort}, whatever the page size and filter`, async () => {
+        const repository = await withNineUsers();
         for (const filter of ['', 'role=x&']) {
           const whole = await repository.listUsers(userQuery(`${filter}sort=${sort}&limit=100`));
           for (const limit of [1, 2, 3, 8, 9]) {

@@ -47,11 +47,13 @@ export function testPostLists(fixture: Fixture): void {
       assert.equal(await repository.countPosts(2, {}), 1);
     });
 
+    const withFour = fixture.share(async (repository) => {
+      await addUsers(repository, 'Ada');
+      for (const title of ['b', 'a', 'b', 'A']) await repository.createPost(1, { title, body: '' });
+    });
     for (const [query, ids] of orders) {
-      it(`orders ${query || 'by default'}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
-        for (const title of ['b', 'a', 'b', 'A']) await repository.createPost(1, { title, body: '' });
+      it(`orders ${query || 'by default'}`, async () => {
+        const repository = await withFour();
         const page = await repository.listPosts(1, postQuery(query));
         assert.deepEqual(
           page?.items.map((post) => post.id),
@@ -60,14 +62,16 @@ export function testPostLists(fixture: Fixture): void {
       });
     }
 
+    const withSeven = fixture.share(async (repository) => {
+      await addUsers(repository, 'Ada', 'Bob');
+      for (const title of ['b', 'a', '\u{1f600}', 'b', '\uff21', 'A', 'b']) {
+        await repository.createPost(1, { title, body: '' });
+        await repository.createPost(2, { title, body: '' });
+      }
+    });
     for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
-      it(`walks all posts by ${sort}, whatever the page size`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada', 'Bob');
-        for (const title of ['b', 'a', '\u{1f600}', 'b', '\uff21', 'A', 'b']) {
-          await repository.createPost(1, { title, body: '' });
-          await repository.createPost(2, { title, body: '' });
-        }
+      it(`walks all posts by ${sort}, whatever the page size`, async () => {
+        const repository = await withSeven();
         const whole = await repository.listPosts(1, postQuery(`sort=${sort}`));
         for (const limit of [1, 2, 3, 7]) {
           const walked = await walkPosts(repository, 1, `sort=${sort}&limit=${limit}`);

@@ -78,12 +78,16 @@ export function testPosts(fixture: Fixture): void {
       }
     });
 
-    for (const [what, patch, after] of patches) {
-      it(`updates ${what}`, async (t) => {
-        const repository = await fixture.open(t);
-        await addPosts(repository);
-        assert.deepEqual(await repository.updatePost(1, 2, patch), after);
-        assert.deepEqual(await repository.getPost(1, 2), after);
+    const withPosts = fixture.share(addPosts);
+    for (const [what, patch, updated] of patches) {
+      it(`updates ${what}`, async () => {
+        const repository = await withPosts();
+        const created = await repository.createPost(1, { title: 'Title', body: 'Body' });
+        assert(created);
+        const { id } = created.value;
+        const after = { ...updated, id };
+        assert.deepEqual(await repository.updatePost(1, id, patch), after);
+        assert.deepEqual(await repository.getPost(1, id), after);
         assert.deepEqual(await repository.getPost(2, 3), { ...post, id: 3, userId: 2 });
       });
     }
@@ -99,10 +103,10 @@ export function testPosts(fixture: Fixture): void {
       assert.equal((await repository.createPost(2, { title: 'next', body: '' }))?.value.id, 4);
     });
 
+    const withThreePosts = fixture.share(addPosts);
     for (const [name, change] of Object.entries(changes)) {
-      it(`${name} misses a post that the user does not have, whatever version is expected`, async (t) => {
-        const repository = await fixture.open(t);
-        await addPosts(repository);
+      it(`${name} misses a post that the user does not have, whatever version is expected`, async () => {
+        const repository = await withThreePosts();
         for (const expected of [undefined, [], [1], [2]]) {
           for (const [userId, id] of [
             [2, 2],
@@ -150,13 +154,14 @@ export function testPosts(fixture: Fixture): void {
       assert.equal((await repository.getPost(1, 2))?.version, 2);
     });
 
+    const withBodies = fixture.share(async () => {});
     for (const [what, body] of bodies) {
-      it(`keeps ${what} as it is`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada');
-        const created = await repository.createPost(1, { title: '😀'.repeat(200), body });
+      it(`keeps ${what} as it is`, async () => {
+        const repository = await withBodies();
+        const { value: user } = await repository.createUser({ name: 'Ada' });
+        const created = await repository.createPost(user.id, { title: '😀'.repeat(200), body });
         assert.equal(created?.value.body, body);
-        const page = await repository.listPosts(1, postQuery());
+        const page = await repository.listPosts(user.id, postQuery());
         assert.equal(page?.items[0]?.body, body);
         assert.equal(page?.items[0]?.title, '😀'.repeat(200));
       });

@@ -16,9 +16,12 @@ const testTimeoutMs = 300_000;
 /** What the test runner calls once it has loaded `declared-tests.ts`. */
 export let declareTests = (): void => {};
 
-/** Runs the tests that a function declares, in this process. This works once in each process. */
-export async function* runTests(declare: () => void): AsyncGenerator<TestResult> {
-  declareTests = () => describe('all', declare);
+/**
+ * Runs the tests that a function declares, in this process, which works once in each process. `concurrency` is
+ * how many tests of a subject run at once, and how many subjects; the results are in order of declaration.
+ */
+export async function* runTests(declare: () => void, concurrency = 1): AsyncGenerator<TestResult> {
+  declareTests = () => describe('all', { concurrency }, declare);
   const file = new URL(`./declared-tests${extname(import.meta.url)}`, import.meta.url);
   const groups: string[] = [];
   const options = { files: [fileURLToPath(file)], isolation: 'none', timeout: testTimeoutMs } as const;

@@ -119,13 +119,15 @@ export function testSearches(fixture: Fixture): void {
       }
     });
 
+    const withTitles = fixture.share(async (repository) => {
+      await addUsers(repository, 'Ada', 'Bob');
+      for (const title of ['Note', 'Notes', 'note', 'No%', 'Noon', 'Notes', 'N', 'Np']) {
+        for (const userId of [1, 2]) await repository.createPost(userId, { title, body: '' });
+      }
+    });
     for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
-      it(`finds a user's posts whose titles begin with a text, by ${sort}, whatever the page size`, async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada', 'Bob');
-        for (const title of ['Note', 'Notes', 'note', 'No%', 'Noon', 'Notes', 'N', 'Np']) {
-          for (const userId of [1, 2]) await repository.createPost(userId, { title, body: '' });
-        }
+      it(`finds a user's posts whose titles begin with a text, by ${sort}, whatever the page size`, async () => {
+        const repository = await withTitles();
         for (const [title, titles] of [
           ['No', ['No%', 'Noon', 'Note', 'Notes', 'Notes']],
           ['Notes', ['Notes', 'Notes']],

@@ -245,12 +245,10 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
     });
 
-    for (const [operation, call] of Object.entries(operations)) {
-      it(`${operation} is unavailable when closed`, async (t) => {
-        const store = await open(t);
-        await store.close();
-        await rejects(call(store), 'unavailable');
-      });
-    }
+    it('does none of this when closed', async (t) => {
+      const store = await open(t);
+      await store.close();
+      for (const call of Object.values(operations)) await rejects(call(store), 'unavailable');
+    });
   });
 }

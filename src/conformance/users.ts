@@ -57,9 +57,10 @@ export function testUsers(fixture: Fixture): void {
       for (const id of [2, 1000, maxId]) assert.equal(await repository.getUser(id), undefined, `id ${id}`);
     });
 
+    const withNames = fixture.share(async () => {});
     for (const [what, name] of faithfulNames) {
-      it(`keeps ${what} as it is`, async (t) => {
-        const repository = await fixture.open(t);
+      it(`keeps ${what} as it is`, async () => {
+        const repository = await withNames();
         const { value } = await repository.createUser({ name });
         assert.equal(value.name, name);
         assert.equal((await repository.getUser(value.id))?.name, name);

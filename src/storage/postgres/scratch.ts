@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import type { Client } from 'pg';
+import type { Pool } from 'pg';
 import type { Scratch } from '../scratch.ts';
 import { loadDriver } from './driver.ts';
 import { messageOf } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 
-/** Schemas of their own in a database. */
+/** Separate schemas in a database. */
 export async function openPostgresScratch(url: string): Promise<Scratch> {
-  const client = await connectToPrimary(url);
+  const pool = await connectToPrimary(url);
   const prefix = `users_service_verify_${randomBytes(6).toString('hex')}`;
   const schemas = new Map<string, string>();
   let made = 0;
@@ -15,7 +15,7 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
     async next() {
       made += 1;
       const name = `${prefix}_${made}`;
-      await client.query(`CREATE SCHEMA ${name}`);
+      await pool.query(`CREATE SCHEMA ${name}`);
       const options = `options=${encodeURIComponent(`-csearch_path=${name}`)}`;
       const at = `${url}${url.includes('?') ? '&' : '?'}${options}`;
       schemas.set(at, name);
@@ -23,33 +23,32 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
     },
     async passTime(at, ms) {
       const keys = `${schemas.get(at)}.idempotency_keys`;
-      await client.query(`UPDATE ${keys} SET expires_at = expires_at - interval '${ms} milliseconds'`);
+      await pool.query(`UPDATE ${keys} SET expires_at = expires_at - interval '${ms} milliseconds'`);
     },
     async remove() {
       // One at a time: together they would need more locks than a server has.
-      for (const name of schemas.values()) await client.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
-      await client.end();
+      for (const name of schemas.values()) await pool.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
+      await pool.end();
     },
   };
 }
 
 /** A connection to the first host that takes writes. */
-async function connectToPrimary(url: string): Promise<Client> {
+async function connectToPrimary(url: string): Promise<Pool> {
   const driver = await loadDriver();
   const reasons: string[] = [];
   for (const connectionString of parseHosts(url).urls) {
-    const client = new driver.Client({ connectionString, connectionTimeoutMillis: 5_000 });
-    client.on('error', () => {});
+    const pool = new driver.Pool({ connectionString, max: 1, idleTimeoutMillis: 0 });
+    pool.on('error', () => {});
     try {
-      await client.connect();
-      const { rows } = await client.query<{ mode: string }>(
+      const { rows } = await pool.query<{ mode: string }>(
         `SELECT current_setting('transaction_read_only') AS mode`,
       );
-      if (rows[0]?.mode === 'off') return client;
+      if (rows[0]?.mode === 'off') return pool;
       throw new Error('takes no writes: a standby, or read-only');
     } catch (error) {
       reasons.push(messageOf(error));
-      await client.end().catch(() => {});
+      await pool.end();
     }
   }
   throw new Error(`the database cannot be reached: ${reasons.join('; ')}`);
