@@ -241,8 +241,8 @@ function draw(): string {
   const x = Array.from({ length: bins }, (_, bin) => (bin * binMs) / 60_000);
   const y = x.map((_, bin) => perSecond(start + bin * binMs, binMs));
   const parts = [
-    drawChart('Successful requests per second, by seconds from the outage (mean)', longestFirst),
-    drawChart('Successful requests per second, by minutes of the run', [{ line: 'all requests', x, y }]),
+    drawChart('Successes per second, by seconds from the outage', longestFirst),
+    drawChart('Successes per second, by minutes of the run', [{ line: 'all requests', x, y }]),
   ];
   const placed = parts.map((part, i) => place(i * chartWidth, 0, part));
   return drawSvg('Failover with Patroni', 2 * chartWidth, chartHeight, placed);

@@ -38,7 +38,8 @@ async function connectToPrimary(url: string): Promise<Pool> {
   const driver = await loadDriver();
   const reasons: string[] = [];
   for (const connectionString of parseHosts(url).urls) {
-    const pool = new driver.Pool({ connectionString, max: 1, idleTimeoutMillis: 0 });
+    const limits = { max: 1, idleTimeoutMillis: 0, connectionTimeoutMillis: 10_000 };
+    const pool = new driver.Pool({ connectionString, ...limits });
     pool.on('error', () => {});
     try {
       const { rows } = await pool.query<{ mode: string }>(

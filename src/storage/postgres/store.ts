@@ -23,7 +23,10 @@ import { postgresWrites } from './writes.ts';
 export interface PostgresStoreOptions {
   /** Connections for calls, 1 to 1,000; one more is opened for `ping`, and three for the feed. Default 10. */
   readonly poolSize?: number;
-  /** Longest wait for a connection: until one is free (else `overloaded`) or opened. Default 2,000. */
+  /**
+   * Longest wait for a connection, until one is free or opened. A call that waits longer is `overloaded` if
+   * others were answered meanwhile, and `unavailable` if not. Default 2,000.
+   */
   readonly waitTimeoutMs?: number;
   /** Calls that may wait for a connection at once; one more is `overloaded`. Default 1,000. */
   readonly maxWaiting?: number;
