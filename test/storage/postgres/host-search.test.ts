@@ -12,6 +12,8 @@ type Answer = 'passes' | 'fails' | 'hangs';
 /** A search among three hosts of which the first has failed, on a clock that `pass` moves. */
 function start(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
   const answers = new Map<string, Answer>();
   const asked: Record<string, number> = { a: 0, b: 0, c: 0 };
   const found: string[] = [];
@@ -33,6 +35,7 @@ function start(t: TestContext) {
   search.failed(new Error('gone'));
   const pass = async (ms: number) => {
     for (let left = ms; left > 0; left -= 10) {
+      now += 10;
       t.mock.timers.tick(10);
       await nextTurn();
     }

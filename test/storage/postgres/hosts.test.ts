@@ -105,7 +105,7 @@ describe('a store with several hosts', async () => {
   it('leaves a host that hangs when there is no call but pings', async (t) => {
     const hanging = await openForwarder(primary.port);
     t.after(() => hanging.close());
-    const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, primary), { pingTimeoutMs: 300 });
+    const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, primary), { pingTimeoutMs: 1_000 });
     await store.ping();
     hanging.freeze();
     assert.equal(await kindOf(store.ping()), 'unavailable');
