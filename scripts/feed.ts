@@ -1,7 +1,7 @@
 // Follows the feed of changes while everything around it breaks, and checks that each follower ends up with
 // exactly what the database holds:
 //
-//   npm run try:feed -- [--changes 200000] [--sqlite] [--rate 500] [--calm]
+//   npm run try:feed -- [--changes 200000] [--sqlite] [--rate 500] [--calm] [--minutes 30]
 //
 // 64 writers go through three processes on PostgreSQL (two on one SQLite file). 20 followers leave at random
 // and resume by Last-Event-ID. Processes are killed with SIGKILL and started again; the database crashes,
@@ -29,6 +29,7 @@ const { values } = parseArgs({
     followers: { type: 'string', default: '20' },
     rate: { type: 'string', default: 'Infinity' },
     calm: { type: 'boolean', default: false },
+    minutes: { type: 'string', default: 'Infinity' },
   },
 });
 const wanted = Number(values.changes);
@@ -68,7 +69,8 @@ const violations = new Set<string>();
 const newest = () => Math.max(...replicas.map(({ changes }) => changes));
 let hasFailed = false;
 const isWrong = () => violations.size > 0 || followers.some(({ followed }) => followed.violations.size > 0);
-const isOver = () => hasFailed || isWrong() || newest() >= wanted;
+const endAt = performance.now() + Number(values.minutes) * 60_000;
+const isOver = () => hasFailed || isWrong() || newest() >= wanted || performance.now() >= endAt;
 const writing = Array.from({ length: writers }, (_, i) =>
   write(urls[i % urls.length] ?? '', deliveries, isOver, violations, (writers * 1_000) / Number(values.rate)),
 );
