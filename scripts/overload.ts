@@ -6,15 +6,16 @@
 //
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.
 // The service and the load each have a core. Capacity is what 64 connections reach that wait for their
-// answers; the load is then 0.5 to 5 times that.
+// answers; the load is then 0.5 to 5 times that. Probes of /health go beside it, from a process of their own.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
-import { makeDatabase, offer, startServer } from './harness/offer.ts';
+import { makeDatabase, offer, probe, startServer } from './harness/offer.ts';
 import type { LoadReport } from './harness/open-loop.ts';
+import type { ProbeReport } from './harness/probe.ts';
 
 /** What came of one offered load. */
 interface Point {
@@ -61,14 +62,17 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
     const capacity = (await offer(closed)).accepted;
     console.log(`\n${name}: capacity ${capacity.toLocaleString('en')} requests/s`);
     console.log(
-      'offered       | accepted |  % | refused | unsent | failed |   p50 ms |   p99 ms | refused p99 | late ms | CPU % | per CPU s',
+      'offered       | accepted |  % | refused | unsent | failed |   p50 ms |   p99 ms | refused p99 | late ms | CPU % | per CPU s | probe p99 kept |   new',
     );
     const points: Point[] = [];
     for (const factor of factors) {
       const rate = Math.round(capacity * factor);
-      const report = await offer({ ...job, rate, connections: Number(values.connections) });
+      const [report, probes] = await Promise.all([
+        offer({ ...job, rate, connections: Number(values.connections) }),
+        probe({ port, seconds: (job.warmUpMs + job.measureMs) / 1000 }),
+      ]);
       points.push({ accepted: report.accepted, p99: report.p99 });
-      printRow(factor, report, Math.max(...points.map((point) => point.accepted)));
+      printRow(factor, report, probes, Math.max(...points.map((point) => point.accepted)));
       // What is left of the last load is not this one's.
       await sleep(500);
     }
@@ -78,7 +82,7 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
   }
 }
 
-function printRow(factor: number, report: LoadReport, peak: number): void {
+function printRow(factor: number, report: LoadReport, probes: ProbeReport, peak: number): void {
   const { offered, accepted, refused, unsent, failed, p50, p99, refusedP99, lateMs, cpuShare } = report;
   const share = Math.round((100 * accepted) / peak);
   const columns: readonly [number | string, number][] = [
@@ -94,6 +98,8 @@ function printRow(factor: number, report: LoadReport, peak: number): void {
     [lateMs, 7],
     [Math.round(100 * cpuShare), 5],
     [Math.round(accepted / cpuShare), 9],
+    [probes.kept.p99 ?? 'none', 14],
+    [probes.fresh.p99 ?? 'none', 5],
   ];
   console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
 }

@@ -1,12 +1,12 @@
-import { once } from 'node:events';
-import { connect, Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { head, post } from '../../test/kit/wire.ts';
+import { pinSelf } from '../bench/cores.ts';
+import { probe, shownProbes } from '../harness/offer.ts';
 import { startVictim, type Victim } from './service.ts';
 
 const heapMegabytes = 96;
 const seconds = 8;
-const probeEveryMs = 50;
 const slowBytes = 1_000;
 
 interface Attack {
@@ -22,6 +22,7 @@ const stream = head('GET /users/1/posts');
 const list = head('GET /users/1/posts?limit=100');
 const json = 'Content-Type: application/json';
 const long = 'x'.repeat(1_000_000);
+const newPost = post('/users/1/posts', JSON.stringify({ title: 'a', body: long.slice(0, 10_000) }));
 const attacks: readonly Attack[] = [
   { what: '1,000 pipelined streams on one connection', connections: 1, bytes: stream.repeat(1_000) },
   { what: '2,000 streams', connections: 2_000, bytes: stream },
@@ -40,28 +41,27 @@ const attacks: readonly Attack[] = [
     connections: 2_000,
     bytes: head('POST /users', json, 'Content-Length: 100001') + long.slice(0, 100_000),
   },
-  {
-    what: '2,000 posts of 10,000 characters at once',
-    connections: 2_000,
-    bytes: post('/users/1/posts', JSON.stringify({ title: 'a', body: long.slice(0, 10_000) })).repeat(5),
-  },
+  { what: '2,000 posts of 10,000 characters', connections: 2_000, bytes: newPost },
+  { what: '2,000 times 5 pipelined posts', connections: 2_000, bytes: newPost.repeat(5) },
   { what: '12,000 idle connections', connections: 12_000, bytes: head('GET /health') },
 ];
 
 /** Asks for long replies and takes little of them, on a small heap; reports memory and probes meanwhile. */
-export async function* measureReplies(): AsyncGenerator<string> {
-  for (const attack of attacks) {
+export async function* measureReplies(only: RegExp): AsyncGenerator<string> {
+  // The attack comes from this process, which leaves the service its core.
+  pinSelf('load');
+  for (const attack of attacks.filter(({ what }) => only.test(what))) {
     const victim = await startVictim([], { NODE_OPTIONS: `--max-old-space-size=${heapMegabytes}` });
     const sockets: Socket[] = [];
     try {
       await fill(victim);
       const before = victim.peakMegabytes();
-      const probes = probe(victim);
+      const probes = probe({ port: victim.port, seconds });
       await start(victim, attack, sockets);
-      const delays = await probes;
+      const report = await probes;
       const open = sockets.filter((socket) => !socket.destroyed).length;
       yield `${attack.what}: ${victim.isAlive() ? 'alive' : 'DEAD'}, ${before} -> ${victim.peakMegabytes()} MB at most`;
-      yield `  probes: p50 ${at(delays, 0.5)}, p99 ${at(delays, 0.99)}, max ${at(delays, 1)} ms; ${open} connections left`;
+      yield `  ${shownProbes(report)}; ${open} connections left`;
     } finally {
       for (const socket of sockets) socket.destroy();
       await victim.end();
@@ -97,34 +97,4 @@ async function start(
     if (reads === true) for (const socket of sockets) socket.read(slowBytes);
     await sleep(1_000);
   }
-}
-
-/** How long probes on new connections took, in ms; one that fails took for ever. */
-async function probe({ port }: Victim): Promise<number[]> {
-  const delays: Promise<number>[] = [];
-  const end = performance.now() + seconds * 1_000;
-  while (performance.now() < end) {
-    delays.push(probeOnce(port));
-    await sleep(probeEveryMs);
-  }
-  return (await Promise.all(delays)).sort((a, b) => a - b);
-}
-
-async function probeOnce(port: number): Promise<number> {
-  const startedAt = performance.now();
-  const socket = connect(port, '127.0.0.1', () => socket.write(head('GET /health', 'Connection: close')));
-  try {
-    const [bytes]: Buffer[] = await once(socket, 'data', { signal: AbortSignal.timeout(20_000) });
-    return bytes?.toString().startsWith('HTTP/1.1 200')
-      ? performance.now() - startedAt
-      : Number.POSITIVE_INFINITY;
-  } catch {
-    return Number.POSITIVE_INFINITY;
-  } finally {
-    socket.destroy();
-  }
-}
-
-function at(delays: readonly number[], share: number): string {
-  return (delays[Math.min(delays.length - 1, Math.floor(delays.length * share))] ?? Number.NaN).toFixed(0);
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startProcess } from '../../test/kit/process.ts';
 import { cpuSecondsOf } from '../harness/cpu.ts';
+import { startServer } from '../harness/offer.ts';
 
 export interface Victim {
   readonly url: string;
@@ -17,43 +17,47 @@ export interface Victim {
   readonly end: () => Promise<void>;
 }
 
-/** Starts a service of its own process with one user and a file of 10 MB. */
+/** Starts a service on a core of its own, with one user and a file of 10 MB. */
 export async function startVictim(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Victim> {
-  const publicDir = await mkdtemp(join(tmpdir(), 'abuse-'));
+  const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
+  const publicDir = join(folder, 'public');
+  await mkdir(publicDir);
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(10_000_000, 'x'));
-  const ends: (() => unknown)[] = [() => rm(publicDir, { recursive: true })];
-  const after = (end: () => unknown) => ends.unshift(end);
-  const options = ['--database', 'memory:', '--public', publicDir, ...args];
-  const { child, http } = await startProcess({ after }, options, env);
-  await fetch(`${http}/users`, {
+  const options = ['--database', `sqlite:${join(folder, 'users.db')}`, '--public', publicDir];
+  const wrapper = ['env', ...Object.entries(env).map(([name, value]) => `${name}=${value}`)];
+  const server = await startServer([...options, ...args], wrapper);
+  const { port, pid, isAlive } = server;
+  const url = `http://127.0.0.1:${port}`;
+  await fetch(`${url}/users`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: '{"name":"Ada"}',
   });
   return {
-    url: http,
-    port: Number(new URL(http).port),
-    isAlive: () => child.exitCode === null && child.signalCode === null,
+    url,
+    port,
+    isAlive,
     cpuSeconds() {
       try {
-        return cpuSecondsOf(child.pid);
+        return cpuSecondsOf(pid);
       } catch {
         return Number.NaN;
       }
     },
     peakMegabytes() {
       try {
-        const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
+        const status = readFileSync(`/proc/${pid}/status`, 'utf8');
         return Math.round(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024);
       } catch {
         return Number.NaN;
       }
     },
     async end() {
-      for (const end of ends) await end();
+      await server.end('SIGKILL');
+      await rm(folder, { recursive: true });
     },
   };
 }

@@ -19,6 +19,11 @@ export function pin(cores: Cores, command: string, args: readonly string[]) {
   return { command: 'taskset', args: ['-c', sets[cores], command, ...args] };
 }
 
+/** Keeps this process to its cores. */
+export function pinSelf(cores: Cores): void {
+  if (canPin) spawnSync('taskset', ['-acp', sets[cores], String(process.pid)]);
+}
+
 export function commandExists(command: string, argument = '--version'): boolean {
   return spawnSync(command, [argument]).error === undefined;
 }

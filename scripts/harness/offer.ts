@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,6 +8,7 @@ import { openMigrated } from '../../src/storage/sqlite/schema.ts';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { pin } from '../bench/cores.ts';
 import type { LoadJob, LoadReport } from './open-loop.ts';
+import type { Delays, ProbeJob, ProbeReport } from './probe.ts';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -24,7 +25,8 @@ export async function makeDatabase(file: string, users: number): Promise<void> {
 export interface LoadedServer {
   readonly port: number;
   readonly pid: number;
-  end(): Promise<void>;
+  isAlive(): boolean;
+  end(signal?: NodeJS.Signals): Promise<void>;
 }
 
 /** A service on a core of its own, run by `wrapper` if there is one: a command that takes a command. */
@@ -44,6 +46,7 @@ export async function startServer(
   const { command, args: pinned } = pin('server', program, rest);
   // The log is written, and read by nobody.
   const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const exited = once(child, 'exit');
   const health = () =>
     fetch(`http://127.0.0.1:${port}/health`).then(
       ({ ok }) => ok,
@@ -56,9 +59,9 @@ export async function startServer(
   return {
     port,
     pid: child.pid ?? 0,
-    async end() {
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
+    isAlive: () => child.exitCode === null && child.signalCode === null,
+    async end(signal = 'SIGTERM') {
+      child.kill(signal);
       await exited;
     },
   };
@@ -69,4 +72,21 @@ export async function offer(job: LoadJob): Promise<LoadReport> {
   const { command, args } = pin('load', process.execPath, [path('open-loop.ts'), JSON.stringify(job)]);
   const { stdout } = await promisify(execFile)(command, args);
   return JSON.parse(stdout);
+}
+
+// First in, first out: before all ordinary programs, where we may ask for that.
+const first = spawnSync('chrt', ['-f', '1', 'true']).status === 0 ? ['chrt', '-f', '1'] : [];
+
+/** Probes a service from a process that goes before the load on its core. */
+export async function probe(job: ProbeJob): Promise<ProbeReport> {
+  const { command, args } = pin('load', process.execPath, [path('probe.ts'), JSON.stringify(job)]);
+  const [program = '', ...rest] = [...first, command, ...args];
+  const { stdout } = await promisify(execFile)(program, rest);
+  return JSON.parse(stdout);
+}
+
+export function shownProbes({ kept, fresh }: ProbeReport): string {
+  const shown = ({ p50, p99, max, failed }: Delays) =>
+    `p50 ${p50 ?? 'none'}, p99 ${p99 ?? 'none'}, max ${max ?? 'none'} ms, ${failed} failed`;
+  return `kept connection: ${shown(kept)}; new connections: ${shown(fresh)}`;
 }

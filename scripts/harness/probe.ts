@@ -1,0 +1,94 @@
+// Asks for /health at a fixed rate, as an orchestrator or a balancer does: one probe on a connection that it
+// keeps, one on a new connection, in turn. Runs in a process of its own, ahead of all others on its core, so
+// that what it sees is the service and not the load beside it. Reads its `ProbeJob` from the first argument and
+// prints its `ProbeReport`.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { head } from '../../test/kit/wire.ts';
+
+export interface ProbeJob {
+  readonly port: number;
+  readonly seconds: number;
+}
+
+/** In milliseconds, from the moment a probe was due; null is for ever. */
+export interface Delays {
+  readonly p50: number | null;
+  readonly p99: number | null;
+  readonly max: number | null;
+  /** Had no 200 within 10 s. */
+  readonly failed: number;
+}
+
+export interface ProbeReport {
+  readonly kept: Delays;
+  readonly fresh: Delays;
+}
+
+const job: ProbeJob = JSON.parse(process.argv[2] ?? '');
+const everyMs = 20;
+const patienceMs = 10_000;
+
+async function open(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true }).on('error', () => undefined);
+  await once(socket, 'connect', { signal: AbortSignal.timeout(patienceMs) });
+  return socket;
+}
+
+async function ask(socket: Socket, ...headers: string[]): Promise<void> {
+  socket.write(head('GET /health', ...headers));
+  const [bytes]: Buffer[] = await once(socket, 'data', { signal: AbortSignal.timeout(patienceMs) });
+  if (bytes?.toString('latin1').startsWith('HTTP/1.1 200') !== true) throw new Error('no 200');
+}
+
+/** Probes at the given times until the end; a probe that is due while another is under way waits for it. */
+async function probe(send: () => Promise<void>, atOnce: boolean): Promise<Delays> {
+  const delays: Promise<number>[] = [];
+  const startedAt = performance.now();
+  for (let i = 0; i * everyMs < job.seconds * 1_000; i += 1) {
+    const dueAt = startedAt + i * everyMs;
+    const wait = dueAt - performance.now();
+    if (wait > 0) await sleep(wait);
+    const from = Math.min(dueAt, performance.now());
+    const delay = send().then(
+      () => performance.now() - from,
+      () => Number.POSITIVE_INFINITY,
+    );
+    delays.push(delay);
+    if (!atOnce) await delay;
+  }
+  return summary(await Promise.all(delays));
+}
+
+function summary(delays: readonly number[]): Delays {
+  const sorted = delays.toSorted((a, b) => a - b);
+  const at = (share: number) =>
+    Math.round(10 * (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)) / 10;
+  const failed = sorted.filter((delay) => delay === Number.POSITIVE_INFINITY).length;
+  return { p50: at(0.5), p99: at(0.99), max: at(1), failed };
+}
+
+let kept: Socket | undefined;
+const onKept = async (): Promise<void> => {
+  kept ??= await open(job.port);
+  try {
+    await ask(kept);
+  } catch (caught) {
+    kept.destroy();
+    kept = undefined;
+    throw caught;
+  }
+};
+const onNew = async (): Promise<void> => {
+  const socket = await open(job.port);
+  try {
+    await ask(socket, 'Connection: close');
+  } finally {
+    socket.destroy();
+  }
+};
+await onKept();
+const [keptDelays, fresh] = await Promise.all([probe(onKept, false), probe(onNew, true)]);
+console.log(JSON.stringify({ kept: keptDelays, fresh }));
+process.exit();
