@@ -43,3 +43,10 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     );
   });
 }
+
+// As the documentation exports to a file: npm's own lines would be part of it.
+test('npm start --silent prints what the command prints, and nothing else', { skip }, async () => {
+  const { code, stdout } = await runTool('npm', ['start', '--silent', '--', '--version'], { cwd: root });
+  assert.equal(code, 0);
+  assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+});
