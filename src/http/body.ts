@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from './reply.ts';
+import { turns } from './turns.ts';
 
 /** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
 export const maxJsonDepth = 64;
@@ -22,6 +23,8 @@ export type HoldBody = (bytes: number, giveUp?: () => void) => void;
 
 // A body that comes in bytes costs a buffer for each.
 const bytesPerChunk = 256;
+// Otherwise a turn of the event loop would read up to 2 MiB from each connection.
+const pauseEveryBytes = 64 * 1024;
 
 /**
  * Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413, one
@@ -32,6 +35,7 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let length = 0;
+  let pauseAt = pauseEveryBytes;
   const onData = (chunk: Buffer): void => {
     length += chunk.length;
     if (length > maxBytes) {
@@ -41,6 +45,11 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
     } else {
       chunks.push(chunk);
       hold(length + chunks.length * bytesPerChunk, onGiveUp);
+      if (length >= pauseAt) {
+        pauseAt = length + pauseEveryBytes;
+        message.pause();
+        turns.wait().then(() => message.resume());
+      }
     }
   };
   // The rest is read and discarded, so that the connection can serve its next request.
@@ -127,17 +136,18 @@ function checkShape(text: string): void {
       if (unit === 0x5c) i += 1;
       else if (unit === 0x22) inString = false;
     } else if (unit === 0x22) inString = true;
-    else if (unit === 0x2c) members += 1;
-    else if (unit === 0x7b || unit === 0x5b) {
-      depth += 1;
+    else if (unit === 0x7d || unit === 0x5d) depth -= 1;
+    else if (unit === 0x2c || unit === 0x7b || unit === 0x5b) {
       members += 1;
+      if (unit !== 0x2c) depth += 1;
       if (depth > maxJsonDepth) {
         throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
       }
-    } else if (unit === 0x7d || unit === 0x5d) depth -= 1;
-  }
-  if (members > maxJsonMembers) {
-    throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
+      // At once: the rest may be long.
+      if (members > maxJsonMembers) {
+        throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
+      }
+    }
   }
 }
 

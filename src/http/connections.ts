@@ -1,6 +1,8 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectionOf } from './in-flight.ts';
+import { isSecure } from './node-http.ts';
+import { turns } from './turns.ts';
 
 export interface ConnectionsOptions {
   /** Connections open at once; 0 for no limit. */
@@ -30,9 +32,19 @@ export class Connections {
     // pass a connection round in circles.
     const takers = server.listeners('connection');
     server.removeAllListeners('connection');
+    // Nothing is read of a connection until it is taken. Over TLS the handshake costs most, wherever it waits.
+    const waits = !isSecure(server);
+    const take = (socket: Socket): void => {
+      if (socket.destroyed) return;
+      for (const taker of takers) taker.call(server, socket);
+      if (waits) socket.resume();
+    };
+    Object.assign(server, { pauseOnConnect: waits });
     server.on('connection', (socket: Socket) => {
       this.#add(socket);
-      if (this.#admit(socket)) for (const take of takers) take.call(server, socket);
+      if (!this.#admit(socket)) return;
+      if (waits) turns.addConnection(() => take(socket));
+      else take(socket);
     });
     server.on('secureConnection', (socket: Socket) => this.#add(socket));
     if (options.maxIdleMs === 0) return;

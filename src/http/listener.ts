@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { checkFraming, parseTarget } from './head.ts';
-import { type Connection, connectionOf, Pipelines, Turns } from './in-flight.ts';
+import { type Connection, connectionOf, startNext, waitInLine } from './in-flight.ts';
 import { errorReply } from './refusals.ts';
 import { type Headers, HttpError, type Reply, securityHeaders } from './reply.ts';
 import { HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
+import { turns } from './turns.ts';
 import { WaitingMemory } from './waiting-memory.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
@@ -14,8 +15,10 @@ export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** Answered however much is under way, and not counted: load must not fail a probe. */
+  /** Answered however much is under way, and not counted. */
   readonly exempt: boolean;
+  /** Answered before all that waits: load must not fail a probe. */
+  readonly first: boolean;
 }
 
 export interface ListenerOptions {
@@ -36,7 +39,7 @@ export interface ListenerOptions {
   readonly limits: ListenerLimits;
 }
 
-type Choice = Pick<Route, 'handle' | 'exempt'>;
+type Choice = Omit<Route, 'template'>;
 
 /** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -49,7 +52,6 @@ const clientLeft = 499;
 export class HttpListener {
   readonly #options: ListenerOptions;
   readonly #shared: Shared;
-  readonly #pipelines = new Pipelines();
   #inFlight = 0;
 
   constructor(options: ListenerOptions) {
@@ -62,8 +64,7 @@ export class HttpListener {
     const memory = new WaitingMemory(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    const turns = new Turns();
-    this.#shared = { basePath, headers, limits, memory, turns, taken: 0, draining: false };
+    this.#shared = { basePath, headers, limits, memory, taken: 0, draining: false };
   }
 
   get inFlight(): number {
@@ -79,11 +80,10 @@ export class HttpListener {
     const connection = connectionOf(message.socket);
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
-    if (connection.newest === undefined && connection.idleSince === 0) this.#shared.turns.connected();
     connection.newest = response;
     if (!connection.busy) this.#start(connection, message, response);
     else {
-      this.#pipelines.wait(message.socket, connection, () => {
+      waitInLine(message, connection, this.#shared.memory, () => {
         // Its body may have turned out malformed meanwhile, and it has been answered so.
         if (!response.headersSent) this.#start(connection, message, response);
       });
@@ -113,12 +113,11 @@ export class HttpListener {
       connection.idleSince = now;
       // An idle connection keeps nothing of its last request; while a body is on its way, errors need it.
       if (connection.newest === response && message.complete) connection.newest = undefined;
-      this.#pipelines.startNext(message.socket, connection);
+      startNext(message.socket, connection);
     });
-    const { turns } = this.#shared;
     const route = this.#route(request);
-    if (route.exempt || turns.isOpen(request.startedAt)) this.#answer(request, route);
-    else turns.enqueue(() => this.#answer(request, route));
+    if (route.first || turns.isFree(request.startedAt)) this.#answer(request, route);
+    else turns.add(() => this.#answer(request, route));
   }
 
   #report(request: HttpRequest, now: number): void {
@@ -149,7 +148,7 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return { exempt: true, handle: () => ({ status: 204, headers: { allow } }) };
+        return { exempt: true, first: true, handle: () => ({ status: 204, headers: { allow } }) };
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;
@@ -158,6 +157,7 @@ export class HttpListener {
     } catch (caught) {
       return {
         exempt: true,
+        first: true,
         handle: () => {
           throw caught;
         },
@@ -165,26 +165,24 @@ export class HttpListener {
     }
   }
 
-  #answer(request: HttpRequest, { handle, exempt }: Choice): void {
-    // Its client may have left while it waited for its turn.
-    if (request.response.destroyed) return;
+  /** Returns whether it is still under way. */
+  #answer(request: HttpRequest, { handle, exempt }: Choice): boolean {
+    // While it waited for its turn its client may have left, or its body turned out malformed.
+    if (request.response.destroyed || request.response.headersSent) return false;
     try {
       if (!exempt) request.enter();
       const reply = handle(request);
-      const sent =
-        reply instanceof Promise ? this.#sendLater(request, reply, exempt) : this.#send(request, reply);
+      const sent = reply instanceof Promise ? this.#sendLater(request, reply) : this.#send(request, reply);
       sent?.catch((caught: unknown) => this.#fail(request, caught));
+      return sent !== undefined;
     } catch (caught) {
       this.#fail(request, caught);
+      return false;
     }
   }
 
-  async #sendLater(request: HttpRequest, replying: Promise<Reply>, exempt: boolean): Promise<void> {
-    const reply = await replying;
-    // A group of writes commits at once: their replies in one go would be a long turn.
-    const turn = exempt ? undefined : request.turn();
-    if (turn !== undefined) await turn;
-    await this.#send(request, reply);
+  async #sendLater(request: HttpRequest, replying: Promise<Reply>): Promise<void> {
+    await this.#send(request, await replying);
   }
 
   #fail(request: HttpRequest, caught: unknown): void {

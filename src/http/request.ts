@@ -2,8 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import { type Connection, leftSignal, type Turns } from './in-flight.ts';
+import { type Connection, leftSignal } from './in-flight.ts';
 import { type Headers, HttpError } from './reply.ts';
+import { turns } from './turns.ts';
 import type { WaitingMemory } from './waiting-memory.ts';
 
 export interface ListenerLimits {
@@ -25,7 +26,6 @@ export interface Shared {
   readonly headers: Headers;
   readonly limits: ListenerLimits;
   readonly memory: WaitingMemory;
-  readonly turns: Turns;
   /** How many places of `maxInFlight` are taken. */
   taken: number;
   /** Whether each reply asks its client to open another connection elsewhere. */
@@ -135,7 +135,7 @@ export class HttpRequest {
     const hadPlace = this.#hasPlace;
     this.#leave();
     const bytes = await reading;
-    await this.turn();
+    await turns.wait();
     if (hadPlace) this.enter();
     return bytes;
   }
@@ -158,11 +158,6 @@ export class HttpRequest {
   #leave(): void {
     if (this.#hasPlace) this.shared.taken -= 1;
     this.#hasPlace = false;
-  }
-
-  /** Resolves when it may go on with long work. */
-  turn(): Promise<void> | undefined {
-    return this.shared.turns.wait();
   }
 
   /** How long the chunks of a reply should be. */

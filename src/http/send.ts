@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { endLingering } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
+import { turns } from './turns.ts';
 
 // A longer body goes out in slices of this, so that a client that takes it slowly is seen to take it.
 const sliceBytes = 64 * 1024;
@@ -66,14 +67,14 @@ async function writeStream(
   while (next.done !== true && !response.destroyed) {
     const { value } = next;
     // The callback may never come from middleware that compresses; then the stream reuses no memory.
-    if (!response.write(value, () => body.release?.(value))) {
+    if (!response.write(value, (error) => (error ? undefined : body.release?.(value)))) {
       request.hold(heldBytes ?? response.writableLength, () => response.destroy());
       await drained().finally(limitStall(request));
       if (response.destroyed) return;
       request.hold(0);
     }
-    const turn = request.turn();
-    if (turn !== undefined) await turn;
+    // What is made already is better sent than kept.
+    if (heldBytes === undefined) await turns.wait();
     next = await chunks.next();
   }
   if (response.destroyed) return;

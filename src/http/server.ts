@@ -47,7 +47,7 @@ export interface CloseServerOptions {
 const maxHeaderBytes = 16 * 1024;
 // What a connection with a request under way takes at most: with a small heap `maxConnections` would be
 // more than fit.
-const heapPerConnection = 40 * 1024;
+const heapPerConnection = 80 * 1024;
 // As many as the kernel allows: when its queue of new connections is full a client, a probe too, comes
 // through only when it tries again after a second or more.
 const backlog = 65_535;

@@ -198,6 +198,9 @@ function requestedRange(request: HttpRequest, validators: Validators, size: numb
 }
 
 const chunkBytes = 64 * 1024;
+// Memory of chunks that have left, for the next ones of any file.
+const freeChunks: Uint8Array[] = [];
+const maxFreeChunks = 16;
 
 /**
  * A range of an open file, chunk by chunk. It owns the handle, and closes it at the end, on a failure,
@@ -209,8 +212,6 @@ class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   readonly #handle: FileHandle;
   readonly #end: number;
   #position: number;
-  // Memory for the next chunk, once the one before it has left.
-  #free: Uint8Array | undefined;
 
   constructor(handle: FileHandle, { start, end }: ByteRange) {
     this.#handle = handle;
@@ -226,8 +227,7 @@ class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   async next(): Promise<IteratorResult<Uint8Array>> {
     if (this.#position > this.#end) return await this.return();
     const length = Math.min(chunkBytes, this.#end - this.#position + 1);
-    const memory = this.#free ?? Buffer.allocUnsafe(length);
-    this.#free = undefined;
+    const memory = freeChunks.pop() ?? new Uint8Array(chunkBytes);
     try {
       const value = await readFully(this.#handle, this.#position, memory.subarray(0, length));
       this.#position += length;
@@ -239,7 +239,8 @@ class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   }
 
   readonly release = (chunk: string | Uint8Array): void => {
-    if (typeof chunk === 'object') this.#free = chunk;
+    if (typeof chunk === 'string' || freeChunks.length === maxFreeChunks) return;
+    freeChunks.push(new Uint8Array(chunk.buffer));
   };
 
   async return(): Promise<IteratorReturnResult<undefined>> {

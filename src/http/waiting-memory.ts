@@ -27,14 +27,18 @@ export class WaitingMemory {
   readonly #onGiveUp: () => void;
   #taken = 0;
 
-  constructor(onGiveUp: () => void, maxBytes = Math.min(mostBytes, heapLimitBytes / 4)) {
+  constructor(onGiveUp: () => void, maxBytes = Math.min(mostBytes, heapLimitBytes / 16)) {
     this.#onGiveUp = onGiveUp;
     this.#maxBytes = maxBytes;
   }
 
+  get isShort(): boolean {
+    return this.#taken > this.#maxBytes / 2;
+  }
+
   /** How long the chunks of a reply should be: when memory is short, no longer than is free. */
   get chunkBytes(): number {
-    return this.#taken > this.#maxBytes / 2 ? freeBytes : chunkBytes;
+    return this.isShort ? freeBytes : chunkBytes;
   }
 
   /** Sets how much an owner holds. Without `giveUp` it counts, but is not given up. */

@@ -120,9 +120,10 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     );
   const router = new Router<Route>();
   for (const definition of routes({ repository, requirePreconditions, utilityRoutes, followers, ...hooks })) {
+    const { exempt = false } = definition;
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
-    router.add(pattern, { template: pattern.template, handle, exempt: definition.exempt ?? false });
+    router.add(pattern, { template: pattern.template, handle, exempt, first: exempt });
   }
   const cors = corsHeaders(options.cors ?? []);
   const files = publicDir === false ? [] : listFiles(publicDir);
@@ -141,7 +142,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     const headers = { ...(isRoot && description), ...(isOurPage && pagePolicy(file.plain.path)) };
     const serve = fileHandler(file, headers, memory);
     const handle = isRoot ? redirectToRoot(serve, headers) : serve;
-    router.add(file.pattern, { template: 'static', handle, exempt: true });
+    router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
   const listener = new HttpListener({
     router,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { connectionOf, Turns } from '../../src/http/in-flight.ts';
+import { connectionOf, startNext, waitInLine } from '../../src/http/in-flight.ts';
 import { HttpError, securityHeaders } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
 import { WaitingMemory } from '../../src/http/waiting-memory.ts';
@@ -14,7 +14,6 @@ function onePlace() {
     headers: securityHeaders,
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new WaitingMemory(() => undefined),
-    turns: new Turns(),
     taken: 0,
     draining: false,
   };
@@ -50,54 +49,53 @@ test('a request whose client has left before takes no place', async () => {
   assert.equal(shared.taken, 1);
 });
 
-test('requests that arrive at once start in turns, in their order, and those that have started go on first', async () => {
-  const turns = new Turns();
-  const order: string[] = [];
-  const busy = (ms: number): void => {
-    const end = performance.now() + ms;
-    while (performance.now() < end);
-  };
-  assert.equal(turns.isOpen(performance.now()), true);
-  busy(5);
-  const done = Promise.withResolvers<void>();
-  for (const name of ['a', 'b', 'c']) {
-    assert.equal(turns.isOpen(performance.now()), false, 'the turn is over');
-    turns.enqueue(() => {
-      order.push(name);
-      busy(5);
-      if (name === 'c') done.resolve();
-    });
+/** Pipelines requests on a connection until it is paused or cut; returns how many, at most `most`. */
+function pipeline(memory: WaitingMemory, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
+  const socket = new Socket();
+  const connection = connectionOf(socket);
+  const started: number[] = [];
+  let count = 0;
+  for (; count < most && connection.endPause === undefined && !socket.destroyed; count += 1) {
+    const message = new IncomingMessage(socket);
+    message.headers = { ...headers };
+    const number = count;
+    waitInLine(message, connection, memory, () => started.push(number));
   }
-  turns.wait()?.then(() => order.push('started'));
-  let loops = 0;
-  const count = (): void => {
-    loops += 1;
-    if (order.length < 4) setImmediate(count);
-  };
-  setImmediate(count);
-  await done.promise;
-  assert.deepEqual(order, ['started', 'a', 'b', 'c']);
-  assert.ok(loops >= 2, `the event loop went on ${loops} times meanwhile`);
+  return { socket, connection, started, count };
+}
+
+test('a connection on which too many requests wait is not read until all have started', () => {
+  const memory = new WaitingMemory(() => undefined, 20_000_000);
+  const { socket, connection, started, count } = pipeline(memory);
+  assert.ok(count > 2 && count <= 17, `${count} requests wait`);
+  assert.ok(socket.isPaused());
+  for (let i = 0; i < count; i += 1) {
+    assert.ok(connection.endPause !== undefined, 'paused until the last');
+    startNext(socket, connection);
+  }
+  assert.deepEqual(
+    started,
+    Array.from({ length: count }, (_, i) => i),
+  );
+  assert.equal(socket.isPaused(), false);
+  assert.equal(memory.isShort, false);
 });
 
-test('while connections arrive one after another, requests wait for a while, not for ever', async () => {
-  const turns = new Turns();
-  let started = false;
-  let loops = 0;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const arrive = (): void => {
-    loops += 1;
-    turns.connected();
-    turns.isOpen(performance.now());
-    if (loops === 5) {
-      turns.enqueue(() => {
-        started = true;
-        resolve();
-      });
-    }
-    if (!started) setImmediate(arrive);
-  };
-  arrive();
-  await promise;
-  assert.ok(loops > 20 && loops < 200, `${loops} loops`);
+test('what a pipelined request sends as its body counts', () => {
+  const memory = new WaitingMemory(() => undefined, 20_000_000);
+  assert.equal(pipeline(memory, { 'content-length': '50000' }).count, 1);
+  assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).count, 1);
+});
+
+test('while memory is short a connection on which too many requests wait is cut', async () => {
+  const memory = new WaitingMemory(() => undefined, 5_000_000);
+  const first = pipeline(memory);
+  assert.ok(memory.isShort);
+  assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few may wait all the same');
+  const second = pipeline(memory);
+  assert.equal(second.socket.destroyed, true);
+  first.socket.destroy();
+  await new Promise((resolve) => first.socket.once('close', resolve));
+  assert.equal(memory.isShort, false, 'what it held is free again');
+  assert.equal(pipeline(memory).socket.destroyed, false);
 });

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { Connection, Turns } from '../../src/http/in-flight.ts';
+import { Connection } from '../../src/http/in-flight.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { Turns } from '../../src/http/turns.ts';
 import { WaitingMemory } from '../../src/http/waiting-memory.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
@@ -45,7 +46,6 @@ testSchedules(
       headers: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
       memory: new WaitingMemory(() => assert.fail('so little is never given up')),
-      turns,
       taken: 0,
       draining: false,
     };
@@ -61,12 +61,13 @@ testSchedules(
         });
       });
       const begin = Promise.withResolvers<void>();
-      if (turns.isOpen(request.startedAt)) begin.resolve();
+      if (turns.isFree(request.startedAt)) begin.resolve();
       else {
         queued.push(id);
-        turns.enqueue(() => {
+        turns.add(() => {
           started.push(id);
           begin.resolve();
+          return true;
         });
       }
       await begin.promise;
@@ -79,7 +80,7 @@ testSchedules(
         assert.ok(shared.taken <= maxInFlight);
         if (scheduler.oneIn(4)) request.becomeLongLived();
         scheduler.now += scheduler.random.below(3);
-        await request.turn();
+        await turns.wait();
         await scheduler.turn();
       } catch (caught) {
         assert.ok(
@@ -94,7 +95,7 @@ testSchedules(
     };
     const all: Promise<void>[] = [];
     for (let id = 0; id < 2 + scheduler.random.below(10); id += 1) {
-      if (scheduler.oneIn(2)) turns.connected();
+      if (scheduler.oneIn(2)) turns.addConnection(() => undefined);
       all.push(serve(id));
       if (scheduler.oneIn(3)) await scheduler.turn();
     }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { collect, exchange, type RawResponse } from '../kit/raw.ts';
 import { gatedRepository } from '../support/gated.ts';
@@ -88,6 +89,27 @@ for (const [line, expected] of answered) {
     assert.equal((await ask(port, line)).status, expected);
   });
 }
+
+test('a probe on a new connection is answered before the requests that wait', async (t) => {
+  const store = createMemoryStore();
+  await store.createUser({ name: 'Ada' });
+  const { getUser } = store;
+  store.getUser = (...args) => {
+    const end = performance.now() + 5;
+    while (performance.now() < end);
+    return getUser.apply(store, args);
+  };
+  const { port, events } = await startService(t, { repository: store });
+  const ask = (path: string) => exchange(port, head(`GET ${path}`, closing), { timeoutMs: 30_000 });
+  const requests = Array.from({ length: 100 }, () => ask('/users/1'));
+  const probe = ask('/health');
+  for (const { responses } of await Promise.all([probe, ...requests])) {
+    assert.equal(responses[0]?.status, 200);
+  }
+  const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
+  const before = paths.indexOf('/health');
+  assert.ok(before < 20, `${before} requests were answered before it`);
+});
 
 test('files that are slow to go keep no request out', async (t) => {
   const { repository, entered, open: release } = await gatedRepository();

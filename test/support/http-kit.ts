@@ -78,7 +78,7 @@ export function createFace(
   const router = new Router<Route>();
   for (const [source, handle] of Object.entries(handlers)) {
     const pattern = parsePattern(source);
-    router.add(pattern, { template: pattern.template, handle, exempt: false });
+    router.add(pattern, { template: pattern.template, handle, exempt: false, first: false });
   }
   return new HttpListener({ router, ...options });
 }

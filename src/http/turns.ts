@@ -1,0 +1,104 @@
+const turnMs = 2;
+// Each may bring a packet of requests, all of which are parsed at once.
+const maxConnectionsPerTurn = 4;
+// After so many turns in a row with a new connection there are probably more that wait to be accepted.
+const maxArrivals = 16;
+// How many turns in a row may do no work while connections arrive.
+const maxYields = 64;
+
+// So many steps of promises a reply takes at most when its store answers at once.
+const promiseSteps = 20;
+
+/** Does a piece of work; returns whether it goes on after that, in promises. */
+export type Work = () => boolean;
+
+/**
+ * Shares the event loop. In each turn the loop accepts one connection and reads what has arrived; then this
+ * takes over some connections and does some work. If all that has arrived were answered at once, a probe on a new
+ * connection would wait for a long turn for each connection accepted before it.
+ */
+export class Turns {
+  /** The newest is taken first: in a flood the others would only all wait longer. */
+  readonly #connections: (() => void)[] = [];
+  /** Replies that have begun go on before others begin, so that few are in memory at a time. */
+  readonly #begun: Work[] = [];
+  readonly #waiting: Work[] = [];
+  #scheduled = false;
+  /** When the time for work is over in the present turn, by `performance.now()`. */
+  #end = 0;
+  #accepted = false;
+  /** Turns in a row in which a connection was accepted. */
+  #arrivals = 0;
+  #yields = 0;
+
+  /** Takes over an accepted connection when all that wait to be accepted are. */
+  addConnection(take: () => void): void {
+    this.#accepted = true;
+    this.#connections.push(take);
+    this.#schedule();
+  }
+
+  /** Whether work may be done at once: nothing waits, and the present turn is not over. */
+  isFree(now: number): boolean {
+    if (!this.#scheduled) {
+      this.#end = now + turnMs;
+      this.#schedule();
+    }
+    return now < this.#end && this.#left === 0;
+  }
+
+  /** Does the work when it is its turn. */
+  add(work: Work): void {
+    this.#waiting.push(work);
+    this.#schedule();
+  }
+
+  /** Resolves when a reply that has begun may go on. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#begun.push(() => {
+        resolve();
+        return true;
+      });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#next);
+  }
+
+  readonly #next = async (): Promise<void> => {
+    this.#arrivals = this.#accepted ? this.#arrivals + 1 : 0;
+    this.#accepted = false;
+    const mayYield = this.#yields < maxYields;
+    const accepts = mayYield && this.#arrivals > maxArrivals;
+    for (let i = 0; i < maxConnectionsPerTurn && !accepts; i += 1) this.#connections.pop()?.();
+    if (mayYield && (accepts || this.#connections.length > 0)) {
+      this.#yields += 1;
+    } else {
+      this.#yields = 0;
+      await this.#work();
+    }
+    this.#scheduled = false;
+    if (this.#left > 0) this.#schedule();
+  };
+
+  get #left(): number {
+    return this.#connections.length + this.#begun.length + this.#waiting.length;
+  }
+
+  async #work(): Promise<void> {
+    this.#end = performance.now() + turnMs;
+    do {
+      const work = this.#begun.shift() ?? this.#waiting.shift();
+      if (work === undefined) return;
+      if (work()) for (let i = 0; i < promiseSteps; i += 1) await undefined;
+    } while (performance.now() < this.#end);
+  }
+}
+
+/** Those of this thread, which has one event loop for all services in it. */
+export const turns = new Turns();
