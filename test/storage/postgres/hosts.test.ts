@@ -98,8 +98,8 @@ describe('a store with several hosts', async () => {
     }
     other.moveTo(primary.port);
     const create = async () => (await kindOf(store.createUser({ name: 'Bob' }))) === 'none';
-    const ms = await until(create, 'a write is accepted');
-    assert.ok(ms < 1_000, `took ${ms} ms while the other host still hangs`);
+    // How soon a host is found is tested without a clock, in `host-search.test.ts`.
+    await until(create, 'a write is accepted while the other host still hangs');
   });
 
   it('leaves a host that hangs when there is no call but pings', async (t) => {
