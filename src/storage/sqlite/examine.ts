@@ -113,5 +113,6 @@ function sizeOf(path: string): number {
 }
 
 function inMib(bytes: number): string {
+  if (bytes < 0.1 * mebibyte) return 'less than 0.1 MiB';
   return `${(bytes / mebibyte).toFixed(bytes < 10 * mebibyte ? 1 : 0)} MiB`;
 }
