@@ -112,8 +112,8 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('31 in all').waitFor();
     assert.equal(requests.at(-1)?.method(), 'HEAD');
     await page.getByRole('search').getByLabel('Role').fill('admin');
-    await page.getByText('Rows 1–10').waitFor();
-    await page.locator('tr[data-id="4"]').waitFor();
+    // The list without the filter does not have this row on its first page.
+    await page.locator('tr[data-id="13"]').waitFor();
     assert.equal(await page.locator('#total').textContent(), '');
     await page.getByRole('button', { name: 'Count all' }).click();
     await page.getByText('11 with the role admin').waitFor();
