@@ -1,12 +1,11 @@
 const turnMs = 2;
 // Each may bring a packet of requests, all of which are parsed at once.
 const maxConnectionsPerTurn = 4;
-// After so many turns in a row with a new connection there are probably more that wait to be accepted.
+// After this many turns in a row with a new connection, more are probably waiting to be accepted.
 const maxArrivals = 16;
 // How many turns in a row may do no work while connections arrive.
 const maxYields = 64;
-
-// So many steps of promises a reply takes at most when its store answers at once.
+// The most promise steps that a reply takes when its store answers at once.
 const promiseSteps = 20;
 
 /** Does a piece of work; returns whether it goes on after that, in promises. */

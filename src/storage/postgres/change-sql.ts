@@ -49,7 +49,7 @@ export interface LookRow {
 const maxUnbroken = 5_000;
 
 /**
- * The table has one row; LIMIT tells the planner, which takes it for many until it is analyzed.
+ * The table has one row. Until it is analyzed the planner expects thousands; LIMIT 1 corrects that.
  *
  * $1 is the last settled position. $2 asks for the writers: to list all locks takes longer than all the rest.
  *

@@ -10,7 +10,7 @@ export interface Look {
 
 interface Pending {
   readonly newest: number;
-  /** Those that have still run at each look since. */
+  /** The transactions that were still running at each look since. */
   writers: readonly string[];
 }
 
