@@ -5,7 +5,8 @@
 // Each round kills the leader's node (SIGKILL), switches over, and stops the leader's node (SIGSTOP) until
 // another one leads. The copies name all nodes in their URL; there is no proxy. It fails if an acknowledged
 // write is lost or doubled, if a client sees anything but success or "unavailable", or if the first write is
-// accepted more than a second after Patroni's new leader takes writes. The last line is a summary in JSON.
+// accepted more than a second after Patroni's new leader has committed one of a plain session. The last line is a
+// summary in JSON.
 // `--svg` draws the requests that succeed around each kind of outage, and over all rounds.
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -95,6 +96,8 @@ interface Outage {
   readonly withoutWrites: number;
   /** From the new leader's key to the end of its promotion, before which PostgreSQL takes no writes. */
   readonly promotion: number;
+  /** From there until a plain session has committed a write. */
+  readonly commit: number;
   /** From there to the first write that any copy accepts, and that each copy has accepted. */
   readonly firstWrite: number;
   readonly allWrite: number;
@@ -128,7 +131,7 @@ async function meet(takeAway: (leader: string) => Promise<() => void>): Promise<
   const startedAt = performance.now();
   const leading = cluster.untilLedByAnother(leader);
   const bringBack = await takeAway(leader);
-  const { ledAt, promotedAt } = await leading;
+  const { ledAt, promotedAt, writtenAt } = await leading;
   await Promise.all(all.map(({ http }) => untilReady(http, true)));
   await sleep(steadyMs);
   const report = merged(all.map(({ load }) => load.report()));
@@ -143,8 +146,9 @@ async function meet(takeAway: (leader: string) => Promise<() => void>): Promise<
     withoutLeader: ledAt - startedAt,
     withoutWrites,
     promotion: promotedAt - ledAt,
-    firstWrite: Math.max(0, Math.min(...ends) - promotedAt),
-    allWrite: Math.max(0, Math.max(...ends) - promotedAt),
+    commit: writtenAt - promotedAt,
+    firstWrite: Math.max(0, Math.min(...ends) - writtenAt),
+    allWrite: Math.max(0, Math.max(...ends) - writtenAt),
     ...report,
   };
 }
@@ -159,6 +163,7 @@ try {
   console.error(error);
   violations.add('the rounds did not end');
 }
+await Promise.all(all.map(({ http }) => untilReady(http, true)));
 for (const { load } of all) {
   await load.stop();
   for (const violation of load.violations) violations.add(violation);
@@ -198,7 +203,8 @@ function printTable(): void {
     withoutLeader: 'No leader',
     withoutWrites: 'No write accepted',
     promotion: 'Promotion',
-    firstWrite: 'First write after that',
+    commit: 'First commit after that',
+    firstWrite: 'First write of a copy after that',
     allWrite: 'All copies write after',
     slowest: 'Slowest response',
   } as const;

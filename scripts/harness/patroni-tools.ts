@@ -31,6 +31,64 @@ export async function findTools(): Promise<Tools | string> {
   }
 }
 
+// Patroni takes no shorter time to live of the leader's key than 20 s.
+const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
+
+interface NodeSettings {
+  readonly name: string;
+  readonly folder: string;
+  readonly port: number;
+  /** `host:port` of its REST API. */
+  readonly rest: string;
+  /** The folder of PostgreSQL's programs. */
+  readonly bin: string;
+  readonly etcdPort: number;
+  readonly password: string;
+}
+
+/** The configuration of a Patroni node with synchronous replication. */
+export function nodeConfig({ name, folder, port, rest, bin, etcdPort, password }: NodeSettings): object {
+  const login = (username: string) => ({ username, password });
+  const hba = ['host all all 127.0.0.1/32 scram-sha-256', 'host replication all 127.0.0.1/32 scram-sha-256'];
+  return {
+    scope: 'users',
+    name,
+    restapi: { listen: rest, connect_address: rest },
+    etcd3: { hosts: [`127.0.0.1:${etcdPort}`] },
+    bootstrap: {
+      dcs: {
+        ...settings,
+        // Asynchronous replication loses acknowledged writes in a failover, by design.
+        synchronous_mode: true,
+        postgresql: {
+          use_pg_rewind: true,
+          // A standby that fails to connect to the new leader tries again after 5 s by default, and a commit waits for it.
+          parameters: { wal_log_hints: 'on', max_connections: 100, wal_retrieve_retry_interval: '500ms' },
+        },
+      },
+      initdb: [{ encoding: 'UTF8' }, { locale: 'C' }, 'data-checksums'],
+    },
+    postgresql: {
+      listen: `127.0.0.1:${port}`,
+      connect_address: `127.0.0.1:${port}`,
+      data_dir: join(folder, 'data'),
+      bin_dir: bin,
+      pgpass: join(folder, 'pgpass'),
+      pg_hba: hba,
+      parameters: { unix_socket_directories: folder },
+      // A node that cannot be rewound is copied again.
+      remove_data_directory_on_rewind_failure: true,
+      remove_data_directory_on_diverged_timelines: true,
+      basebackup: [{ checkpoint: 'fast' }],
+      authentication: {
+        superuser: login('postgres'),
+        replication: login('replicator'),
+        rewind: login('rewind'),
+      },
+    },
+  };
+}
+
 /** `undefined` when there is no answer in a second. */
 export async function ask(
   url: string,

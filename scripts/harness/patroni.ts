@@ -5,16 +5,15 @@ import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { startGuard } from '../../test/kit/postgres.ts';
 import { findNobody } from '../../test/kit/postgres-binaries.ts';
 import { until } from '../../test/kit/postgres-session.ts';
-import { ask, postgresPids, type Tools } from './patroni-tools.ts';
+import { ask, nodeConfig, postgresPids, type Tools } from './patroni-tools.ts';
 
 const password = 'secret';
 const names = ['a', 'b', 'c'] as const;
-// Patroni takes no shorter time to live of the leader's key than 20 s.
-const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
 const startLimitMs = 90_000;
 const failoverLimitMs = 120_000;
 const logLines = 300;
@@ -33,6 +32,16 @@ interface Member {
   readonly name: string;
   readonly role: string;
   readonly state: string;
+}
+
+/** How another node has taken over; times by `performance.now()`. */
+export interface Takeover {
+  /** When it held the leader's key. */
+  readonly ledAt: number;
+  /** When its PostgreSQL had become the primary, which Patroni begins only then. */
+  readonly promotedAt: number;
+  /** When that had committed a write of a plain session, for which it waits for a standby. */
+  readonly writtenAt: number;
 }
 
 /** etcd and three Patroni nodes with synchronous replication, on 127.0.0.1. */
@@ -114,23 +123,32 @@ export class PatroniCluster {
     }
   }
 
-  /**
-   * Resolves to the times at which another node than the old leader held the leader's key, and at which its
-   * PostgreSQL had become the primary, which Patroni makes it only then.
-   */
-  async untilLedByAnother(old: string): Promise<{ readonly ledAt: number; readonly promotedAt: number }> {
+  /** Resolves when another node than the old leader has taken over. */
+  async untilLedByAnother(old: string): Promise<Takeover> {
     const others = this.#nodes.filter(({ name }) => name !== old);
     let ledAt: number | undefined;
     for (const start = performance.now(); performance.now() - start < failoverLimitMs; ) {
       const answers = await Promise.all(others.map(({ rest }) => ask(`${rest}/primary`)));
-      const leader = answers.find((answer) => answer?.status === 200);
-      if (leader !== undefined) {
+      const leader = answers.findIndex((answer) => answer?.status === 200);
+      if (leader !== -1) {
         ledAt ??= performance.now();
-        if (JSON.parse(leader.text).role === 'primary') return { ledAt, promotedAt: performance.now() };
+        if (JSON.parse(answers[leader]?.text ?? '').role === 'primary') {
+          const promotedAt = performance.now();
+          await this.#write(others[leader]?.port ?? 0);
+          return { ledAt, promotedAt, writtenAt: performance.now() };
+        }
       }
       await sleep(20);
     }
     throw new Error(`no new leader within ${failoverLimitMs} ms:\n${this.#log()}`);
+  }
+
+  async #write(port: number): Promise<void> {
+    const login = { user: 'postgres', password, database: 'postgres' };
+    const client = new pg.Client({ host: '127.0.0.1', port, ...login });
+    await client.connect();
+    await client.query(`SELECT pg_logical_emit_message(true, 'test', '')`);
+    await client.end();
   }
 
   /** Ends all processes of a node at once, as the loss of its machine would. */
@@ -157,12 +175,10 @@ export class PatroniCluster {
   }
 
   async switchOver(leader: string): Promise<void> {
-    const response = await fetch(`${this.#node(leader).rest}/switchover`, {
-      method: 'POST',
-      body: JSON.stringify({ leader }),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`the switchover was rejected: ${text}`);
+    const init = { method: 'POST', body: JSON.stringify({ leader }) };
+    const url = `${this.#node(leader).rest}/switchover`;
+    // Patroni rejects it when etcd is slow at that moment.
+    await until(async () => (await fetch(url, init)).ok, 'Patroni accepts the switchover');
   }
 
   async close(): Promise<void> {
@@ -187,45 +203,9 @@ export class PatroniCluster {
   async #addNode(name: string, port: number, restPort: number): Promise<void> {
     const folder = join(this.#folder, name);
     await mkdir(folder);
-    const login = (username: string) => ({ username, password });
     const rest = `127.0.0.1:${restPort}`;
-    const hba = [
-      'host all all 127.0.0.1/32 scram-sha-256',
-      'host replication all 127.0.0.1/32 scram-sha-256',
-    ];
-    const config = {
-      scope: 'users',
-      name,
-      restapi: { listen: rest, connect_address: rest },
-      etcd3: { hosts: [`127.0.0.1:${this.#etcdPort}`] },
-      bootstrap: {
-        dcs: {
-          ...settings,
-          // Asynchronous replication loses acknowledged writes in a failover, by design.
-          synchronous_mode: true,
-          postgresql: { use_pg_rewind: true, parameters: { wal_log_hints: 'on', max_connections: 100 } },
-        },
-        initdb: [{ encoding: 'UTF8' }, { locale: 'C' }, 'data-checksums'],
-      },
-      postgresql: {
-        listen: `127.0.0.1:${port}`,
-        connect_address: `127.0.0.1:${port}`,
-        data_dir: join(folder, 'data'),
-        bin_dir: this.#tools.postgres,
-        pgpass: join(folder, 'pgpass'),
-        pg_hba: hba,
-        parameters: { unix_socket_directories: folder },
-        // A node that cannot be rewound is copied again.
-        remove_data_directory_on_rewind_failure: true,
-        remove_data_directory_on_diverged_timelines: true,
-        basebackup: [{ checkpoint: 'fast' }],
-        authentication: {
-          superuser: login('postgres'),
-          replication: login('replicator'),
-          rewind: login('rewind'),
-        },
-      },
-    };
+    const bin = this.#tools.postgres;
+    const config = nodeConfig({ name, folder, port, rest, bin, etcdPort: this.#etcdPort, password });
     // JSON is YAML.
     await writeFile(join(folder, 'patroni.yaml'), JSON.stringify(config));
     if (this.#user !== undefined) await chown(folder, this.#user.uid, this.#user.gid);
