@@ -85,7 +85,9 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       await check(page, 'conflict');
     });
 
-    test(`axe finds nothing serious on the page of the API at ${width} px`, async (t) => {
+    // On a slow machine axe takes minutes for a page of this length.
+    const patience = { timeout: 600_000 };
+    test(`axe finds nothing serious on the page of the API at ${width} px`, patience, async (t) => {
       const { http } = await startService(t);
       const page = await openAt(t, `${http}/api.html`, width);
       await page.locator('article').first().waitFor();

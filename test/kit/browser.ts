@@ -10,11 +10,13 @@ export const noBrowser: string | false = existsSync(chromiumPath)
   ? false
   : `no Chromium at ${chromiumPath}; set CHROMIUM_PATH`;
 
-// Without these it asks the network for updates and lists while tests run.
+// Without these Chromium asks the network for updates and lists while tests run.
 const quiet = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // Drawing by the processor itself takes less of it than a graphics card that is emulated.
+  '--disable-gpu',
   '--no-first-run',
   '--disable-quic',
   // Every test has a service on a port of its own: a page keeps its process when it moves to the next.
