@@ -28,27 +28,27 @@ async function start(t: TestContext, repository = createMemoryStore()) {
 
 const tooMuch = Buffer.concat([framed(one), framed(new Uint8Array(65_537))]);
 const cases: readonly [what: string, path: string, body: Uint8Array, code: status, isRoute: boolean][] = [
-  ['that is answered', users, framed(one), status.OK, true],
-  ['that finds nobody', users, framed(Uint8Array.of(8, 9)), status.NOT_FOUND, true],
+  ['with a response', users, framed(one), status.OK, true],
+  ['for a missing user', users, framed(Uint8Array.of(8, 9)), status.NOT_FOUND, true],
   ['without a message', users, new Uint8Array(), status.UNIMPLEMENTED, true],
   ['with two messages', users, Buffer.concat([framed(one), framed(one)]), status.UNIMPLEMENTED, true],
-  ['with a message too long', users, framed(new Uint8Array(65_537)), status.RESOURCE_EXHAUSTED, true],
+  ['with too long a message', users, framed(new Uint8Array(65_537)), status.RESOURCE_EXHAUSTED, true],
   ['with a malformed message', users, framed(Uint8Array.of(8, 0x80)), status.INTERNAL, true],
-  ['compressed, it says', users, framed(one, 1), status.UNIMPLEMENTED, true],
+  ['whose message is falsely marked as compressed', users, framed(one, 1), status.UNIMPLEMENTED, true],
   ['for a health check', check, framed(new Uint8Array()), status.OK, true],
-  ['for the health of nothing', check, framed(Buffer.from('\n\x03abc')), status.NOT_FOUND, true],
-  ['for what there is', reflection, framed(Buffer.from(':\0')), status.OK, true],
-  ['with a message, and one too long', users, tooMuch, status.RESOURCE_EXHAUSTED, true],
-  ['of an unknown method', '/Users/ListUsers', framed(one), status.UNIMPLEMENTED, false],
-  ['of an unknown service', `/${'x'.repeat(8_000)}`, framed(one), status.UNIMPLEMENTED, false],
+  ['for the health of an unknown service', check, framed(Buffer.from('\n\x03abc')), status.NOT_FOUND, true],
+  ['for the list of services', reflection, framed(Buffer.from(':\0')), status.OK, true],
+  ['with a valid message and one that is too long', users, tooMuch, status.RESOURCE_EXHAUSTED, true],
+  ['to an unknown method', '/Users/ListUsers', framed(one), status.UNIMPLEMENTED, false],
+  ['to an unknown service', `/${'x'.repeat(8_000)}`, framed(one), status.UNIMPLEMENTED, false],
 ];
 for (const [what, path, body, code, isRoute] of cases) {
-  test(`a call ${what} is one event with its status`, async (t) => {
+  test(`a gRPC call ${what} is reported once, with its status`, async (t) => {
     const { grpc, calls } = await start(t);
     const session = await connectWire(t, grpc);
     const headers = body[0] === 1 ? { 'grpc-encoding': 'snappy' } : {};
     assert.equal((await callWire(session, path, body, headers)).code, code);
-    // A call behind it: were there a second event, it would be there before this one's.
+    // A second event for the first call would arrive before the event of this call.
     assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.OK);
     assert.deepEqual(
       calls().map((event) => [event.path, event.status, event.route]),
@@ -60,7 +60,7 @@ for (const [what, path, body, code, isRoute] of cases) {
   });
 }
 
-test('a call whose deadline passes is one event too', async (t) => {
+test('a gRPC call whose deadline passes in the store is reported once', async (t) => {
   const repository = createMemoryStore();
   const find = repository.getUser.bind(repository);
   let asked = 0;
@@ -81,13 +81,18 @@ test('a call whose deadline passes is one event too', async (t) => {
 });
 
 const unfinished: readonly [what: string, path: string, headers: OutgoingHttpHeaders, code: status][] = [
-  ['whose deadline passes before it is whole', users, { 'grpc-timeout': '100m' }, status.DEADLINE_EXCEEDED],
-  ['whose deadline has passed', users, { 'grpc-timeout': '0n' }, status.DEADLINE_EXCEEDED],
-  ['that its client gives up before it is whole', users, {}, status.CANCELLED],
-  ['that watches until its client leaves', watch, {}, status.CANCELLED],
+  [
+    'whose deadline passes before its request is complete',
+    users,
+    { 'grpc-timeout': '100m' },
+    status.DEADLINE_EXCEEDED,
+  ],
+  ['that arrives after its deadline', users, { 'grpc-timeout': '0n' }, status.DEADLINE_EXCEEDED],
+  ['that its client cancels before its request is complete', users, {}, status.CANCELLED],
+  ['that watches the health until its client cancels it', watch, {}, status.CANCELLED],
 ];
 for (const [what, path, headers, code] of unfinished) {
-  test(`a call ${what} is one event with its status`, async (t) => {
+  test(`a gRPC call ${what} is reported once, with its status`, async (t) => {
     const { grpc, calls } = await start(t);
     const session = await connectWire(t, grpc);
     const fields = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
@@ -112,7 +117,7 @@ for (const [what, path, headers, code] of unfinished) {
   });
 }
 
-test('names that clients make up are one series in the metrics', async (t) => {
+test('calls to unknown gRPC methods share one series in the metrics', async (t) => {
   const { http, grpc } = await start(t);
   const session = await connectWire(t, grpc);
   for (let i = 0; i < 20; i += 1) await callWire(session, `/Made/Up${i}`, framed(one));
@@ -123,7 +128,7 @@ test('names that clients make up are one series in the metrics', async (t) => {
   ]);
 });
 
-test('every call is reported with the request id and trace context of its client', async (t) => {
+test('every gRPC call is reported with the request id and trace context of its client', async (t) => {
   const { grpc, calls } = await start(t);
   const session = await connectWire(t, grpc);
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -142,7 +147,7 @@ test('every call is reported with the request id and trace context of its client
   );
 });
 
-test('a call without a valid request id is reported with the id that its client receives', async (t) => {
+test('a gRPC call without a valid request id is reported with the id that its client receives', async (t) => {
   const { grpc, calls } = await start(t);
   const session = await connectWire(t, grpc);
   const { trailers } = await callWire(session, users, framed(one), { 'x-request-id': 'not valid!' });

@@ -10,7 +10,7 @@ import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
 
-/** A service whose store answers when it is let go. */
+/** A service whose store resolves a call when the test resolves `answer`. */
 async function startHeld(t: TestContext, options: { drainDelayMs?: number } = {}) {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
@@ -30,7 +30,7 @@ async function timed(work: Promise<unknown>): Promise<number> {
   return performance.now() - startedAt;
 }
 
-test('a watch, a call that never ends and an idle connection do not hold it beyond its deadline', async (t) => {
+test('a watch, an endless call and an idle connection cannot delay the gRPC server beyond the deadline of close', async (t) => {
   const { grpc, service, asked } = await startHeld(t);
   const endless = getUser(usersClient(t, grpc), 1);
   const signal = await asked;
@@ -46,25 +46,25 @@ test('a watch, a call that never ends and an idle connection do not hold it beyo
 
   assert.ok(ms >= 450 && ms < 9_000, `${ms.toFixed()} ms`);
   assert.equal((await endless).code, status.UNAVAILABLE);
-  assert.equal(signal?.aborted, true, 'its store is told');
-  assert.equal((await watch).code, status.OK, 'the watch had ended in order before');
+  assert.equal(signal?.aborted, true, 'the signal of the store is aborted');
+  assert.equal((await watch).code, status.OK, 'the watch ended with OK before that');
   assert.equal(idle.closed || idle.destroyed, true);
   if (!half.closed) await once(half, 'close');
 });
 
-test('nothing but idle connections is closed at once', async (t) => {
+test('a gRPC server with only idle connections closes at once', async (t) => {
   const { grpc, service } = await startHeld(t);
   await getUser(usersClient(t, grpc), 2);
   await connectWire(t, grpc);
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
 });
 
-test('a port nobody has called is closed at once', async (t) => {
+test('a gRPC server without any connection closes at once', async (t) => {
   const { service } = await startHeld(t);
   assert.ok((await timed(service.close({ timeoutMs: 30_000 }))) < 20_000);
 });
 
-test('calls under way are answered, those after are not taken', async (t) => {
+test('close completes running gRPC calls and rejects new connections', async (t) => {
   const { grpc, service, asked, answer } = await startHeld(t);
   const client = usersClient(t, grpc, { 'grpc.enable_retries': 0 });
   const running = getUser(client, 1);
@@ -73,7 +73,7 @@ test('calls under way are answered, those after are not taken', async (t) => {
   const goaway = once(session, 'goaway');
   const closing = service.close({ timeoutMs: 5_000 });
   const [code] = await goaway;
-  assert.equal(code, 0, 'asked to leave in good order');
+  assert.equal(code, 0, 'GOAWAY with NO_ERROR');
   const refused = connect(Number(grpc.split(':')[1]), '127.0.0.1');
   const [error] = await once(refused, 'error');
   assert.equal(error.code, 'ECONNREFUSED');
@@ -82,8 +82,8 @@ test('calls under way are answered, those after are not taken', async (t) => {
   assert.ok((await timed(closing)) < 3_000);
 });
 
-test('during the drain delay calls on old and new connections are answered', async (t) => {
-  // Longer than the calls can take on any machine: it is ended by hand.
+test('gRPC calls on old and new connections succeed during the drain delay', async (t) => {
+  // Longer than the calls can take on any machine. The second close ends it.
   const { grpc, service } = await startHeld(t, { drainDelayMs: 600_000 });
   const old = usersClient(t, grpc);
   await getUser(old, 2);
@@ -97,9 +97,9 @@ test('during the drain delay calls on old and new connections are answered', asy
   await closing;
 });
 
-test('a connection that arrives while it closes is not left hanging', async (t) => {
+test('a connection that arrives while the gRPC server closes is closed too', async (t) => {
   const { grpc, service } = await startHeld(t);
-  // The first connection is what loads the face: here it arrives a moment before the end.
+  // The first connection loads the gRPC API. This one arrives just before close.
   const socket = connect(Number(grpc.split(':')[1]), '127.0.0.1');
   socket.on('error', () => undefined).resume();
   await once(socket, 'connect');
@@ -107,7 +107,7 @@ test('a connection that arrives while it closes is not left hanging', async (t) 
   if (!socket.closed) await once(socket, 'close');
 });
 
-test('a port in use fails the start, and gives up the other one', async (t) => {
+test('a service whose gRPC port is in use fails to start and closes its HTTP port', async (t) => {
   const { grpc } = await startHeld(t);
   const taken = Number(grpc.split(':')[1]);
   await assert.rejects(startService(t, { grpcPort: taken }), /EADDRINUSE|in use/);

@@ -31,7 +31,7 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 const emptySettings = Buffer.from('000000040000000000', 'hex');
 const settingsAck = Buffer.from('000000040100000000', 'hex');
 
-/** A connection that speaks HTTP/2 just far enough, and does only what its test says. */
+/** A connection that opens HTTP/2 and then sends only what its test writes. */
 async function connectDumb(t: TestContext, grpc: string): Promise<Socket> {
   const socket = connect(Number(grpc.split(':')[1]), '127.0.0.1');
   t.after(() => socket.destroy());
@@ -41,13 +41,13 @@ async function connectDumb(t: TestContext, grpc: string): Promise<Socket> {
   return socket;
 }
 
-test('calls without a pause over connections that grow too old all succeed', async (t) => {
+test('all calls of a busy client succeed while its connections reach their maximum age', async (t) => {
   const { grpc } = await start(t, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 2_000 });
   const client = usersClient(t, grpc);
   const until = performance.now() + 2_000;
   let calls = 0;
   const keepCalling = async (): Promise<void> => {
-    // On a slow machine for longer: every connection serves several calls.
+    // A slow machine needs longer for enough calls on several connections.
     while (performance.now() < until || calls < 100) {
       const { code, details } = await getUser(client, 1);
       assert.equal(code, status.OK, `call ${calls}: ${details}`);
@@ -57,7 +57,7 @@ test('calls without a pause over connections that grow too old all succeed', asy
   await Promise.all(Array.from({ length: 8 }, keepCalling));
 });
 
-test('a connection that is too old is told so, and ends when its calls have', async (t) => {
+test('a connection at its maximum age receives GOAWAY, and closes when its calls have ended', async (t) => {
   const { grpc } = await start(t, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 5_000 });
   const session = await connectWire(t, grpc);
   const [code] = await once(session, 'goaway');
@@ -65,7 +65,7 @@ test('a connection that is too old is told so, and ends when its calls have', as
   if (!session.destroyed) await once(session, 'close');
 });
 
-test('a call under way when its connection is too old is answered within the grace', async (t) => {
+test('a call that runs when its connection reaches its maximum age completes within the grace period', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
   repository.getUser = async (id) => {
@@ -82,7 +82,7 @@ test('a call under way when its connection is too old is answered within the gra
   assert.equal((await call).code, status.OK);
 });
 
-test('a peer that answers no ping is given up, one that does is kept', async (t) => {
+test('a connection that does not acknowledge pings is closed, and one that does stays open', async (t) => {
   const { grpc } = await start(t, { keepaliveTimeMs: 100, keepaliveTimeoutMs: 200 });
   const alive = await connectWire(t, grpc);
   const dead = await connectDumb(t, grpc);
@@ -94,7 +94,7 @@ test('a peer that answers no ping is given up, one that does is kept', async (t)
   assert.equal((await callWire(alive, '/Users/GetUser', one)).code, status.OK);
 });
 
-test('calls beyond maxConcurrentStreams of a connection wait or are refused, others go on', async (t) => {
+test('calls beyond maxConcurrentStreams wait or are rejected, and other connections are not affected', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
   let running = 0;
@@ -113,14 +113,14 @@ test('calls beyond maxConcurrentStreams of a connection wait or are refused, oth
   const answers = Array.from({ length: 6 }, () => callWire(session, '/Users/GetUser', one));
   const other = getUser(usersClient(t, grpc), 1);
   while (running < 4) await new Promise(setImmediate);
-  assert.equal(running, 4, 'three and the other connection’s one');
+  assert.equal(running, 4, 'three calls of the first connection, one of the second');
   held.resolve();
   const codes = (await Promise.all(answers)).map(({ code }) => code);
   assert.equal(codes.filter((code) => code === status.OK).length >= 3, true);
   assert.equal((await other).code, status.OK);
 });
 
-/** What a neighbour notices while something is going on: the longest pause of the event loop, in ms. */
+/** The longest pause of the event loop during some work, in ms: how long other clients had to wait. */
 async function longestPause(work: () => Promise<void>): Promise<number> {
   const delay = monitorEventLoopDelay({ resolution: 5 });
   delay.enable();
@@ -136,11 +136,11 @@ const floods: readonly [what: string, frame: Buffer][] = [
   ['empty DATA', Buffer.from('000000000000000001', 'hex')],
   ['PRIORITY', Buffer.from('000005020000000001000000000f', 'hex')],
   ['WINDOW_UPDATE', Buffer.from('00000408000000000000000001', 'hex')],
-  ['RST_STREAM of streams never opened', Buffer.from('00000403000000000100000008', 'hex')],
+  ['RST_STREAM for unopened streams', Buffer.from('00000403000000000100000008', 'hex')],
 ];
 for (const [what, frame] of floods) {
   for (const reads of [true, false]) {
-    test(`10,000 frames of ${what} from a client that ${reads ? 'reads' : 'does not read'} stop nobody else`, async (t) => {
+    test(`10,000 frames of ${what} from a client that ${reads ? 'reads' : 'does not read'} do not block other clients`, async (t) => {
       const { grpc, isWell } = await start(t);
       const client = usersClient(t, grpc);
       await getUser(client, 1);
@@ -156,7 +156,7 @@ for (const [what, frame] of floods) {
   }
 }
 
-test('5,000 calls reset as soon as they are made stop nobody else, and none is left behind', async (t) => {
+test('5,000 calls that are reset at once do not block other clients, and leave no call running', async (t) => {
   const { grpc, isWell } = await start(t);
   const client = usersClient(t, grpc);
   await getUser(client, 1);
@@ -176,7 +176,7 @@ test('5,000 calls reset as soon as they are made stop nobody else, and none is l
   await isWell();
 });
 
-test('500 connections of one call each, half of them cut off, leave nothing behind', async (t) => {
+test('500 connections of one call each, half of them cut off, do not delay close', async (t) => {
   const { grpc, service, isWell } = await start(t);
   for (let i = 0; i < 500; i += 20) {
     const batch = Array.from({ length: 20 }, async (_, j) => {
@@ -190,5 +190,5 @@ test('500 connections of one call each, half of them cut off, leave nothing behi
   await isWell();
   const startedAt = performance.now();
   await service.close({ timeoutMs: 30_000 });
-  assert.ok(performance.now() - startedAt < 20_000, 'there is nobody left to wait for');
+  assert.ok(performance.now() - startedAt < 20_000, 'close waited although no connection was left');
 });

@@ -14,7 +14,7 @@ import { startService } from '../support/service.ts';
 
 const ann = { id: 1, name: 'Ann', version: 1 };
 
-/** A service whose store hands its signal out and answers when it is told to. */
+/** A service whose store exposes the signal of a call and settles it when the test settles `answer`. */
 async function startHeld(t: TestContext) {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal>();
@@ -41,7 +41,7 @@ async function abortOf(signal: AbortSignal): Promise<AbortSignal> {
   return signal;
 }
 
-test('a deadline reaches the store, and is the status of the call and of its event', async (t) => {
+test('a passed deadline aborts the store, and the call and its event have the status DEADLINE_EXCEEDED', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   const client = usersClient(t, grpc);
   let call = getUser(client, 1, { deadline: Date.now() + 1_000 });
@@ -56,7 +56,7 @@ test('a deadline reaches the store, and is the status of the call and of its eve
   assert.equal((await ended).status, status.DEADLINE_EXCEEDED);
 });
 
-test('a deadline the client itself does not keep is kept for it', async (t) => {
+test('the server ends a call at its deadline when the client does not', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   const session = await connectWire(t, grpc);
   const call = callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)), { 'grpc-timeout': '1000m' });
@@ -65,57 +65,66 @@ test('a deadline the client itself does not keep is kept for it', async (t) => {
   const signal = await abortOf(await asked);
   assert.equal(kindOf(signal), 'deadline-exceeded');
   answer.resolve(ann);
-  assert.equal((await ended).status, status.DEADLINE_EXCEEDED, 'an answer too late changes nothing');
+  assert.equal(
+    (await ended).status,
+    status.DEADLINE_EXCEEDED,
+    'a late result of the store does not change the status',
+  );
 });
 
-/** Each begins a call and returns how to leave it. */
-const departures: readonly [what: string, begin: (t: TestContext, grpc: string) => Promise<() => void>][] = [
+/** Each starts a call and returns a function that ends it. */
+const cancellations: readonly [what: string, begin: (t: TestContext, grpc: string) => Promise<() => void>][] =
   [
-    'cancels its call',
-    async (t, grpc) => {
-      const request = new GetUserRequest();
-      request.setId(1);
-      const call = usersClient(t, grpc).getUser(request, () => undefined);
-      return () => call.cancel();
-    },
-  ],
-  [
-    'resets its stream',
-    async (t, grpc) => {
-      const session = await connectWire(t, grpc);
-      const stream = session.request({
-        ':method': 'POST',
-        ':path': '/Users/GetUser',
-        'content-type': 'application/grpc',
-      });
-      stream.on('error', () => undefined).end(framed(Uint8Array.of(8, 1)));
-      return () => stream.close(constants.NGHTTP2_CANCEL);
-    },
-  ],
-  [
-    'is gone with its connection',
-    async (t, grpc) => {
-      const session = await connectWire(t, grpc);
-      void callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
-      return () => session.destroy();
-    },
-  ],
-];
-for (const [what, begin] of departures) {
-  test(`a client that ${what} ends the store's call, and its event is CANCELLED`, async (t) => {
+    [
+      'cancels its call',
+      async (t, grpc) => {
+        const request = new GetUserRequest();
+        request.setId(1);
+        const call = usersClient(t, grpc).getUser(request, () => undefined);
+        return () => call.cancel();
+      },
+    ],
+    [
+      'resets its stream',
+      async (t, grpc) => {
+        const session = await connectWire(t, grpc);
+        const stream = session.request({
+          ':method': 'POST',
+          ':path': '/Users/GetUser',
+          'content-type': 'application/grpc',
+        });
+        stream.on('error', () => undefined).end(framed(Uint8Array.of(8, 1)));
+        return () => stream.close(constants.NGHTTP2_CANCEL);
+      },
+    ],
+    [
+      'closes its connection',
+      async (t, grpc) => {
+        const session = await connectWire(t, grpc);
+        void callWire(session, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+        return () => session.destroy();
+      },
+    ],
+  ];
+for (const [what, begin] of cancellations) {
+  test(`a client that ${what} aborts the work of the store, and the call is reported as CANCELLED`, async (t) => {
     const { grpc, asked, answer, ended } = await startHeld(t);
-    const leave = await begin(t, grpc);
+    const cancel = await begin(t, grpc);
     const signal = await asked;
     assert.equal(signal.aborted, false);
-    leave();
+    cancel();
     assert.equal(kindOf(await abortOf(signal)), 'cancelled');
     answer.reject(aborted(signal));
     assert.equal((await ended).status, status.CANCELLED);
-    assert.equal((await getUser(usersClient(t, grpc), 0)).code, status.INVALID_ARGUMENT, 'others go on');
+    assert.equal(
+      (await getUser(usersClient(t, grpc), 0)).code,
+      status.INVALID_ARGUMENT,
+      'other clients are served',
+    );
   });
 }
 
-test('a store that does not listen is waited for: its call counts as under way until it is over', async (t) => {
+test('a call counts as in flight until its store has ended, even when the store ignores the signal', async (t) => {
   const { http, grpc, asked, answer, ended } = await startHeld(t);
   const inFlight = async () =>
     /in_flight\{face="grpc"\} (\d+)/.exec(await (await fetch(`${http}/metrics`)).text())?.[1];
@@ -128,7 +137,7 @@ test('a store that does not listen is waited for: its call counts as under way u
   assert.equal(await inFlight(), '0');
 });
 
-test('after a good answer the signal stays as it was', async (t) => {
+test('the signal of a successful call is not aborted when its deadline passes later', async (t) => {
   const { grpc, asked, answer, ended } = await startHeld(t);
   answer.resolve(ann);
   const deadline = Date.now() + 1_500;
@@ -140,7 +149,7 @@ test('after a good answer the signal stays as it was', async (t) => {
   assert.equal((await asked).aborted, false);
 });
 
-test('a failure of the store is reported though the client has left', async (t) => {
+test('a failure of the store is reported even after the client has disconnected', async (t) => {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal>();
   const answer = Promise.withResolvers<never>();
@@ -175,7 +184,7 @@ test('a failure of the store is reported though the client has left', async (t) 
 });
 
 for (const timeout of ['', '1', '1x', 'S']) {
-  test(`the timeout ${JSON.stringify(timeout)} is none: INTERNAL, before any store is asked`, async (t) => {
+  test(`a call with the invalid grpc-timeout ${JSON.stringify(timeout)} returns INTERNAL and does not reach the store`, async (t) => {
     const repository = createMemoryStore();
     const asked: number[] = [];
     repository.getUser = async (id) => void asked.push(id) as undefined;

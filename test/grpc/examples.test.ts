@@ -14,10 +14,10 @@ import { runTool } from '../support/tool.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const readme = await readFile(join(root, 'proto/README.md'), 'utf8');
 
-// The tests download nothing: Go and Maven find in their caches what they need.
+// The tests download nothing. Go and Maven take their packages from their caches.
 const env = { ...process.env, GOPROXY: 'off', GOSUMDB: 'off', MAVEN_OPTS: '-XX:TieredStopAtLevel=1' };
 
-/** The examples of this kind in the section of a language. */
+/** The examples in the section of a language that are of this kind. */
 function blocks(section: string, kind: string): string[] {
   const [, text = ''] = new RegExp(`^## ${section}\\n([\\s\\S]*?)^## `, 'm').exec(readme) ?? [];
   return [...text.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
@@ -40,13 +40,13 @@ const downloaded = join(homedir(), '.m2/repository/io/grpc/protoc-gen-grpc-java'
 
 interface Language {
   readonly name: string;
-  /** The files of the client: where the reader puts each, and its text. */
+  /** The path and the text of each file of the client. */
   readonly files: Readonly<Record<string, string>>;
-  /** Where the reader puts users.proto. */
+  /** The path of users.proto. */
   readonly proto?: string;
   /** Commands that generate, compile and run the client. */
   readonly commands: string;
-  /** What the machine lacks, or `false`. */
+  /** A missing tool as the reason to skip, or `false`. */
   readonly skip: string | false;
 }
 
@@ -89,7 +89,7 @@ function generatePython(): string {
   return command;
 }
 
-/** A folder as the reader has it after following the instructions, for a service at this address. */
+/** A folder as the instructions create it, for a service at this address. */
 async function createProject(t: TestContext, { files, proto }: Language, address: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'client-'));
   t.after(() => rm(folder, { recursive: true }));

@@ -9,34 +9,34 @@ import { startService } from '../support/service.ts';
 type GetUser = Repository['getUser'];
 const ann = { id: 1, name: 'Ann', version: 1 };
 
-/** Something that can be awaited and does not keep to the rules. */
+/** A thenable that breaks the rules of promises. */
 function thenable(
   then: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void,
 ): GetUser {
   return (() => ({ then })) as unknown as GetUser;
 }
 
-// grpc-js itself leaves a call hanging, or ends the process, on most of these.
+// On most of these, grpc-js alone would never end the call, or would end the process.
 const misbehaviours: readonly [what: string, getUser: GetUser, code: status, failures: number][] = [
   ['rejects', () => Promise.reject(new Error('secret')), status.INTERNAL, 1],
   [
-    'throws at once',
+    'throws synchronously',
     () => {
       throw new Error('secret');
     },
     status.INTERNAL,
     1,
   ],
-  ['rejects with nothing', () => Promise.reject(undefined), status.INTERNAL, 1],
+  ['rejects with undefined', () => Promise.reject(undefined), status.INTERNAL, 1],
   [
-    'rejects with a gRPC status of its own',
+    'rejects with a gRPC status',
     () => Promise.reject(Object.assign(new Error('secret'), { code: 5, details: 'secret' })),
     status.INTERNAL,
     1,
   ],
   ['resolves to null', async () => null as never, status.INTERNAL, 1],
   [
-    'answers twice',
+    'resolves twice',
     thenable((resolve) => {
       resolve(ann);
       resolve({ ...ann, name: 'Bob' });
@@ -45,7 +45,7 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
     0,
   ],
   [
-    'throws after its answer',
+    'throws after it has resolved',
     thenable((resolve) => {
       resolve(ann);
       throw new Error('secret');
@@ -54,7 +54,7 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
     0,
   ],
   [
-    'rejects after its answer',
+    'rejects after it has resolved',
     thenable((resolve, reject) => {
       resolve(ann);
       reject(new Error('secret'));
@@ -63,7 +63,7 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
     0,
   ],
   [
-    'answers after it has rejected',
+    'resolves after it has rejected',
     thenable((resolve, reject) => {
       reject(new Error('secret'));
       resolve(ann);
@@ -72,14 +72,14 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
     1,
   ],
   [
-    'gives a name longer than a message may be',
+    'returns a name that is too long for a message',
     async () => ({ ...ann, name: 'x'.repeat(70_000) }),
     status.RESOURCE_EXHAUSTED,
     0,
   ],
 ];
 for (const [what, find, code, failed] of misbehaviours) {
-  test(`a store that ${what} is ${status[code]}, soon and once, and the next call goes well`, async (t) => {
+  test(`a call whose store ${what} ends once and soon with ${status[code]}, and the next call succeeds`, async (t) => {
     const repository = createMemoryStore();
     repository.getUser = find;
     const { grpc, failures, events } = await startService(t, {
@@ -96,7 +96,7 @@ for (const [what, find, code, failed] of misbehaviours) {
       deadline: Date.now() + 30_000,
       metadata: { 'x-request-id': 'r' },
     });
-    assert.ok(performance.now() - startedAt < 20_000, 'soon');
+    assert.ok(performance.now() - startedAt < 20_000, 'the call took too long');
     assert.equal(outcome.code, code);
     assert.doesNotMatch(`${outcome.details}${JSON.stringify(outcome.trailer)}`, /secret/);
     assert.equal(failures().length - before, failed);

@@ -33,17 +33,17 @@ function run(
 
 const check = (env: Readonly<Record<string, string | undefined>>) => run(script, ['--check'], env);
 
-// Where there is no compiler, as on most machines, the committed files are compared with the contract by
-// their descriptors and their bytes instead: see proto-contract.test.ts.
+// Most machines have no compiler. There, proto.test.ts compares the descriptors and bytes of the committed
+// files with the contract.
 const { PROTOC = '', PROTOC_GEN_GRPC = '', PROTOC_GEN_TS = '' } = process.env;
 if ([PROTOC, PROTOC_GEN_GRPC, PROTOC_GEN_TS].every((path) => path !== '' && existsSync(path))) {
-  test('generated/ is what the compiler makes of proto/', async () => {
+  test('generated/ is the output of the compiler for proto/', async () => {
     assert.deepEqual(await check({}), { failed: false, output: '' });
   });
 }
 
 for (const name of ['PROTOC', 'PROTOC_GEN_GRPC', 'PROTOC_GEN_TS']) {
-  test(`npm run generate names ${name} when it leads nowhere`, async () => {
+  test(`npm run generate names ${name} when its file is missing`, async () => {
     const tools = { PROTOC: script, PROTOC_GEN_GRPC: script, PROTOC_GEN_TS: script };
     const { failed, output } = await check({ ...tools, [name]: '/nowhere/at/all' });
     assert.equal(failed, true);
@@ -51,7 +51,7 @@ for (const name of ['PROTOC', 'PROTOC_GEN_GRPC', 'PROTOC_GEN_TS']) {
   });
 }
 
-// In place of protoc: writes the requested files, but not the one that SKIP names, and no content into EMPTY.
+// Replaces protoc. It writes the requested files, except the one in SKIP. It writes an empty file for EMPTY.
 const compiler = `#!${process.execPath}
 const { writeFileSync } = require('node:fs');
 const outputs = { js_out: ['_pb.js'], grpc_out: ['_grpc_pb.js'], ts_out: ['_pb.d.ts', '_grpc_pb.d.ts'] };

@@ -64,7 +64,7 @@ async function next(stream: ClientReadableStream<HealthStatus>): Promise<string>
 }
 
 for (const service of ['', 'Users']) {
-  test(`Check and Watch of ${JSON.stringify(service)} are SERVING, then NOT_SERVING while it drains`, async (t) => {
+  test(`Check and Watch of ${JSON.stringify(service)} return SERVING, and NOT_SERVING while the service drains`, async (t) => {
     const running = await startService(t, { grpcPort: 0, drainDelayMs: 300 });
     const client = healthClient(t, running.grpc);
     assert.deepEqual(await call(client, 'Check', { service }), { status: 'SERVING' });
@@ -72,24 +72,24 @@ for (const service of ['', 'Users']) {
     assert.equal(await next(stream), 'SERVING');
 
     const ended = once(stream, 'status');
-    const news = next(stream);
+    const nextStatus = next(stream);
     const closing = running.service.close({ timeoutMs: 2_000 });
-    assert.equal(await news, 'NOT_SERVING');
+    assert.equal(await nextStatus, 'NOT_SERVING');
     assert.deepEqual(await call(client, 'Check', { service }), { status: 'NOT_SERVING' });
     const [{ code }] = await ended;
-    assert.equal(code, status.OK, 'a watch ends in order, and does not hold the service back');
+    assert.equal(code, status.OK, 'a watch ends with OK and does not delay close');
     await closing;
   });
 }
 
-test('List has both', async (t) => {
+test('List of grpc.health.v1 returns the status of the server and of Users', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0 });
   assert.deepEqual(await call(healthClient(t, grpc), 'List', {}), {
     statuses: { '': { status: 'SERVING' }, Users: { status: 'SERVING' } },
   });
 });
 
-test('a service it does not know is NOT_FOUND to Check and SERVICE_UNKNOWN to Watch', async (t) => {
+test('for an unknown service, Check returns NOT_FOUND and Watch SERVICE_UNKNOWN', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0 });
   const client = healthClient(t, grpc);
   for (const service of ['users', 'grpc.health.v1.Health', '__proto__', 'x'.repeat(1_000)]) {
@@ -101,24 +101,24 @@ test('a service it does not know is NOT_FOUND to Check and SERVICE_UNKNOWN to Wa
   }
 });
 
-test('it needs no key, whatever auth says: a probe has none', async (t) => {
+test('the gRPC health service needs no API key, with any setting of auth', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['k'] });
   assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: 'Users' }), { status: 'SERVING' });
 });
 
-test('it never touches the store', async (t) => {
+test('the gRPC health service does not call the store', async (t) => {
   const repository = new Proxy({} as never, {
     get(_target, name): undefined {
-      // Whether it has a feed decides which routes there are.
+      // The routes depend on whether the store has a feed.
       if (name === 'changes') return undefined;
-      throw new Error(`the store's ${String(name)} was touched`);
+      throw new Error(`the store's ${String(name)} was called`);
     },
   });
   const { grpc } = await startService(t, { grpcPort: 0, repository });
   assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: '' }), { status: 'SERVING' });
 });
 
-test('100 watches that come and go leave no one behind to be told', async (t) => {
+test('100 watches that have ended do not delay close', async (t) => {
   const { grpc, service } = await startService(t, { grpcPort: 0 });
   const client = healthClient(t, grpc);
   for (let i = 0; i < 100; i += 1) {

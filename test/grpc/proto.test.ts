@@ -25,13 +25,13 @@ function changed(t: TestContext, from: string | RegExp, to: string): string {
   t.after(() => rm(folder, { recursive: true }));
   cpSync(proto, folder, { recursive: true });
   const text = contract.replace(from, to);
-  assert.notEqual(text, contract, 'the change has changed something');
+  assert.notEqual(text, contract, 'the change must match the text of the contract');
   writeFileSync(join(folder, 'users.proto'), text);
   return folder;
 }
 
 describe('the gRPC contract', () => {
-  it('keeps the rules of proto/buf.yaml', async () => {
+  it('follows the rules of proto/buf.yaml', async () => {
     assert.deepEqual(await buf('lint', proto), { code: 0, output: '' });
   });
 
@@ -39,11 +39,11 @@ describe('the gRPC contract', () => {
     assert.deepEqual(await buf('format', '--exit-code', '-d', proto), { code: 0, output: '' });
   });
 
-  it('breaks no client of the published contract', async () => {
+  it('is compatible with clients of the published contract', async () => {
     assert.deepEqual(await buf('breaking', proto, '--against', published), { code: 0, output: '' });
   });
 
-  it('is the one that the service serves', () => {
+  it('is the same file that the service serves', () => {
     assert.equal(
       readFileSync(join(root, 'public', 'users.proto'), 'utf8'),
       contract,
@@ -52,15 +52,15 @@ describe('the gRPC contract', () => {
   });
 
   const breaking: readonly (readonly [string, string | RegExp, string])[] = [
-    ['another path of the method', 'rpc GetUser', 'rpc FindUser'],
-    ['another name of the service', 'service Users', 'service UserService'],
+    ['a renamed method', 'rpc GetUser', 'rpc FindUser'],
+    ['a renamed service', 'service Users', 'service UserService'],
     ['a package', 'syntax = "proto3";', 'syntax = "proto3";\npackage users.v1;'],
-    ['a stream for an answer', 'returns (User)', 'returns (stream User)'],
-    ['another answer', 'returns (User)', 'returns (GetUserRequest)'],
-    ['another type of a field', 'int32 id = 1;', 'int64 id = 1;'],
-    ['another number of a field', 'string name = 2;', 'string name = 3;'],
-    ['another name of a field', 'string name = 2;', 'string full_name = 2;'],
-    ['a field that is gone', 'string name = 2;', 'reserved 2;'],
+    ['a streamed response', 'returns (User)', 'returns (stream User)'],
+    ['another response type', 'returns (User)', 'returns (GetUserRequest)'],
+    ['a changed field type', 'int32 id = 1;', 'int64 id = 1;'],
+    ['a changed field number', 'string name = 2;', 'string name = 3;'],
+    ['a renamed field', 'string name = 2;', 'string full_name = 2;'],
+    ['a removed field', 'string name = 2;', 'reserved 2;'],
     ['another Go package', 'users-service/userspb', 'users-service/users'],
     ['another Java package', 'java_package = "usersservice"', 'java_package = "users"'],
     ['another C# namespace', 'csharp_namespace = "UsersService"', 'csharp_namespace = "Users"'],
@@ -85,8 +85,8 @@ describe('the gRPC contract', () => {
   });
 });
 
-describe('what is generated from the contract', () => {
-  it('has the descriptors of the contract as it is: npm run generate', async (t) => {
+describe('the code generated from the contract', () => {
+  it('has the descriptors of the present contract (otherwise run npm run generate)', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'image-'));
     t.after(() => rm(folder, { recursive: true }));
     const image = join(folder, 'users.binpb');
@@ -105,7 +105,7 @@ describe('what is generated from the contract', () => {
     assert.deepEqual([path, requestStream, responseStream], ['/Users/GetUser', false, false]);
   });
 
-  it('writes the fields by the numbers of the contract', () => {
+  it('encodes the fields with the numbers of the contract', () => {
     const request = new GetUserRequest();
     request.setId(1);
     assert.deepEqual([...request.serializeBinary()], [0x08, 1]);
@@ -115,13 +115,13 @@ describe('what is generated from the contract', () => {
     assert.deepEqual([...user.serializeBinary()], [0x08, 1, 0x12, 3, 0x41, 0x64, 0x61]);
   });
 
-  it('writes a negative id in ten bytes, as int32 is', () => {
+  it('encodes a negative id in ten bytes, as int32 requires', () => {
     const request = new GetUserRequest();
     request.setId(-1);
     assert.deepEqual([...request.serializeBinary()], [0x08, ...Array.from({ length: 9 }, () => 0xff), 1]);
   });
 
-  it('reads past fields it does not know', () => {
+  it('ignores unknown fields', () => {
     const user = UserMessage.deserializeBinary(Uint8Array.of(0x08, 7, 0x1a, 1, 0x78));
     assert.deepEqual(user.toObject(), { id: 7, name: '' });
   });

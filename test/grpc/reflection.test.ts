@@ -4,7 +4,7 @@ import { Client, credentials } from '@grpc/grpc-js';
 import jspb from 'google-protobuf';
 import { startService } from '../support/service.ts';
 
-// The messages of grpc.reflection, field by field: what a client written elsewhere sends and reads.
+// The messages of grpc.reflection, field by field, as an independent client sends and reads them.
 const ask = {
   fileByName: 3,
   fileContainingSymbol: 4,
@@ -16,7 +16,7 @@ const ask = {
 const varint = 0;
 
 interface Answer {
-  /** The question, as it came back. */
+  /** The original request, as the response contains it. */
   readonly asked: string;
   readonly services: readonly string[];
   readonly files: readonly Uint8Array[];
@@ -73,7 +73,7 @@ function nameOf(file: Uint8Array): string {
 for (const version of ['v1', 'v1alpha']) {
   const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
 
-  test(`${version} lists the services, and gives the file of each name`, async (t) => {
+  test(`grpc.reflection.${version} lists the services and returns the file that defines each name`, async (t) => {
     const { grpc } = await startService(t, { grpcPort: 0 });
     const client = new Client(grpc, credentials.createInsecure());
     t.after(() => client.close());
@@ -97,7 +97,7 @@ for (const version of ['v1', 'v1alpha']) {
     ] as const) {
       const answer = await inquire(ask.fileContainingSymbol, symbol);
       assert.deepEqual(answer.files.map(nameOf), [file], symbol);
-      assert.equal(answer.asked, symbol, 'the question comes back as it was asked');
+      assert.equal(answer.asked, symbol, 'the response contains the original request');
       const byName = await inquire(ask.fileByName, file);
       assert.deepEqual(byName.files.map(nameOf), [file]);
     }

@@ -16,7 +16,7 @@ const json = (id: number | string): readonly string[] => ['-d', JSON.stringify({
 
 const method = 'Users/GetUser';
 
-/** What a person types, ADDRESS standing for the server's, and what they get to see. */
+/** A command line with ADDRESS for the address of the server, and its expected output. */
 interface Row {
   readonly name: string;
   readonly args: readonly string[];
@@ -34,7 +34,7 @@ function check({ code = 0, stdout = '', stderr = '' }: Row, run: ToolRun): void 
   assert.equal(run.code, code);
 }
 
-// grpcurl ends with 64 and the status: 67 for INVALID_ARGUMENT, 69 for NOT_FOUND.
+// The exit code of grpcurl is 64 plus the status: 67 for INVALID_ARGUMENT, 69 for NOT_FOUND.
 const grpcurlRows: readonly Row[] = [
   { name: 'lists the services', args: ['ADDRESS', 'list'], stdout: 'Users\ngrpc.health.v1.Health\n' },
   { name: 'lists the methods', args: ['ADDRESS', 'list', 'Users'], stdout: 'Users.GetUser\n' },
@@ -48,56 +48,61 @@ const grpcurlRows: readonly Row[] = [
     args: ['ADDRESS', 'describe', 'User'],
     stdout: /message User \{\n {2}int32 id = 1;\n {2}string name = 2;\n\}/,
   },
-  { name: 'knows of no other', args: ['ADDRESS', 'describe', 'Posts'], code: 1, stderr: /Symbol not found/ },
+  {
+    name: 'rejects an unknown symbol',
+    args: ['ADDRESS', 'describe', 'Posts'],
+    code: 1,
+    stderr: /Symbol not found/,
+  },
   { name: 'gets a user', args: [...json(1), 'ADDRESS', method], stdout: ada },
   { name: 'gets a user by a name with dots', args: [...json(1), 'ADDRESS', 'Users.GetUser'], stdout: ada },
   {
-    name: 'gets a user by the contract alone',
+    name: 'gets a user with the .proto file instead of reflection',
     args: ['-import-path', proto, '-proto', 'users.proto', ...json(1), 'ADDRESS', method],
     stdout: ada,
   },
   {
-    name: 'gets a user that is not there',
+    name: 'receives NOT_FOUND for a missing user',
     args: [...json(7), 'ADDRESS', method],
     code: 69,
     stderr: 'ERROR:\n  Code: NotFound\n  Message: user 7 not found\n',
   },
   {
-    name: 'gets no user without an id',
+    name: 'receives INVALID_ARGUMENT without an id',
     args: ['ADDRESS', method],
     code: 67,
     stderr: 'ERROR:\n  Code: InvalidArgument\n  Message: id must be a positive integer\n',
   },
   {
-    name: 'gets no user by a negative id',
+    name: 'receives INVALID_ARGUMENT for a negative id',
     args: [...json(-1), 'ADDRESS', method],
     code: 67,
     stderr: /InvalidArgument\n {2}Message: id must be a positive integer\n/,
   },
   {
-    name: 'cannot ask for more than 32 bits',
+    name: 'rejects an id of more than 32 bits',
     args: [...json(2 ** 31), 'ADDRESS', method],
     code: 1,
     stderr: /range/,
   },
   {
-    name: 'cannot ask for a name',
+    name: 'rejects an unknown field in the request',
     args: ['-d', '{"name":"Ada"}', 'ADDRESS', method],
     code: 1,
     stderr: /name/,
   },
   {
-    name: 'sends a request id and gets it back',
+    name: 'sends a request id and receives it',
     args: ['-v', '-H', 'x-request-id: 7f1c', ...json(1), 'ADDRESS', method],
     stdout: /Response trailers received:\nx-request-id: 7f1c\n/,
   },
   {
-    name: 'asks for health',
+    name: 'checks the health of the service',
     args: ['-d', '{"service":"Users"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
     stdout: '{\n  "status": "SERVING"\n}\n',
   },
   {
-    name: 'asks for the health of nothing known',
+    name: 'receives NOT_FOUND for the health of an unknown service',
     args: ['-d', '{"service":"Posts"}', 'ADDRESS', 'grpc.health.v1.Health/Check'],
     code: 69,
     stderr: /NotFound/,
@@ -114,30 +119,30 @@ const bufRows: readonly Row[] = [
   { name: 'lists the methods', args: [...plain, '--list-methods', 'URL'], stdout: /^Users\/GetUser\n/ },
   { name: 'gets a user', args: [...plain, ...json(1), `URL/${method}`], stdout: ada },
   {
-    name: 'gets a user by the contract alone',
+    name: 'gets a user with the .proto file instead of reflection',
     args: [...plain, '--schema', proto, ...json(1), `URL/${method}`],
     stdout: ada,
   },
   {
-    name: 'gets a user by the older reflection',
+    name: 'gets a user with reflection v1alpha',
     args: [...plain, '--reflect-protocol', 'grpc-v1alpha', ...json(1), `URL/${method}`],
     stdout: ada,
   },
   {
-    name: 'gets a user that is not there',
+    name: 'receives NOT_FOUND for a missing user',
     args: [...plain, ...json(7), `URL/${method}`],
     code: 8 * 5,
     stderr: '{\n   "code": "not_found",\n   "message": "user 7 not found"\n}\n',
   },
   {
-    name: 'gets no user by an id of 0',
+    name: 'receives INVALID_ARGUMENT for the id 0',
     args: [...plain, ...json(0), `URL/${method}`],
     code: 8 * 3,
     stderr: /"invalid_argument",\n {3}"message": "id must be a positive integer"/,
   },
 ];
 
-describe('the tools people call the gRPC face with', () => {
+describe('common tools call the gRPC API', () => {
   let service: Service;
   let address = '';
 
@@ -163,11 +168,11 @@ describe('the tools people call the gRPC face with', () => {
   }
 });
 
-describe('grpcurl on a service that wants keys', { skip }, () => {
+describe('grpcurl on a service that requires API keys', { skip }, () => {
   const call = (grpc: string, ...args: readonly string[]) =>
     runTool('grpcurl', ['-plaintext', ...args, ...json(1), grpc, method]);
 
-  it('is refused without one, and told what is missing', async (t: TestContext) => {
+  it('is rejected without a valid key, with the reason', async (t: TestContext) => {
     const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
     const missing = await call(grpc);
     assert.equal(missing.code, 64 + 16);
@@ -176,12 +181,12 @@ describe('grpcurl on a service that wants keys', { skip }, () => {
     assert.match(wrong.stderr, /Unauthenticated\n {2}Message: x-api-key is not a valid key/);
   });
 
-  it('is let in with one', async (t: TestContext) => {
+  it('is accepted with a valid key', async (t: TestContext) => {
     const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
     assert.match((await call(grpc, '-H', 'x-api-key: secret-key')).stderr, /user 1 not found/);
   });
 
-  it('needs none to see the contract and the health', async (t: TestContext) => {
+  it('needs no key for reflection and health', async (t: TestContext) => {
     const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['secret-key'] });
     assert.equal((await runTool('grpcurl', ['-plaintext', grpc, 'list'])).code, 0);
     assert.equal((await runTool('grpcurl', ['-plaintext', grpc, 'grpc.health.v1.Health/Check'])).code, 0);
@@ -189,14 +194,14 @@ describe('grpcurl on a service that wants keys', { skip }, () => {
 });
 
 describe('grpcurl with a deadline', { skip }, () => {
-  it('gets DEADLINE_EXCEEDED when the store is slow, and the store is told', async (t: TestContext) => {
-    const told = Promise.withResolvers<void>();
+  it('receives DEADLINE_EXCEEDED from a slow store, and the signal of the store is aborted', async (t: TestContext) => {
+    const isAborted = Promise.withResolvers<void>();
     const slow: Partial<Repository> = {
       getUser(_id, { signal } = {}) {
         assert.ok(signal);
         const { promise, reject } = Promise.withResolvers<never>();
         signal.addEventListener('abort', () => {
-          told.resolve();
+          isAborted.resolve();
           reject(aborted(signal));
         });
         return promise;
@@ -205,6 +210,6 @@ describe('grpcurl with a deadline', { skip }, () => {
     const { grpc } = await startService(t, { grpcPort: 0, repository: slow as Repository });
     const run = await runTool('grpcurl', ['-plaintext', '-max-time', '0.5', ...json(1), grpc, method]);
     assert.equal(run.code, 64 + 4);
-    await told.promise;
+    await isAborted.promise;
   });
 });

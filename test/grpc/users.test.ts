@@ -29,7 +29,7 @@ const calls: readonly [id: number | undefined, code: status, details: string, na
   [-(2 ** 31), status.INVALID_ARGUMENT, positive],
 ];
 for (const [id, code, details, name] of calls) {
-  test(`GetUser of ${id} is ${status[code]}`, async (t) => {
+  test(`GetUser with the id ${id} returns ${status[code]}`, async (t) => {
     const { grpc, requests } = await startWithAnn(t);
     const outcome = await getUser(usersClient(t, grpc), id, { metadata: { 'x-request-id': 'r-1' } });
     assert.deepEqual([outcome.code, outcome.details], [code, details]);
@@ -44,15 +44,15 @@ for (const [id, code, details, name] of calls) {
   });
 }
 
-// By hand rather than by any library: the contract as bytes.
+// The bytes of the contract, written without a library.
 const ann = Buffer.from([0x08, 1, 0x12, 3, 0x41, 0x6e, 0x6e]);
 const requests: readonly [what: string, bytes: readonly number[], code: status, answer?: Buffer][] = [
   ['id 1', [0x08, 1], status.OK, ann],
   ['id 1 in more bytes than it needs', [0x08, 0x81, 0x80, 0x80, 0x00], status.OK, ann],
-  ['the id twice: the last one counts', [0x08, 7, 0x08, 1], status.OK, ann],
+  ['a repeated id, of which the last counts', [0x08, 7, 0x08, 1], status.OK, ann],
   ['fields of a later version', [0x12, 1, 0x78, 0x08, 1, 0x18, 5, 0x25, 0, 0, 0, 0], status.OK, ann],
-  ['2^32 + 1, of which int32 takes the low half', [0x08, 0x81, 0x80, 0x80, 0x80, 0x10], status.OK, ann],
-  ['no field at all', [], status.INVALID_ARGUMENT],
+  ['2^32 + 1, of which int32 takes the low 32 bits', [0x08, 0x81, 0x80, 0x80, 0x80, 0x10], status.OK, ann],
+  ['an empty message', [], status.INVALID_ARGUMENT],
   [
     '-1 in ten bytes',
     [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
@@ -61,18 +61,18 @@ const requests: readonly [what: string, bytes: readonly number[], code: status, 
   ['2^31, which int32 reads as negative', [0x08, 0x80, 0x80, 0x80, 0x80, 0x08], status.INVALID_ARGUMENT],
 ];
 for (const [what, bytes, code, answer] of requests) {
-  test(`the bytes of ${what} are ${status[code]}`, async (t) => {
+  test(`a GetUser request with ${what} returns ${status[code]}`, async (t) => {
     const { grpc } = await startWithAnn(t);
     const session = await connectWire(t, grpc);
     const outcome = await callWire(session, '/Users/GetUser', framed(Uint8Array.from(bytes)));
     assert.deepEqual([outcome.httpStatus, outcome.code], [200, code]);
-    assert.deepEqual(outcome.messages, answer === undefined ? [] : [answer], 'id and name, and nothing else');
+    assert.deepEqual(outcome.messages, answer === undefined ? [] : [answer], 'only id and name');
     assert.match(String(outcome.headers['content-type']), /^application\/grpc/);
     assert.match(String({ ...outcome.headers, ...outcome.trailers }['x-request-id']), /^[\w.-]+$/);
   });
 }
 
-test('it sees at once what the HTTP face has written', async (t) => {
+test('the gRPC API returns each change of the HTTP API at once', async (t) => {
   const { http, grpc } = await startService(t, { grpcPort: 0 });
   const client = usersClient(t, grpc);
   const change = async (method: string, path: string, body?: object) => {
@@ -88,7 +88,7 @@ test('it sees at once what the HTTP face has written', async (t) => {
   assert.equal(await change('DELETE', '/users/1'), undefined);
 });
 
-test('more calls than maxInFlight are RESOURCE_EXHAUSTED, and answered again after', async (t) => {
+test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED until earlier calls have ended', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
   const began = Promise.withResolvers<void>();
@@ -118,7 +118,7 @@ test('more calls than maxInFlight are RESOURCE_EXHAUSTED, and answered again aft
   assert.deepEqual(statuses.sort(), [0, 0, 0, 8]);
 });
 
-test('grpcPort false opens no port and says so', async (t) => {
+test('with grpcPort false no gRPC port is open, and the listening event has none', async (t) => {
   const { grpc, events } = await startService(t, { grpcPort: false });
   assert.equal(grpc, '');
   const [listening] = events;

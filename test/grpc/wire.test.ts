@@ -9,8 +9,8 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
 
-// What reaches a port that anybody can connect to. After each, the next caller is served as if nothing
-// had been, and no failure of ours is reported.
+// Invalid input that any client can send to the port. After each, the next call succeeds and no internal
+// failure is reported.
 
 async function start(t: TestContext) {
   const repository = createMemoryStore();
@@ -34,48 +34,52 @@ const mib = new Uint8Array(1024 * 1024);
 const path = '/Users/GetUser';
 const bodies: readonly [what: string, body: Uint8Array, code: status, headers?: Record<string, string>][] = [
   ['no message', new Uint8Array(), status.UNIMPLEMENTED],
-  ['half a head', Buffer.from([0, 0]), status.UNIMPLEMENTED],
-  ['a head without its message', framed(one).subarray(0, 5), status.UNIMPLEMENTED],
+  ['half a message header', Buffer.from([0, 0]), status.UNIMPLEMENTED],
+  ['a message header without its message', framed(one).subarray(0, 5), status.UNIMPLEMENTED],
   ['half a message', framed(one).subarray(0, 6), status.UNIMPLEMENTED],
   ['two messages', Buffer.concat([framed(one), framed(one)]), status.UNIMPLEMENTED],
   ['a message one byte too long', framed(new Uint8Array(64 * 1024 + 1)), status.RESOURCE_EXHAUSTED],
   ['a message of 1 MiB', framed(mib), status.RESOURCE_EXHAUSTED],
-  ['a head that announces 4 GiB', framed(one, 0, 0xffffffff), status.RESOURCE_EXHAUSTED],
+  ['a message header that announces 4 GiB', framed(one, 0, 0xffffffff), status.RESOURCE_EXHAUSTED],
   [
-    'compression that inflates a thousandfold',
+    'a compressed message that inflates a thousandfold',
     framed(gzipSync(mib), 1),
     status.RESOURCE_EXHAUSTED,
     { 'grpc-encoding': 'gzip' },
   ],
-  ['compression that is none', framed(one, 1), status.INTERNAL, { 'grpc-encoding': 'gzip' }],
+  ['invalid gzip data', framed(one, 1), status.INTERNAL, { 'grpc-encoding': 'gzip' }],
   ['an unknown compression', framed(one, 1), status.UNIMPLEMENTED, { 'grpc-encoding': 'snappy' }],
-  ['a field cut short', framed(Uint8Array.of(8, 0x80)), status.INTERNAL],
+  ['a truncated field', framed(Uint8Array.of(8, 0x80)), status.INTERNAL],
   ['a varint of eleven bytes', framed(Uint8Array.from([8, ...Array(11).fill(0xff)])), status.INTERNAL],
   ['a field of 4 GiB', framed(Uint8Array.of(0x12, 0xff, 0xff, 0xff, 0xff, 0x0f)), status.INTERNAL],
   ['an unknown wire type', framed(Uint8Array.of(0x0f)), status.INTERNAL],
   ['JSON', framed(Buffer.from('{"id":1}')), status.INTERNAL],
 ];
 for (const [what, body, code, headers] of bodies) {
-  test(`${what} is ${status[code]}, and no store is asked`, async (t) => {
+  test(`a call with ${what} returns ${status[code]} and does not reach the store`, async (t) => {
     const { grpc, asked, isWell } = await start(t);
     const answer = await callWire(await connectWire(t, grpc), path, body, headers);
     assert.deepEqual([answer.httpStatus, answer.code, answer.messages], [200, code, []]);
-    assert.doesNotMatch(String(answer.details), /node_modules|\.js\b|\bat \//, 'no insides');
+    assert.doesNotMatch(
+      String(answer.details),
+      /node_modules|\.js\b|\bat \//,
+      'the message reveals internals',
+    );
     assert.deepEqual(asked, []);
     await isWell();
   });
 }
 
-test('a compressed message of a fair size is taken', async (t) => {
+test('a compressed message of moderate size is accepted', async (t) => {
   const { grpc } = await start(t);
   const body = framed(gzipSync(one), 1);
   const answer = await callWire(await connectWire(t, grpc), path, body, { 'grpc-encoding': 'gzip' });
   assert.equal(answer.code, status.OK);
 });
 
-test('a message of exactly 64 KiB is taken', async (t) => {
+test('a message of exactly 64 KiB is accepted', async (t) => {
   const { grpc } = await start(t);
-  // An unknown field fills it up.
+  // An unknown field pads the message to this size.
   const filler = 64 * 1024 - 2 - 4;
   const head = Uint8Array.of(8, 1, 0x12, (filler & 0x7f) | 0x80, ((filler >> 7) & 0x7f) | 0x80, filler >> 14);
   const answer = await callWire(
@@ -89,16 +93,16 @@ test('a message of exactly 64 KiB is taken', async (t) => {
 const heads: readonly [what: string, headers: Record<string, string>, httpStatus: number, code?: status][] = [
   ['another method of the service', { ':path': '/Users/ListUsers' }, 200, status.UNIMPLEMENTED],
   ['another service', { ':path': '/Accounts/GetUser' }, 200, status.UNIMPLEMENTED],
-  ['other capitals', { ':path': '/users/getuser' }, 200, status.UNIMPLEMENTED],
-  ['a slash at the end', { ':path': '/Users/GetUser/' }, 200, status.UNIMPLEMENTED],
+  ['a path in lower case', { ':path': '/users/getuser' }, 200, status.UNIMPLEMENTED],
+  ['a trailing slash', { ':path': '/Users/GetUser/' }, 200, status.UNIMPLEMENTED],
   ['a query', { ':path': '/Users/GetUser?id=1' }, 200, status.UNIMPLEMENTED],
-  ['a name every object has', { ':path': '/constructor' }, 200, status.UNIMPLEMENTED],
+  ['the name of a property that every object has', { ':path': '/constructor' }, 200, status.UNIMPLEMENTED],
   ['a path of 8,000 characters', { ':path': `/${'x'.repeat(8_000)}` }, 200, status.UNIMPLEMENTED],
   ['JSON content', { 'content-type': 'application/json' }, 415],
   ['no content type', { 'content-type': '' }, 415],
 ];
 for (const [what, headers, httpStatus, code] of heads) {
-  test(`a call with ${what} is ${code === undefined ? httpStatus : status[code]}`, async (t) => {
+  test(`a gRPC call with ${what} is rejected with ${code === undefined ? httpStatus : status[code]}`, async (t) => {
     const { grpc, asked, isWell } = await start(t);
     const answer = await callWire(await connectWire(t, grpc), path, framed(one), headers);
     assert.deepEqual([answer.httpStatus, answer.code], [httpStatus, code]);
@@ -107,7 +111,7 @@ for (const [what, headers, httpStatus, code] of heads) {
   });
 }
 
-test('a GET as a browser sends it is 415', async (t) => {
+test('a GET as browsers send it to the gRPC port returns 415', async (t) => {
   const { grpc, isWell } = await start(t);
   const session = await connectWire(t, grpc);
   const stream = session.request({ ':method': 'GET', ':path': '/' });
@@ -137,7 +141,7 @@ const garbage: readonly [what: string, bytes: Buffer][] = [
     Buffer.from('POST /Users/GetUser HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nabcde'),
   ],
   ['a TLS hello', Buffer.from('16030100c8010000c40303', 'hex')],
-  ['a preface with a letter wrong', Buffer.from(preface.replace('SM', 'SN'))],
+  ['a preface with a wrong letter', Buffer.from(preface.replace('SM', 'SN'))],
   ['a preface and then HTTP/1.1', Buffer.from(`${preface}GET / HTTP/1.1\r\n\r\n`)],
   [
     'a frame longer than allowed',
@@ -146,7 +150,7 @@ const garbage: readonly [what: string, bytes: Buffer][] = [
   ['zeros', Buffer.alloc(64 * 1024)],
 ];
 for (const [what, bytes] of garbage) {
-  test(`${what} on the port ends that connection alone`, async (t) => {
+  test(`${what} on the gRPC port closes only that connection`, async (t) => {
     const { grpc, isWell } = await start(t);
     const received = await sendBytes(grpc, bytes);
     assert.doesNotMatch(received.toString('latin1'), /HTTP\/1\.1 200/);
@@ -154,7 +158,7 @@ for (const [what, bytes] of garbage) {
   });
 }
 
-test('500 connections of random bytes, a preface before every other, leave it well', async (t) => {
+test('after 500 connections of random bytes, half of them with a preface, the gRPC server still serves calls', async (t) => {
   const { grpc, isWell } = await start(t);
   const chance = new Chance(7);
   for (let i = 0; i < 500; i += 25) {
@@ -164,7 +168,7 @@ test('500 connections of random bytes, a preface before every other, leave it we
       const [host = '', port] = grpc.split(':');
       return new Promise<void>((resolve) => {
         const socket = connect(Number(port), host, () => socket.end(bytes));
-        // The server sends its settings first; one that then waits for more would close much later.
+        // The server sends its settings first. A socket that waits for more would close much later.
         socket.once('data', () => setImmediate(() => socket.destroy()));
         socket
           .on('error', () => undefined)
