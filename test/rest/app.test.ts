@@ -25,7 +25,7 @@ async function mount(t: TestContext, options: Partial<RequestListenerOptions> = 
   return serve(t, createRequestListener({ repository, ...options }));
 }
 
-test('it is a listener for a server of node:http, with nothing but a store', async (t) => {
+test('a listener created with only a store serves all routes on a server of node:http', async (t) => {
   const base = await mount(t);
   assert.deepEqual((await send(base, 'GET /users')).json, [{ id: 1, name: 'Ann' }]);
   assert.equal((await send(base, 'POST /users', { json: { name: 'Bob' } })).headers.location, '/users/2');
@@ -33,7 +33,7 @@ test('it is a listener for a server of node:http, with nothing but a store', asy
   assert.match((await send(base, 'GET /metrics')).text, /route="\/users"/);
 });
 
-test('under a prefix every address it gives begins with it', async (t) => {
+test('with a basePath, every address in a response begins with it', async (t) => {
   const basePath = '/api/v1';
   const base = await mount(t, { basePath });
   const created = await send(base, 'POST /api/v1/users', { json: { name: 'Bob' }, basePath });
@@ -54,11 +54,11 @@ test('under a prefix every address it gives begins with it', async (t) => {
   assert.notEqual((await send(base, 'GET /api/v1/', { basePath })).status, 500);
 });
 
-test('what it does not know goes to the host that gives a next, what it knows does not', async (t) => {
+test('a request to an unknown path goes to the next handler of the host, all others are handled', async (t) => {
   const repository = createMemoryStore();
   const listener = createRequestListener({ repository, basePath: '/api', publicDir: false });
   const base = await serve(t, (request, response) => {
-    listener(request, response, () => response.writeHead(200, { 'x-host': 'yes' }).end('the host'));
+    listener(request, response, () => response.writeHead(200, { 'x-host': 'yes' }).end('host page'));
   });
   for (const path of ['/', '/other', '/apix', '/api/unknown', '/api/users/1/x']) {
     assert.equal((await fetch(base + path)).headers.get('x-host'), 'yes', path);
@@ -74,7 +74,7 @@ test('what it does not know goes to the host that gives a next, what it knows do
   }
 });
 
-test('its root without a slash leads to the page at its root with one', async (t) => {
+test('the basePath without a trailing slash redirects to the page with one', async (t) => {
   const listener = createRequestListener({ repository: createMemoryStore(), basePath: '/api' });
   const alone = await serve(t, listener);
   const inHost = await serve(t, (request, response) => {
@@ -95,7 +95,7 @@ test('its root without a slash leads to the page at its root with one', async (t
   }
 });
 
-test('without a page, its root without a slash is left to the host', async (t) => {
+test('without publicDir, the basePath without a trailing slash goes to the host', async (t) => {
   const options = { repository: createMemoryStore(), basePath: '/api', publicDir: false } as const;
   const listener = createRequestListener(options);
   assert.equal((await fetch(`${await serve(t, listener)}/api`)).status, 404);
@@ -105,12 +105,12 @@ test('without a page, its root without a slash is left to the host', async (t) =
   assert.equal((await fetch(`${inHost}/api`)).headers.get('x-host'), 'yes');
 });
 
-test('maxInFlight 0 is no limit', async (t) => {
+test('maxInFlight 0 means no limit', async (t) => {
   const base = await mount(t, { limits: { maxInFlight: 0 } });
   assert.equal((await send(base, 'GET /users')).status, 200);
 });
 
-test('two listeners in one process know nothing of each other', async (t) => {
+test('two listeners in one process share no keys, data or metrics', async (t) => {
   const first = await mount(t, { auth: 'all', apiKeys: ['k'] });
   const second = await mount(t);
   assert.equal((await send(first, 'GET /users')).status, 401);
@@ -121,7 +121,7 @@ test('two listeners in one process know nothing of each other', async (t) => {
   assert.doesNotMatch((await send(second, 'GET /metrics')).text, /status="401"/);
 });
 
-test('its options and its limits are its own: what changes later changes nothing', async (t) => {
+test('a listener copies its options, so later changes of the objects have no effect', async (t) => {
   const apiKeys = ['k'];
   const cors = ['https://app.example'];
   const limits = { maxBodyBytes: 10 };
@@ -142,7 +142,7 @@ test('its options and its limits are its own: what changes later changes nothing
   assert.equal(refused.headers['access-control-allow-origin'], undefined);
 });
 
-test('more requests than maxInFlight are 503 with Retry-After, but probes, metrics and files get through', async (t) => {
+test('requests beyond maxInFlight return 503 with Retry-After, except probes, metrics and files', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
   const began = Promise.withResolvers<void>();
@@ -184,41 +184,41 @@ test('more requests than maxInFlight are 503 with Retry-After, but probes, metri
 });
 
 const wrong: readonly [what: string, options: object | undefined, message: RegExp][] = [
-  ['an option that has no object', undefined, /repository must be a store/],
+  ['a call without options', undefined, /repository must be a store/],
   ['a missing store', { repository: undefined }, /repository must be a store/],
-  ['a store that is none', { repository: {} }, /repository must be a store/],
-  ['an observer that is no function', { observe: console }, /observe must be a function/],
-  ['an unknown mode of keys', { auth: 'sometimes' }, /auth must be one of none, writes, all/],
-  ['keys that are no list', { apiKeys: 'key' }, /apiKeys must be a list of keys/],
-  ['a precondition that is no boolean', { requirePreconditions: 'yes' }, /requirePreconditions must be/],
+  ['an object that is not a store', { repository: {} }, /repository must be a store/],
+  ['an observer that is not a function', { observe: console }, /observe must be a function/],
+  ['an unknown auth mode', { auth: 'sometimes' }, /auth must be one of none, writes, all/],
+  ['API keys that are not a list', { apiKeys: 'key' }, /apiKeys must be a list of keys/],
+  [
+    'a requirePreconditions that is not a boolean',
+    { requirePreconditions: 'yes' },
+    /requirePreconditions must be/,
+  ],
   ['an origin with a path', { cors: ['https://a.example/x'] }, /cors must be/],
   ['a host name with a port', { allowedHosts: ['a.example:80'] }, /allowedHosts must be/],
-  [
-    'utility routes that are neither on nor off',
-    { utilityRoutes: false },
-    /utilityRoutes must be one of on, off/,
-  ],
+  ['a utilityRoutes that is not a boolean', { utilityRoutes: false }, /utilityRoutes must be one of on, off/],
 
-  ['a prefix without a slash before it', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
-  ['a prefix with a slash behind it', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
+  ['a prefix without a leading slash', { basePath: 'api' }, /basePath must be empty or like "\/api"/],
+  ['a prefix with a trailing slash', { basePath: '/api/' }, /basePath must be empty or like "\/api"/],
   ['a prefix with a query', { basePath: '/api?x' }, /basePath must be empty or like "\/api"/],
   [
-    'a limit that is no number',
+    'a limit that is not a number',
     { limits: { maxBodyBytes: Number.NaN } },
     /limits\.maxBodyBytes must be a whole number/,
   ],
   ['a limit below 0', { limits: { maxInFlight: -1 } }, /limits\.maxInFlight must be a whole number/],
   ['a limit that is not whole', { limits: { maxHeaders: 1.5 } }, /limits\.maxHeaders must be a whole number/],
   [
-    'a time that timers cannot wait',
+    'a time that is too long for a timer',
     { limits: { writeTimeoutMs: 2 ** 31 } },
     /limits\.writeTimeoutMs must be a whole number from 0 to 2147483647, not 2147483648/,
   ],
-  ['a folder that is not there', { publicDir: '/nowhere/at/all' }, /nowhere/],
+  ['a missing folder', { publicDir: '/nowhere/at/all' }, /nowhere/],
 ];
 for (const [what, options, message] of wrong) {
-  test(`${what} is refused when the listener is made`, () => {
-    // As a host without types would.
+  test(`createRequestListener rejects ${what}`, () => {
+    // As a caller without types could pass it.
     const given = options && { repository: createMemoryStore(), ...options };
     assert.throws(() => Reflect.apply(createRequestListener, undefined, [given]), { message });
   });

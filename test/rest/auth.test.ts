@@ -7,7 +7,7 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-// Every route and method of both faces, by who is let in.
+// Every route and method of both APIs, and the keys that each accepts.
 const reads = [
   'GET /users',
   'HEAD /users',
@@ -60,12 +60,12 @@ const credentials: readonly [
 ][] = [
   ['no key', undefined, required],
   ['the right key', 'right', undefined],
-  ['the key that replaces it', 'next', undefined],
+  ['the second valid key', 'next', undefined],
   ['a wrong key', 'wrong', wrong],
   ['an empty key', '', wrong],
-  ['the key in capitals', 'RIGHT', wrong],
+  ['the key in upper case', 'RIGHT', wrong],
   ['a part of the key', 'righ', wrong],
-  ['the key and more', 'right,next', wrong],
+  ['the two keys in one value', 'right,next', wrong],
   ['two keys', ['right', 'next'], wrong],
   ['the right key twice', ['right', 'right'], wrong],
 ];
@@ -79,7 +79,7 @@ function isGuarded(line: string, auth: AuthMode): boolean {
 
 for (const auth of authModes) {
   for (const [what, key, refusal] of credentials) {
-    test(`auth ${auth}, ${what}: HTTP`, async (t) => {
+    test(`HTTP requests with ${what} are accepted or rejected as auth=${auth} requires`, async (t) => {
       const { http } = await startService(t, { auth, apiKeys: ['right', 'next'] });
       const headers = json({ 'x-api-key': 'right' });
       await send(http, 'POST /users', { json: { name: 'Ann' }, headers });
@@ -91,7 +91,7 @@ for (const auth of authModes) {
         };
         const answer = await send(http, line, options);
         if (refusal === undefined || !isGuarded(line, auth)) {
-          assert.ok(answer.status < 300, `${line} is let in: ${answer.status} ${answer.text}`);
+          assert.ok(answer.status < 300, `${line} must be accepted: ${answer.status} ${answer.text}`);
         } else {
           assert.equal(answer.status, 401, line);
           assert.equal(answer.headers['www-authenticate'], 'ApiKey realm="users-service"', line);
@@ -100,10 +100,10 @@ for (const auth of authModes) {
       }
       const users = await send(http, 'GET /users', { headers: { 'x-api-key': 'right' } });
       const untouched = refusal !== undefined && auth !== 'none';
-      if (untouched) assert.deepEqual(users.json, [{ id: 1, name: 'Ann' }], 'nothing was written');
+      if (untouched) assert.deepEqual(users.json, [{ id: 1, name: 'Ann' }], 'no user was written');
     });
 
-    test(`auth ${auth}, ${what}: gRPC`, async (t) => {
+    test(`gRPC calls with ${what} are accepted or rejected as auth=${auth} requires`, async (t) => {
       const { http, grpc } = await startService(t, { auth, apiKeys: ['right', 'next'], grpcPort: 0 });
       await send(http, 'POST /users', { json: { name: 'Ann' }, headers: json({ 'x-api-key': 'right' }) });
       const metadata = key === undefined ? {} : { 'x-api-key': key };
@@ -120,7 +120,7 @@ for (const auth of authModes) {
   }
 }
 
-test('with no key configured nobody is let in where one is asked for', async (t) => {
+test('without configured keys, every route that requires a key rejects all requests', async (t) => {
   const { http, grpc } = await startService(t, { auth: 'all', grpcPort: 0 });
   for (const key of ['', 'undefined', 'null', 'x']) {
     for (const line of ['GET /private', 'GET /users', 'GET /metrics']) {
@@ -131,7 +131,7 @@ test('with no key configured nobody is let in where one is asked for', async (t)
   }
 });
 
-test('a stranger learns nothing of what is there, nor of what was wrong with the rest', async (t) => {
+test('without a key, a response reveals neither which users exist nor other errors of the request', async (t) => {
   const { http } = await startService(t, { auth: 'all', apiKeys: ['right'] });
   for (const [line, options] of [
     ['GET /users/999', {}],
@@ -145,7 +145,7 @@ test('a stranger learns nothing of what is there, nor of what was wrong with the
   }
 });
 
-test('other spellings of /private are no way in', async (t) => {
+test('other spellings of the path /private do not bypass its key', async (t) => {
   const { http } = await startService(t, { apiKeys: ['right'] });
   for (const target of [
     '/private',
@@ -166,7 +166,7 @@ test('other spellings of /private are no way in', async (t) => {
   }
 });
 
-test('the key of another header, of the query or of a cookie does not count', async (t) => {
+test('a key in another header, in the query or in a cookie is not accepted', async (t) => {
   const { http } = await startService(t, { apiKeys: ['right'] });
   for (const headers of [
     { authorization: 'Bearer right' },
@@ -182,9 +182,9 @@ for (const [what, options, message] of [
   ['an unknown auth mode', { auth: 'write' as AuthMode }, /auth must be one of none, writes, all/],
   ['an empty key', { apiKeys: [''] }, /apiKeys must/],
   ['a key with a space', { apiKeys: ['a b'] }, /apiKeys must/],
-  ['a key no header carries', { apiKeys: ['ключ'] }, /apiKeys must/],
+  ['a key that no header can contain', { apiKeys: ['ключ'] }, /apiKeys must/],
 ] as const) {
-  test(`${what} is refused at the start`, () => {
+  test(`createService rejects ${what}`, () => {
     assert.throws(
       () => createService({ database: 'memory:', port: 0, grpcPort: false, ...options }),
       message,

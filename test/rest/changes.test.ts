@@ -19,11 +19,11 @@ const typesOf = (answer: Answer) => eventsOf(answer).map(({ type, subject }) => 
 
 function nextOf({ headers }: Answer): string {
   const [, next = ''] = /^<([^>]*)>; rel="next"$/.exec(String(headers['link'])) ?? [];
-  assert.notEqual(next, '', 'there is a next link');
+  assert.notEqual(next, '', 'the page has a next link');
   return next;
 }
 
-/** A service in which all that can happen to a user and a post has happened. */
+/** A service after changes of every type. */
 async function startWithHistory(t: TestContext) {
   const running = await startService(t);
   const { http } = running;
@@ -56,7 +56,7 @@ const history = [
 ];
 
 describe('GET /changes', () => {
-  it('is a batch of CloudEvents with the record, its version, the request id and the name of the key', async (t) => {
+  it('returns a batch of CloudEvents with the record, its version, the request id and the name of the key', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['crm:write=secret', 'plain'] });
     const json = { name: 'Ada' };
     const headers = { 'x-request-id': 'first', 'x-api-key': 'secret' };
@@ -84,7 +84,7 @@ describe('GET /changes', () => {
     assert.deepEqual([version, keyname, data], [2, undefined, { ...json, id: 1, role: 'admin' }]);
   });
 
-  it('has every change in order, the posts of a deleted user before it, and none for what changed nothing', async (t) => {
+  it('returns changes in order, deleted posts before their user, and no change for a write without effect', async (t) => {
     const { http } = await startWithHistory(t);
     const answer = await send(http, 'GET /changes');
     assert.deepEqual(typesOf(answer), history);
@@ -98,7 +98,7 @@ describe('GET /changes', () => {
     );
   });
 
-  it('has a next link on every page, by which a poller goes on for ever', async (t) => {
+  it('has a next link on every page, so that a client can continue to poll', async (t) => {
     const { http } = await startWithHistory(t);
     const seen: string[] = [];
     let path = '/changes?limit=2';
@@ -114,7 +114,7 @@ describe('GET /changes', () => {
     assert.deepEqual(typesOf(await send(http, `GET ${path}`)), ['user.deleted users/2']);
   });
 
-  it('is filtered by type and by user, posts included, and the next link keeps both', async (t) => {
+  it('can be filtered by type and by user including their posts, and the next link keeps both filters', async (t) => {
     const { http } = await startWithHistory(t);
     const answer = await send(http, 'GET /changes?user=1&type=user.deleted,post.created&after=3');
     assert.deepEqual(typesOf(answer), [
@@ -127,13 +127,13 @@ describe('GET /changes', () => {
     assert.deepEqual(eventsOf(await send(http, 'GET /changes?user=7')), []);
   });
 
-  it('begins after Last-Event-ID, whatever after says', async (t) => {
+  it('starts after Last-Event-ID, which overrides the parameter after', async (t) => {
     const { http } = await startWithHistory(t);
     const answer = await send(http, 'GET /changes?after=2', { headers: { 'last-event-id': '8' } });
     assert.deepEqual(typesOf(answer), history.slice(8));
   });
 
-  it('starts with the oldest change that is kept, and is 410 with its position before that', async (t) => {
+  it('starts with the oldest kept change, and returns 410 with its position for an earlier position', async (t) => {
     const repository = createMemoryStore({ changesKept: 2 });
     const { http } = await startService(t, { repository });
     for (let i = 1; i <= 4; i += 1) await repository.createUser({ name: `User ${i}` });
@@ -175,7 +175,7 @@ describe('GET /changes', () => {
     ['', 'Last-Event-ID must be a whole number from 0 to 9007199254740991', { 'last-event-id': 'x' }],
   ];
   for (const [query, message, headers = {}] of wrong) {
-    it(`rejects ${JSON.stringify({ query, ...headers })} and names the reason`, async (t) => {
+    it(`rejects ${JSON.stringify({ query, ...headers })} with the reason`, async (t) => {
       const { http } = await startService(t);
       for (const accept of ['*/*', 'text/event-stream']) {
         const answer = await send(http, `GET /changes?${query}`, { headers: { accept, ...headers } });
@@ -184,7 +184,7 @@ describe('GET /changes', () => {
     });
   }
 
-  it('is a page of at most about a megabyte, whatever the limit', async (t) => {
+  it('returns at most about a megabyte a page with any limit', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     await repository.createUser({ name: 'Ada' });
@@ -204,7 +204,7 @@ describe('GET /changes', () => {
     assert.deepEqual([count, pages], [251, 3]);
   });
 
-  it('answers HEAD, and a client that prefers JSON to a stream, with the batch', async (t) => {
+  it('responds to HEAD, and returns the batch to clients that prefer JSON to a stream', async (t) => {
     const { http } = await startWithHistory(t);
     const head = await send(http, 'HEAD /changes');
     assert.deepEqual([head.status, nextOf(head), head.text], [200, '/changes?after=9', '']);
@@ -219,13 +219,13 @@ describe('GET /changes', () => {
     }
   });
 
-  it('is a path that is not there when the store keeps no changes, and lists have no monitor link', async (t) => {
+  it('returns 404 when the store keeps no changes, and then lists have no monitor link', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     assert.equal((await send(http, 'GET /changes', { undocumented: true })).status, 404);
     assert.equal((await send(http, 'GET /users')).headers['link'], '</users>; rel="first"');
   });
 
-  it('needs the scope that lists need', async (t) => {
+  it('requires the read scope, as lists do', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['r:read=r', 'w:write=w'] });
     const statuses = await Promise.all(
       [{}, { 'x-api-key': 'w' }, { 'x-api-key': 'r' }].map(async (headers) => {
@@ -237,7 +237,7 @@ describe('GET /changes', () => {
 
   const python = process.env['PYTHON'] ?? 'python3';
 
-  it('is read by the CloudEvents SDK for Python', async (t) => {
+  it('can be parsed by the CloudEvents SDK for Python', async (t) => {
     const { code } = await runTool(python, ['-c', 'import cloudevents.core']);
     if (code !== 0) return t.skip(`${python} has no cloudevents 2; set PYTHON`);
     const { http } = await startWithHistory(t);

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-/** What has an address and a version: what it is before and after a change, by PUT as by PATCH. */
+/** Each resource with a version, with its values before and after a change by PUT or PATCH. */
 const resources = [
   { path: '/users/1', record: 'user', now: { id: 1, name: 'Anna' }, change: { name: 'Bea' } },
   {
@@ -47,7 +47,7 @@ const reads: readonly [headers: Record<string, string>, status: number][] = [
 ];
 for (const [headers, status] of reads) {
   for (const { path } of resources) {
-    test(`GET ${path} with ${JSON.stringify(headers)} is ${status}`, async (t) => {
+    test(`GET ${path} with ${JSON.stringify(headers)} returns ${status}`, async (t) => {
       const http = await startAtVersion2(t);
       for (const method of ['GET', 'HEAD']) {
         const answer = await send(http, `${method} ${path}`, { headers });
@@ -62,7 +62,7 @@ for (const [headers, status] of reads) {
       const missing = await send(http, `GET ${path.replace(/1$/, '9')}`, {
         headers: { 'if-none-match': '*' },
       });
-      assert.equal(missing.status, 404, 'what is not there cannot be unmodified');
+      assert.equal(missing.status, 404, 'a missing user is not an unmodified one');
     });
   }
 }
@@ -112,7 +112,7 @@ const changeLines = resources.flatMap(({ path, change, ...resource }) => [
 ]);
 for (const [headers, status, message] of changes) {
   for (const { line, path, options, after, now, record } of changeLines) {
-    test(`${line} with ${JSON.stringify(headers)} is ${status}`, async (t) => {
+    test(`${line} with ${JSON.stringify(headers)} returns ${status}`, async (t) => {
       const http = await startAtVersion2(t);
       const answer = await send(http, line, {
         ...options,
@@ -133,7 +133,7 @@ for (const [headers, status, message] of changes) {
   }
 }
 
-test('a condition on what is not there is 404, not 412', async (t) => {
+test('a condition on a missing user or post returns 404, not 412', async (t) => {
   const { http } = await startService(t);
   for (const headers of [{ 'if-match': '"1"' }, { 'if-match': '*' }, { 'if-none-match': '*' }]) {
     for (const { line, options } of changeLines) {
@@ -146,14 +146,14 @@ test('a condition on what is not there is 404, not 412', async (t) => {
   }
 });
 
-test('an invalid body is 400 whatever the condition says', async (t) => {
+test('an invalid body returns 400 even when the condition would fail', async (t) => {
   const http = await startAtVersion2(t);
   const headers = { 'if-match': '"1"', 'content-type': 'application/json' };
   const answer = await send(http, 'PUT /users/1', { json: { name: '' }, headers });
   assert.deepEqual([answer.status, errorOf(answer)], [400, 'name must not be blank']);
 });
 
-test('requirePreconditions asks for If-Match on each change of a user or post, and only there', async (t) => {
+test('requirePreconditions requires If-Match for each change of a user or post, and for no other request', async (t) => {
   const http = await startAtVersion2(t, { requirePreconditions: true });
   for (const { line, options } of changeLines) {
     const answer = await send(http, line, options);

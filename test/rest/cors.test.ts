@@ -15,7 +15,7 @@ function corsOf(headers: Readonly<Record<string, unknown>>): string[] {
   return Object.keys(headers).filter((name) => name.startsWith('access-control-'));
 }
 
-test('without the option there is no CORS header at all', async (t) => {
+test('without the option cors, responses have no CORS headers', async (t) => {
   const { http } = await startService(t);
   for (const line of ['GET /users', 'OPTIONS /users', 'GET /nowhere']) {
     const { headers } = await send(http, line, { headers: preflight });
@@ -23,7 +23,7 @@ test('without the option there is no CORS header at all', async (t) => {
   }
 });
 
-test('a listed origin may read answers of every kind, and their headers', async (t) => {
+test('pages of a listed origin may read all responses and their headers', async (t) => {
   const { http } = await startService(t, {
     cors: [app, 'http://localhost:8080'],
     auth: 'writes',
@@ -61,7 +61,7 @@ test('a listed origin may read answers of every kind, and their headers', async 
   }
 });
 
-test('an origin that is not listed, or only looks like it, is told nothing', async (t) => {
+test('an origin that is not listed, or only resembles one that is, receives no CORS headers', async (t) => {
   const { http } = await startService(t, { cors: [app] });
   for (const origin of [
     'https://evil.example',
@@ -77,16 +77,24 @@ test('an origin that is not listed, or only looks like it, is told nothing', asy
       const { headers, status } = await send(http, line, { headers: { ...preflight, origin } });
       assert.ok(status < 300);
       assert.deepEqual(corsOf(headers), [], origin);
-      assert.match(String(headers.vary), /\borigin\b/, 'a cache must not keep this for the listed one');
+      assert.match(
+        String(headers.vary),
+        /\borigin\b/,
+        'a cache must not reuse this response for the listed origin',
+      );
     }
   }
 });
 
-test('a preflight is answered for every method and header the API has', async (t) => {
+test('a preflight request allows every method and header of the API', async (t) => {
   const { http } = await startService(t, { cors: [app], auth: 'all' });
   for (const path of ['/users', '/users/1', '/users/1/posts', '/echo', '/private']) {
     const { status, headers, text } = await send(http, `OPTIONS ${path}`, { headers: preflight });
-    assert.deepEqual([status, text], [204, ''], `${path} needs no key: a browser sends none`);
+    assert.deepEqual(
+      [status, text],
+      [204, ''],
+      `${path} needs no key, because browsers send none with a preflight`,
+    );
     assert.equal(headers['access-control-allow-origin'], app);
     assert.deepEqual(String(headers['access-control-allow-methods']).split(', '), [
       'GET',
@@ -114,10 +122,14 @@ test('a preflight is answered for every method and header the API has', async (t
     assert.notEqual(headers.allow, undefined);
   }
   const plain = await send(http, 'OPTIONS /users', { headers: { origin: app } });
-  assert.equal(plain.headers['access-control-allow-methods'], undefined, 'OPTIONS alone is no preflight');
+  assert.equal(
+    plain.headers['access-control-allow-methods'],
+    undefined,
+    'OPTIONS without its headers is not a preflight',
+  );
 });
 
-test('* lets every origin read, the same answer for all', async (t) => {
+test('with cors=*, pages of every origin may read the same response', async (t) => {
   const { http } = await startService(t, { cors: ['*'] });
   for (const origin of [app, 'null', 'https://evil.example']) {
     const { headers } = await send(http, 'GET /users', { headers: { origin } });
@@ -137,7 +149,7 @@ for (const origin of [
   'file:///x',
   'https://app.example:443',
 ]) {
-  test(`the origin ${JSON.stringify(origin)}, which no browser sends, is a wrong option`, () => {
+  test(`the origin ${JSON.stringify(origin)}, which no browser sends, is rejected as an option`, () => {
     const message = /^cors must be \* or a list of origins such as https:\/\/app\.example/;
     assert.throws(() => createService({ cors: [app, origin] }), { name: 'TypeError', message });
   });

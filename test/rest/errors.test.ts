@@ -28,14 +28,14 @@ const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus
 
 for (const kind of errorKinds) {
   const [http, grpc, retryAfter] = kinds[kind];
-  test(`a store that fails with ${kind} is HTTP ${http} and gRPC ${grpcStatus[grpc]}`, async (t) => {
+  test(`a store error of the kind ${kind} becomes HTTP ${http} and gRPC ${grpcStatus[grpc]}`, async (t) => {
     const repository = createMemoryStore();
     repository.getUser = async () => {
-      throw new DomainError(kind, `told to ${kind} clients`, { cause: new Error('secret') });
+      throw new DomainError(kind, `message for ${kind}`, { cause: new Error('secret') });
     };
     const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
     const reported = kind === 'internal' || kind === 'unavailable';
-    const message = kind === 'internal' ? 'internal error' : `told to ${kind} clients`;
+    const message = kind === 'internal' ? 'internal error' : `message for ${kind}`;
 
     const headers = { 'x-request-id': 'over-http' };
     const undocumented = [409, 410, 422, 428, 499].includes(http);
@@ -66,7 +66,7 @@ for (const kind of errorKinds) {
 const thrown: readonly [what: string, value: unknown][] = [
   ['an Error', new Error('SELECT secret FROM users')],
   [
-    'an Error with a status of its own',
+    'an Error with a status property',
     Object.assign(new Error('secret'), { status: 200, statusCode: 404, code: 5 }),
   ],
   ['a string', 'secret'],
@@ -84,7 +84,7 @@ for (const [what, value] of thrown) {
       },
     ],
   ] as const) {
-    test(`a store that ${how} ${what} is a 500 with the fixed text on both faces`, async (t) => {
+    test(`a store that ${how} ${what} causes a 500 with the fixed text in both APIs`, async (t) => {
       const repository = Object.assign(createMemoryStore(), {
         getUser: fail,
         listUsers: fail,
@@ -131,7 +131,7 @@ const accepts: readonly [accept: string | undefined, problem: boolean][] = [
   [',,;q=1', false],
 ];
 for (const [accept, expected] of accepts) {
-  test(`an error for Accept: ${accept} is ${expected ? problem : '{"error"}'}`, async (t) => {
+  test(`an error for Accept: ${accept} has the form ${expected ? problem : '{"error"}'}`, async (t) => {
     const { http } = await startService(t, { expectFailures: true });
     const headers = { 'x-request-id': 'r-1', ...(accept !== undefined && { accept }) };
     for (const [line, status, title, detail] of [
@@ -154,7 +154,7 @@ for (const [accept, expected] of accepts) {
   });
 }
 
-test('a request id is taken where it is one, else made; it is returned and reported on both faces', async (t) => {
+test('both APIs return and report the request id: a valid one of the client, or else a generated one', async (t) => {
   const { http, grpc, events } = await startService(t, { grpcPort: 0 });
   const client = usersClient(t, grpc);
   for (const [given, taken] of [
@@ -172,7 +172,7 @@ test('a request id is taken where it is one, else made; it is returned and repor
     const overHttp = String(answer.headers['x-request-id']);
     assert.equal(overHttp === given, taken, given);
     assert.match(overHttp, /^[\w.-]{1,64}$/);
-    // HTTP/2 headers are ASCII.
+    // gRPC metadata must be ASCII.
     const sendable = /^[\x20-\x7e]*$/.test(given) ? given : 'a b';
     const { trailer } = await getUser(client, 9, { metadata: { 'x-request-id': sendable } });
     const overGrpc = String(trailer['x-request-id']);
@@ -182,7 +182,7 @@ test('a request id is taken where it is one, else made; it is returned and repor
   }
 });
 
-test('traceparent reaches the events of both faces as it was sent', async (t) => {
+test('the request events of both APIs contain traceparent as the client sent it', async (t) => {
   const { http, grpc, events } = await startService(t, { grpcPort: 0 });
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   await send(http, 'GET /users', { headers: { traceparent } });

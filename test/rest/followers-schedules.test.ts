@@ -10,7 +10,7 @@ import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 const changesKept = 6;
 const limit = 3;
 
-/** The feed of a store that takes its time, and fails now and then. */
+/** The feed of a store that is slow and sometimes fails. */
 function slowFeed(scheduler: Scheduler, feed: ChangeFeed): ChangeFeed {
   return {
     async read(query) {
@@ -29,7 +29,7 @@ function slowFeed(scheduler: Scheduler, feed: ChangeFeed): ChangeFeed {
 }
 
 testSchedules(
-  'followers see every change once and in order, wherever they resume, or learn that some are gone',
+  'followers receive every change once and in order after each resume, or learn that changes are gone',
   async (scheduler) => {
     const kept = new KeptChanges({ changesKept });
     const { changes: store } = kept.feed();
@@ -90,7 +90,7 @@ testSchedules(
               if (data !== undefined) seen.push(Number(id));
               after = Number(id);
             }
-            // The heartbeat comes every 15 s; what is new must not wait for it.
+            // Heartbeats are 15 s apart. New changes must not wait for the next one.
             const isLate = made.some(
               (position, i) => position > after && (times[i] ?? 0) < scheduler.now - 10_000,
             );
@@ -108,10 +108,10 @@ testSchedules(
       assert.deepEqual(
         seen,
         made.filter((position) => position > from),
-        'every change once, in order',
+        'the follower missed, repeated or reordered changes',
       );
     };
     await Promise.all([write(), ...Array.from({ length: 1 + scheduler.random.below(3) }, follow)]);
-    assert.equal(followers.open, 0, 'no follower is left');
+    assert.equal(followers.open, 0, 'a follower is still open');
   },
 );

@@ -12,7 +12,7 @@ import { parseMetrics } from '../support/prometheus.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 
-/** A client of the stream: the fields of each event, as they arrive. */
+/** A client of the stream. It reads the fields of each event as they arrive. */
 class Follower {
   readonly response: IncomingMessage;
   text = '';
@@ -62,7 +62,7 @@ class Follower {
 }
 
 describe('GET /changes as a stream', () => {
-  it('begins at once, then sends each change as it happens, with its position as the id', async (t) => {
+  it('sends its headers at once, then each change as it happens, with its position as the id', async (t) => {
     const { http } = await startService(t);
     const follower = await Follower.open(t, http);
     assert.match(String(await follower.block()), /^retry: 1\d{3}\nid: 0$/);
@@ -77,7 +77,7 @@ describe('GET /changes as a stream', () => {
     assert.deepEqual([headers['cache-control'], headers['vary']], ['no-store, no-transform', 'accept']);
   });
 
-  it('resumes exactly behind Last-Event-ID, which overrides after', async (t) => {
+  it('resumes directly after Last-Event-ID, which overrides the parameter after', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     for (let i = 0; i < 250; i += 1) await repository.createUser({ name: `User ${i}` });
@@ -90,7 +90,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '251 user.created users/251');
   });
 
-  it('misses and repeats nothing while many write and others follow', async (t) => {
+  it('neither misses nor repeats a change while many clients write and follow', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     const ahead = await Follower.open(t, http);
@@ -111,7 +111,7 @@ describe('GET /changes as a stream', () => {
     for (let id = 2; id <= 5_000; id += 1) await ahead.event();
   });
 
-  it('sends only what the filters let pass, and heartbeats that carry the position', async (t) => {
+  it('sends only changes that match the filters, and heartbeats with the position', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
@@ -124,7 +124,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '2 user.created users/2');
     assert.equal(await follower.event(), '4 post.created users/2/posts/1');
     await repository.deleteUser(1);
-    // The first one may come before the deletion has been read.
+    // The first heartbeat may be sent before the deletion has been read.
     t.mock.timers.tick(15_000);
     assert.match(String(await follower.block()), /^: nothing new\nid: [45]$/);
     t.mock.timers.tick(15_000);
@@ -147,7 +147,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await again.event(), '2 user.created users/10');
   });
 
-  it('goes on after the store could not be read for a while', async (t) => {
+  it('continues after reads of the store have failed for a while', async (t) => {
     const store = createMemoryStore();
     let broken = false;
     const { changes: feed } = store;
@@ -170,7 +170,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
-  it('reads more at a time while the store has more, so that it keeps up', async (t) => {
+  it('reads larger batches while it lags behind the store', async (t) => {
     const store = createMemoryStore();
     const { changes: feed } = store;
     assert.ok(feed);
@@ -191,7 +191,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(Math.max(...limits), 1_000);
   });
 
-  it('is bounded by maxFollowers, and a place is free again when one leaves', async (t) => {
+  it('rejects followers beyond maxFollowers, and accepts one more after another has disconnected', async (t) => {
     const { http, events } = await startService(t, { maxFollowers: 1, limits: { maxInFlight: 1 } });
     const first = await Follower.open(t, http);
     await first.block();
@@ -199,14 +199,18 @@ describe('GET /changes as a stream', () => {
     const refused = await send(http, 'GET /changes', { headers });
     assert.deepEqual([refused.status, errorOf(refused)], [503, 'too many clients follow the changes']);
     assert.equal(refused.headers['retry-after'], '1');
-    assert.equal((await send(http, 'GET /users')).status, 200, 'it takes no place of those in flight');
+    assert.equal(
+      (await send(http, 'GET /users')).status,
+      200,
+      'a follower does not count towards maxInFlight',
+    );
     first.response.destroy();
     await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)));
     const second = await Follower.open(t, http);
     await second.block();
   });
 
-  it('is counted apart from requests in flight and their latencies, and logged when it ends', async (t) => {
+  it('is not counted in the metrics of requests in flight and latency, and is logged when it ends', async (t) => {
     const { http, events } = await startService(t);
     const follower = await Follower.open(t, http);
     await send(http, 'POST /users', { json: { name: 'Ada' } });
@@ -222,7 +226,7 @@ describe('GET /changes as a stream', () => {
     };
     assert.equal(await read('followers'), 1);
     assert.equal(await read('changes_sent_total'), 1);
-    assert.equal(await read('requests_in_flight', { face: 'http' }), 1, 'the one that asks');
+    assert.equal(await read('requests_in_flight', { face: 'http' }), 1, 'only the request for the metrics');
     follower.response.destroy();
     const isEnd = (event: (typeof events)[number]) => event.type === 'request' && event.longLived === true;
     await t.waitFor(() => assert.ok(events.some(isEnd)));
@@ -234,7 +238,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await read('request_duration_seconds_count', changes), 0);
   });
 
-  it('ends in order when the service drains, and the service closes before its deadline', async (t) => {
+  it('ends with a complete response when the service drains, and does not delay close until its deadline', async (t) => {
     const { service, http, events } = await startService(t);
     const follower = await Follower.open(t, http);
     await follower.block();
@@ -243,13 +247,13 @@ describe('GET /changes as a stream', () => {
     const startedAt = performance.now();
     await service.close({ timeoutMs: 60_000 });
     assert.equal(await follower.block(), undefined);
-    assert.ok(follower.response.complete, 'its last chunk has come');
+    assert.ok(follower.response.complete, 'the follower received the last chunk');
     assert.ok(performance.now() - startedAt < 30_000);
     const end = events.find((event) => event.type === 'request' && event.longLived === true);
     assert.equal(end?.type === 'request' && end.status, 200);
   });
 
-  it('ends when the API keys change, so that it needs one that is still valid', async (t) => {
+  it('ends when the API keys change, so that the client must reconnect with a valid key', async (t) => {
     const { service, http } = await startService(t, { auth: 'all', apiKeys: ['old'] });
     const options = { headers: { accept: 'text/event-stream', 'x-api-key': 'old' } };
     const follower = await Follower.open(t, http, '/changes', options);
@@ -259,7 +263,7 @@ describe('GET /changes as a stream', () => {
     assert.equal((await send(http, 'GET /changes', options)).status, 401);
   });
 
-  it('is cut when its client takes nothing for too long, and resumes behind what it had', async (t) => {
+  it('is closed when its client stops reading for too long, and resumes after the last received change', async (t) => {
     const repository = createMemoryStore();
     const { http, port, events } = await startService(t, { repository, limits: { writeTimeoutMs: 300 } });
     const socket = connect(port, '127.0.0.1').pause();
@@ -267,7 +271,7 @@ describe('GET /changes as a stream', () => {
     socket.write('GET /changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
     await repository.createUser({ name: 'Ada' });
     const body = 'x'.repeat(10_000);
-    // More than the buffers of both kernels hold.
+    // More data than fits into the socket buffers of both ends.
     for (let i = 0; i < 2_000; i += 1) await repository.createPost(1, { title: `${i}`, body });
     const end = () => events.find((event) => event.type === 'request' && event.longLived === true);
     await t.waitFor(() => assert.ok(end()), { timeout: 20_000 });
@@ -287,7 +291,7 @@ describe('GET /changes as a stream', () => {
     }
   });
 
-  it('is sent to a client over HTTP/1.0, to its end', async (t) => {
+  it('is sent completely to a client that uses HTTP/1.0', async (t) => {
     const { service, port } = await startService(t);
     const socket = connect(port, '127.0.0.1');
     t.after(() => socket.destroy());
@@ -300,7 +304,7 @@ describe('GET /changes as a stream', () => {
     assert.doesNotMatch(text, /transfer-encoding/i);
   });
 
-  it('may be read by pages of listed origins, which may send Last-Event-ID', async (t) => {
+  it('can be read by pages of listed origins, which may send Last-Event-ID', async (t) => {
     const { http } = await startService(t, { cors: ['https://app.example'] });
     const headers = { origin: 'https://app.example' };
     const follower = await Follower.open(t, http, '/changes', { headers });
@@ -311,8 +315,8 @@ describe('GET /changes as a stream', () => {
     assert.match(String(preflight.headers['access-control-allow-headers']), /\bLast-Event-ID\b/);
   });
 
-  it('passes compression in Express at once, and names the prefix of its mount', async (t) => {
-    // It has no types of its own.
+  it('is not delayed by the compression of Express, and its addresses contain the mount path', async (t) => {
+    // This package has no type declarations.
     const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
     const repository = createMemoryStore();
     const app = express();
@@ -337,7 +341,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(batch.headers['link'], '</api/changes?after=1>; rel="next"');
   });
 
-  it('is followed by curl, which needs no more than -N', async (t) => {
+  it('can be followed with curl -N', async (t) => {
     if ((await runTool('curl', ['--version'])).code !== 0) return t.skip('curl is not installed');
     const { http } = await startService(t);
     await send(http, 'POST /users', { json: { name: 'Ada' } });

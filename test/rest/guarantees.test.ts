@@ -10,8 +10,8 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Answer, send } from '../support/client.ts';
 import { type RunningService, startService } from '../support/service.ts';
 
-// What the service promises, as its clients would see it broken. Each runs through several copies of
-// the service where the store allows them.
+// The guarantees of the service, tested from the view of its clients. Each test uses several copies of the
+// service if the store allows them.
 
 const stores: readonly [what: string, start: (t: TestContext) => Promise<RunningService[]>][] = [
   ['memory', async (t) => [await startService(t, { grpcPort: 0 })]],
@@ -23,7 +23,7 @@ async function startEach(t: TestContext, count: number): Promise<RunningService[
   const database = `sqlite:${join(folder, 'users.db')}`;
   const running: RunningService[] = [];
   for (let i = 0; i < count; i += 1) running.push(await startService(t, { database, grpcPort: 0 }));
-  // Hooks run in order: the services are closed by then.
+  // Hooks run in order, so the services are closed by now.
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return running;
 }
@@ -31,14 +31,14 @@ async function startEach(t: TestContext, count: number): Promise<RunningService[
 const jsonType = { 'content-type': 'application/json' };
 
 for (const [what, start] of stores) {
-  test(`no lost update: ${what}`, async (t) => {
+  test(`concurrent updates with If-Match lose no update: ${what}`, async (t) => {
     const copies = await start(t);
     const [first] = copies.map(({ http }) => http);
     await send(first ?? '', 'POST /users', { json: { name: '0' } });
     const increments = 10;
     const clients = 8;
     let conflicts = 0;
-    // Each adds one so many times; whoever reads a number that changes meanwhile has to read again.
+    // Each client increments a number many times. After a conflict it reads the number again.
     const count = async (base: string): Promise<void> => {
       for (let done = 0; done < increments; ) {
         const { json, headers } = await send(base, 'GET /users/1');
@@ -57,17 +57,17 @@ for (const [what, start] of stores) {
     await Promise.all(
       Array.from({ length: clients }, (_, i) => count(copies[i % copies.length]?.http ?? '')),
     );
-    assert.ok(conflicts > 0, 'they did meet');
+    assert.ok(conflicts > 0, 'the clients had no conflict');
     for (const { http, grpc } of copies) {
       const { json, headers } = await send(http, 'GET /users/1');
       assert.deepEqual(json, { id: 1, name: String(increments * clients) });
       assert.equal(headers.etag, `"${increments * clients + 1}"`);
       const { user } = await getUser(usersClient(t, grpc), 1);
-      assert.deepEqual(user, json, 'the other face agrees');
+      assert.deepEqual(user, json, 'the gRPC API returns the same user');
     }
   });
 
-  test(`of many deletions of one user exactly one succeeds: ${what}`, async (t) => {
+  test(`exactly one of many deletions of the same user succeeds: ${what}`, async (t) => {
     const copies = await start(t);
     await send(copies[0]?.http ?? '', 'POST /users', { json: { name: 'Ann' } });
     const answers = await Promise.all(
@@ -76,12 +76,12 @@ for (const [what, start] of stores) {
     assert.deepEqual(answers.map(({ status }) => status).sort(), [204, ...Array(9).fill(404)]);
   });
 
-  test(`no doubled POST: ${what}`, async (t) => {
+  test(`repeated POSTs with one Idempotency-Key create one user: ${what}`, async (t) => {
     const copies = await start(t);
     const bases = copies.map(({ http }) => http);
     for (let round = 0; round < 5; round += 1) {
       const key = randomUUID();
-      // A client that tries again while the first is still running is told so, and tries again.
+      // A retry while the first request is still running gets 409, and is sent again.
       const insist = async (base: string): Promise<Answer> => {
         for (;;) {
           const headers = { ...jsonType, 'idempotency-key': key };
@@ -93,9 +93,9 @@ for (const [what, start] of stores) {
         Array.from({ length: 12 }, (_, i) => insist(bases[i % bases.length] ?? '')),
       );
       assert.deepEqual([...new Set(answers.map(({ status }) => status))], [201]);
-      assert.equal(new Set(answers.map(({ text }) => text)).size, 1, 'one answer for all');
+      assert.equal(new Set(answers.map(({ text }) => text)).size, 1, 'all responses are equal');
       const firsts = answers.filter(({ headers }) => headers['idempotency-replayed'] === undefined);
-      assert.equal(firsts.length, 1, 'and only one of them the first');
+      assert.equal(firsts.length, 1, 'only one response is not a replay');
     }
     for (const base of bases) {
       const { json } = await send(base, 'GET /users?limit=100');
@@ -103,7 +103,7 @@ for (const [what, start] of stores) {
     }
   });
 
-  test(`a POST whose answer never arrived can be sent again: ${what}`, async (t) => {
+  test(`a POST whose response was lost can be retried: ${what}`, async (t) => {
     const copies = await start(t);
     const body = JSON.stringify({ name: 'Ann' });
     for (let i = 0; i < 10; i += 1) {
@@ -114,7 +114,7 @@ for (const [what, start] of stores) {
         `POST /users HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nidempotency-key: ${key}\r\n` +
           `content-length: ${body.length}\r\n\r\n${body}`,
       );
-      // Early on the request itself is lost, later on its answer.
+      // The first rounds lose the request, later rounds its response.
       for (let wait = 0; wait < i; wait += 1) await new Promise(setImmediate);
       socket.resetAndDestroy();
       const headers = { ...jsonType, 'idempotency-key': key };
@@ -128,7 +128,7 @@ for (const [what, start] of stores) {
   });
 
   for (const sort of ['id', '-id', 'name', '-name,id', 'role,-name']) {
-    test(`no skipped row: a walk along next in ${sort} while others write: ${what}`, async (t) => {
+    test(`following the next links sorted by ${sort} skips no user while others write: ${what}`, async (t) => {
       const copies = await start(t);
       const base = copies[0]?.http ?? '';
       const other = copies.at(-1)?.http ?? '';
@@ -136,7 +136,7 @@ for (const [what, start] of stores) {
       for (let i = 0; i < 60; i += 1) {
         const json = { name: `n${(i * 37) % 20}`, ...(i % 3 > 0 && { role: `r${i % 3}` }) };
         const created = await send(base, 'POST /users', { json });
-        // Every third will be deleted or renamed under way.
+        // Every third user will be deleted or renamed while the pages are read.
         if (i % 3 !== 1) stay.push((created.json as { id: number }).id);
       }
       const seen: number[] = [];
@@ -146,7 +146,7 @@ for (const [what, start] of stores) {
         const { json, headers }: Answer = await send([base, other][page % 2] ?? '', `GET ${target}`);
         assert.ok(Array.isArray(json) && json.length <= 7);
         seen.push(...json.map(({ id }) => id));
-        // What moves is behind the reader, ahead of it, and right where it stands.
+        // Change users before, after and at the position of the reader.
         for (const id of [page * 6 + 2, 60 - page * 6 - 1]) {
           if (stay.includes(id)) continue;
           if (page % 2 === 0) await send(other, `DELETE /users/${id}`);
@@ -155,9 +155,10 @@ for (const [what, start] of stores) {
         await send(other, 'POST /users', { json: { name: `n${page}`, role: 'r1' } });
         target = /<([^>]*)>; rel="next"/.exec(String(headers['link']))?.[1];
         page += 1;
-        assert.ok(page < 40, 'the walk ends');
+        assert.ok(page < 40, 'the next links do not end');
       }
-      for (const id of stay) assert.equal(seen.filter((row) => row === id).length, 1, `user ${id}, once`);
+      for (const id of stay)
+        assert.equal(seen.filter((row) => row === id).length, 1, `user ${id} must appear once`);
     });
   }
 }

@@ -27,7 +27,7 @@ for (const [line, body, otherBody, list] of creations) {
     headers: { 'idempotency-key': key, 'content-type': 'application/json' },
   });
 
-  test(`${line}: the same key and body give the first answer again`, async (t) => {
+  test(`${line}: the same key and body return the first response again`, async (t) => {
     const { http, size } = await start(t);
     const before = await size();
     const first = await send(http, line, withKey('k'));
@@ -42,7 +42,7 @@ for (const [line, body, otherBody, list] of creations) {
     assert.equal(await size(), before + 1);
   });
 
-  test(`${line}: white space and the order of fields do not make another body`, async (t) => {
+  test(`${line}: bodies that differ only in white space and order of fields are equal`, async (t) => {
     const { http, size } = await start(t);
     const before = await size();
     await send(http, line, withKey('k'));
@@ -52,7 +52,7 @@ for (const [line, body, otherBody, list] of creations) {
     assert.equal(await size(), before + 1);
   });
 
-  test(`${line}: the same key with another body is 422, and nothing is created`, async (t) => {
+  test(`${line}: the same key with another body returns 422 and creates no record`, async (t) => {
     const { http, size } = await start(t);
     await send(http, line, withKey('k'));
     const before = await size();
@@ -64,13 +64,13 @@ for (const [line, body, otherBody, list] of creations) {
     assert.equal(await size(), before);
   });
 
-  test(`${line}: a refused body does not use the key up`, async (t) => {
+  test(`${line}: a request with an invalid body does not use up its key`, async (t) => {
     const { http } = await start(t);
     assert.equal((await send(http, line, withKey('k', { nonsense: 1 }))).status, 400);
     assert.equal((await send(http, line, withKey('k'))).status, 201);
   });
 
-  test(`${line}: without a key, twice creates two`, async (t) => {
+  test(`${line}: two requests without a key create two records`, async (t) => {
     const { http, size } = await start(t);
     const before = await size();
     await send(http, line, { json: body });
@@ -78,7 +78,7 @@ for (const [line, body, otherBody, list] of creations) {
     assert.equal(await size(), before + 2);
   });
 
-  test(`${line}: other keys are other requests`, async (t) => {
+  test(`${line}: requests with different keys are independent`, async (t) => {
     const { http, size } = await start(t);
     const before = await size();
     for (const key of ['k', 'K', '"k "', 'k2']) {
@@ -87,7 +87,7 @@ for (const [line, body, otherBody, list] of creations) {
     assert.equal(await size(), before + 4);
   });
 
-  test(`${line}: the quoted and the bare spelling are one key`, async (t) => {
+  test(`${line}: a key with and without quotes is the same key`, async (t) => {
     const { http } = await start(t);
     await send(http, line, withKey('"a\\"b"'));
     assert.equal((await send(http, line, withKey('"a\\"b"'))).headers['idempotency-replayed'], 'true');
@@ -109,7 +109,7 @@ for (const [line, body, otherBody, list] of creations) {
     'kéy',
   ];
   for (const key of [...malformed, ['a', 'b'], ['"a"', '"b"']]) {
-    test(`${line}: the key ${JSON.stringify(key).slice(0, 20)} is malformed, 400`, async (t) => {
+    test(`${line}: the key ${JSON.stringify(key).slice(0, 20)} is malformed and returns 400`, async (t) => {
       const { http, size } = await start(t);
       const before = await size();
       const headers = { 'idempotency-key': key, 'content-type': 'application/json' };
@@ -120,13 +120,13 @@ for (const [line, body, otherBody, list] of creations) {
     });
   }
 
-  test(`${line}: a key whose request is still running is 409 with Retry-After`, async (t) => {
+  test(`${line}: a key whose first request is still running returns 409 with Retry-After`, async (t) => {
     const store = createMemoryStore();
     await store.createUser({ name: 'Ann' });
     const held = Promise.withResolvers<void>();
     const began = Promise.withResolvers<void>();
     let running = false;
-    // A store that, as the contract allows, does not make the second request wait for the first.
+    // The contract lets a store reject the second request instead of delaying it. This store does so.
     const hold = async <T>(create: () => Promise<T>): Promise<T> => {
       if (running) throw keyInUse();
       running = true;
@@ -154,7 +154,7 @@ for (const [line, body, otherBody, list] of creations) {
   });
 }
 
-test('one key for a user and a post, or for the posts of two users, is 422', async (t) => {
+test('a key of a POST to the posts of a user returns 422 for the posts of another user and for users', async (t) => {
   const { http } = await startService(t);
   const options = (json: unknown) => ({
     json,
@@ -167,7 +167,7 @@ test('one key for a user and a post, or for the posts of two users, is 422', asy
   assert.equal((await send(http, 'POST /users', options({ name: 'Hi' }))).status, 422);
 });
 
-test('the key is for POST alone: a repeated PUT, PATCH or DELETE ignores it', async (t) => {
+test('PUT, PATCH and DELETE ignore Idempotency-Key', async (t) => {
   const { http } = await startService(t);
   await send(http, 'POST /users', { json: { name: 'Ann' } });
   const headers = { 'idempotency-key': 'k', 'content-type': 'application/json' };
@@ -177,7 +177,7 @@ test('the key is for POST alone: a repeated PUT, PATCH or DELETE ignores it', as
   assert.equal((await send(http, 'DELETE /users/1', { headers })).status, 404);
 });
 
-test('the first answer comes again though its user was changed, or is gone', async (t) => {
+test('the first response is returned again even after its user was changed or deleted', async (t) => {
   const { http } = await startService(t);
   const options = {
     json: { name: 'Ann' },

@@ -62,7 +62,7 @@ const lists: readonly [target: string, ids: readonly number[]][] = [
   ['/users/1/posts?limit=2&page=9', []],
 ];
 for (const [target, ids] of lists) {
-  test(`GET ${target} holds ${ids.join(', ') || 'nothing'}`, async (t) => {
+  test(`GET ${target} returns the ids ${ids.join(', ') || '(none)'}`, async (t) => {
     const { http } = await startWithUsers(t);
     const answer = await send(http, `GET ${target}`);
     assert.equal(answer.status, 200, answer.text);
@@ -123,7 +123,7 @@ for (const [query, message] of refusals) {
     ['/users', 'id, name, role'],
     ['/users/1/posts', 'id, title'],
   ] as const) {
-    test(`GET ${path}?${query} is 400`, async (t) => {
+    test(`GET ${path}?${query} returns 400`, async (t) => {
       const { http } = await startWithUsers(t);
       const answer = await send(http, `GET ${path}?${query}`);
       assert.equal(answer.status, 400);
@@ -140,19 +140,19 @@ for (const [query, message] of [
   ["role='%20OR%201=1", roleRule],
   ['role=a&role=b', 'role must be given once'],
 ] as const) {
-  test(`GET /users?${query} is 400`, async (t) => {
+  test(`GET /users?${query} returns 400`, async (t) => {
     const { http } = await startWithUsers(t);
     const answer = await send(http, `GET /users?${query}`);
     assert.deepEqual([answer.status, errorOf(answer)], [400, message]);
   });
 }
 
-test('posts know no role', async (t) => {
+test('lists of posts reject the parameter role', async (t) => {
   const { http } = await startWithUsers(t);
   assert.equal(errorOf(await send(http, 'GET /users/1/posts?role=dev')), '"role" is not a known parameter');
 });
 
-test('Link holds first, prev, next and monitor as they apply, with filter, sort and limit', async (t) => {
+test('Link contains those of first, prev, next and monitor that apply, with filter, sort and limit', async (t) => {
   const { http } = await startWithUsers(t);
   const first = linksOf(await send(http, 'GET /users?limit=2&sort=-name&role=dev'));
   assert.equal(first['first'], '/users?limit=2&sort=-name&role=dev');
@@ -173,11 +173,11 @@ test('Link holds first, prev, next and monitor as they apply, with filter, sort 
     first: '/users/1/posts?limit=3',
     monitor: '/changes?after=8&user=1',
   });
-  // All posts are one answer.
+  // Without a limit, all posts are one page.
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), { monitor: '/changes?after=8&user=1' });
 });
 
-test('Link is never built from Host, nor from an absolute request target', async (t) => {
+test('Link never contains a host from the Host header or from an absolute request target', async (t) => {
   const { http } = await startWithUsers(t);
   const lines = ['GET /users?limit=2', 'GET http://evil.example/users?limit=2'];
   for (const line of lines) {
@@ -192,7 +192,7 @@ test('Link is never built from Host, nor from an absolute request target', async
   }
 });
 
-test('a cursor is a position of its own list, filter and sort, and nothing else is taken for one', async (t) => {
+test('a cursor is only accepted for the list, filter and sort that it was created for', async (t) => {
   const { http } = await startWithUsers(t);
   await send(http, 'POST /users/2/posts', { json: { title: 'p' } });
   await send(http, 'POST /users/2/posts', { json: { title: 'q' } });
@@ -236,7 +236,7 @@ test('a cursor is a position of its own list, filter and sort, and nothing else 
   assert.equal(
     (await send(http, `GET ${next.replace('limit=1', 'limit=9')}`)).status,
     200,
-    'the limit may change',
+    'the limit may differ',
   );
 });
 
@@ -250,7 +250,7 @@ for (const [prefer, counts] of [
   ['discount=exact', false],
   ['count=none, count=exact', false],
 ] as const) {
-  test(`Prefer: ${prefer} ${counts ? 'counts' : 'does not count'}`, async (t) => {
+  test(`a list with Prefer: ${prefer} has ${counts ? 'a' : 'no'} total count`, async (t) => {
     const { http } = await startWithUsers(t);
     for (const [target, total] of [
       ['/users?role=dev&limit=1', '3'],
@@ -275,14 +275,14 @@ const searches: readonly (readonly [target: string, message: string])[] = [
   ['/users/1/posts?name=a', '"name" is not a known parameter'],
 ];
 for (const [target, message] of searches) {
-  test(`GET ${target.slice(0, 40)} is 400`, async (t) => {
+  test(`GET ${target.slice(0, 40)} returns 400`, async (t) => {
     const { http } = await startWithUsers(t);
     const answer = await send(http, `GET ${target}`);
     assert.deepEqual([answer.status, errorOf(answer)], [400, message]);
   });
 }
 
-test('a search keeps its filter in the links of its pages, and is counted', async (t) => {
+test('a search has its filter in the links of its pages, and its matches can be counted', async (t) => {
   const { http } = await startService(t);
   for (const name of ['100% & more', '100%', '100 km', '100%!'])
     await send(http, 'POST /users', { json: { name } });
@@ -298,7 +298,7 @@ test('a search keeps its filter in the links of its pages, and is counted', asyn
   assert.deepEqual(names, ['100%!', '100% & more', '100%']);
 });
 
-test('users are found by id, in the order of the list and in pages', async (t) => {
+test('a filter by ids returns the users in the order of the list and in pages', async (t) => {
   const { http } = await startWithUsers(t);
   const first = await send(http, 'GET /users?id=5,1,99,3,1&sort=-id&limit=2', {
     headers: { prefer: 'count=exact' },
@@ -308,7 +308,7 @@ test('users are found by id, in the order of the list and in pages', async (t) =
   assert.deepEqual(idsOf(await send(http, `GET ${linksOf(first)['next']}`)), [1]);
 });
 
-test('a list that is asked for again shows what has changed meanwhile, in its rows and its links', async (t) => {
+test('a repeated list request returns changed rows and links', async (t) => {
   const { http } = await startWithUsers(t);
   const target = 'GET /users?role=dev&sort=name&limit=2';
   const before = await send(http, target);

@@ -13,7 +13,7 @@ async function storeWith(posts: number, body = ''): Promise<Store> {
   const store = createMemoryStore();
   await store.createUser({ name: 'Ann' });
   await store.createUser({ name: 'Bob' });
-  await store.createPost(2, { title: 'of somebody else', body });
+  await store.createPost(2, { title: 'of another user', body });
   const rows = Array.from({ length: posts }, (_, i) => ({
     id: i + 2,
     userId: 1,
@@ -26,7 +26,7 @@ async function storeWith(posts: number, body = ''): Promise<Store> {
 }
 
 for (const count of [0, 1, 99, 100, 101, 200, 201, 3_000]) {
-  test(`all ${count} posts of a user arrive, in order, and nobody else's`, async (t) => {
+  test(`a list returns all ${count} posts of a user in order, and no posts of other users`, async (t) => {
     const { http } = await startService(t, { repository: await storeWith(count) });
     for (const [query, ids] of [
       ['', Array.from({ length: count }, (_, i) => i + 2)],
@@ -46,11 +46,11 @@ for (const count of [0, 1, 99, 100, 101, 200, 201, 3_000]) {
   });
 }
 
-test('a reader that does not read holds no more than it was sent', async (t) => {
+test('posts are only read from the store as fast as the client receives them', async (t) => {
   const posts = 5_000;
   const store = await storeWith(posts, 'x'.repeat(10_000));
   const listPosts = store.listPosts.bind(store);
-  // What the store has given, less what of it has been given again.
+  // The rows of each read after the first, which the second read repeats.
   let fetched = 0;
   let reads = 0;
   store.listPosts = async (...call) => {
@@ -69,16 +69,19 @@ test('a reader that does not read holds no more than it was sent', async (t) => 
     await delay(200);
   }
   const kernelBytes = 16_000_000;
-  assert.ok(fetched * 10_000 < kernelBytes, `${fetched} rows, where the kernel's buffers take some hundreds`);
+  assert.ok(
+    fetched * 10_000 < kernelBytes,
+    `${fetched} rows were read, more than fit into the socket buffers`,
+  );
 
   let bytes = 0;
   for await (const chunk of response) bytes += chunk.length;
-  assert.ok(bytes > posts * 10_000, 'and all of them in the end');
-  assert.ok(posts - 7 <= fetched && fetched <= posts, `${fetched} rows: each was fetched once`);
-  assert.ok(reads >= posts / 7, `${reads} reads: none had more rows than a chunk holds`);
+  assert.ok(bytes > posts * 10_000, 'all posts arrive in the end');
+  assert.ok(posts - 7 <= fetched && fetched <= posts, `${fetched} rows were read: each must be read once`);
+  assert.ok(reads >= posts / 7, `${reads} reads: a read must return at most the rows of one chunk`);
 });
 
-/** A store whose second read of posts waits to be let go, and then does as it is told. */
+/** A store whose second read of posts waits for `go`, and then calls `then`. */
 function heldAfterFirstRead(store: Store, then: () => void | Promise<void>) {
   const held = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
@@ -96,7 +99,7 @@ function heldAfterFirstRead(store: Store, then: () => void | Promise<void>) {
   return { asked: asked.promise, go: held.resolve, reads: () => reads };
 }
 
-test('a user deleted while its posts stream cuts the connection: half a list is no list', async (t) => {
+test('deleting a user while their posts are streamed closes the connection, so that the client detects the incomplete list', async (t) => {
   const store = await storeWith(1_000);
   const held = heldAfterFirstRead(store, async () => void (await store.deleteUser(1)));
   const { http, events } = await startService(t, { repository: store });
@@ -109,11 +112,11 @@ test('a user deleted while its posts stream cuts the connection: half a list is 
   assert.deepEqual(
     events.filter(({ type }) => type === 'failure'),
     [],
-    'which is no failure of ours',
+    'the deletion is not reported as a failure',
   );
 });
 
-test('a store that fails while posts stream cuts the connection, and is reported once', async (t) => {
+test('a store failure while posts are streamed closes the connection and is reported once', async (t) => {
   const store = await storeWith(1_000);
   const held = heldAfterFirstRead(store, () => {
     throw new Error('the disk is gone');
@@ -130,7 +133,7 @@ test('a store that fails while posts stream cuts the connection, and is reported
   assert.equal((await send(http, 'GET /health')).status, 200);
 });
 
-test('a store that fails before the first row is a 500 as any other', async (t) => {
+test('a store failure before the first post returns 500', async (t) => {
   const store = await storeWith(1_000);
   store.listPosts = () => Promise.reject(new Error('secret'));
   const { http } = await startService(t, { repository: store, expectFailures: true });
@@ -138,7 +141,7 @@ test('a store that fails before the first row is a 500 as any other', async (t) 
   assert.deepEqual([status, json], [500, { error: 'internal error' }]);
 });
 
-test('a client that leaves in the middle ends the reading, and its request is counted as left', async (t) => {
+test('a client that disconnects while posts are streamed ends the reads, and its request has the status 499', async (t) => {
   const store = await storeWith(1_000);
   const held = heldAfterFirstRead(store, () => undefined);
   const ended = Promise.withResolvers<number>();
@@ -155,10 +158,10 @@ test('a client that leaves in the middle ends the reading, and its request is co
   assert.equal(await ended.promise, 499);
   held.go();
   await delay(20);
-  assert.equal(held.reads(), 2, 'the store is asked for nothing more');
+  assert.equal(held.reads(), 2, 'the store is not read again');
 });
 
-test('posts written while they stream behind the reader are neither missed twice nor doubled', async (t) => {
+test('a post created while posts are streamed is returned exactly once', async (t) => {
   const store = await storeWith(600);
   const held = heldAfterFirstRead(store, async () => {
     await store.createPost(1, { title: 'late', body: '' });
@@ -170,10 +173,10 @@ test('posts written while they stream behind the reader are neither missed twice
   const { json } = await answer;
   const ids = Array.isArray(json) ? json.map(({ id }) => id) : [];
   assert.equal(new Set(ids).size, ids.length);
-  assert.equal(ids.length, 601, 'a post behind the reader is still ahead of it');
+  assert.equal(ids.length, 601, 'the new post is included');
 });
 
-test('a user that is not there has no posts to stream: 404', async (t) => {
+test('the posts of a missing user return 404', async (t) => {
   const { http } = await startService(t);
   for (const path of ['/users/1/posts', '/users/1/posts?limit=1', '/users/1/posts?page=2']) {
     assert.equal((await send(http, `GET ${path}`)).status, 404, path);

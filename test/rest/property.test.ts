@@ -4,8 +4,8 @@ import { Chance } from '../kit/generate.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-// Generated bodies against a judge that knows the rules in its own words. A failure prints the seed's
-// number of the body; the same seeds run every time.
+// Generated bodies are compared with a second, independent implementation of the rules. A failure prints the
+// seed and the number of the body. The same seeds run every time.
 
 const seeds = [1, 2, 3, 4];
 const bodiesPerSeed = 400;
@@ -76,7 +76,7 @@ const targets: readonly {
 
 for (const { line, shape, accepts, result } of targets) {
   for (const seed of seeds) {
-    test(`${line} takes what it should and nothing else, and keeps it as it is (seed ${seed})`, async (t) => {
+    test(`${line} accepts exactly the valid bodies and stores them unchanged (seed ${seed})`, async (t) => {
       const { http } = await startService(t);
       await send(http, 'POST /users', { json: { name: 'Ann', role: 'admin' } });
       const pristine = Reflect.ownKeys(Object.prototype);
@@ -86,18 +86,18 @@ for (const { line, shape, accepts, result } of targets) {
         const value = chance.below(8) === 0 ? chance.json() : plausible(chance, shape);
         const before = (await send(http, 'GET /users/1')).json;
         const answer = await send(http, line, { body: JSON.stringify(value), headers });
-        const told = `body ${i}: ${JSON.stringify(value)} got ${answer.status} ${answer.text}`;
+        const details = `body ${i}: ${JSON.stringify(value)} got ${answer.status} ${answer.text}`;
         if (isObject(value) && accepts(value)) {
           verdicts.taken += 1;
-          assert.ok(answer.status === 200 || answer.status === 201, told);
+          assert.ok(answer.status === 200 || answer.status === 201, details);
           const stored = await readBack(http, line, answer);
           const expected = result(value, isObject(before) ? before : {});
-          assert.deepEqual(stored, { ...expected, id: stored['id'] }, told);
+          assert.deepEqual(stored, { ...expected, id: stored['id'] }, details);
         } else {
           verdicts.refused += 1;
-          assert.equal(answer.status, 400, told);
+          assert.equal(answer.status, 400, details);
           assert.notEqual(errorOf(answer), '');
-          assert.deepEqual((await send(http, 'GET /users/1')).json, before, told);
+          assert.deepEqual((await send(http, 'GET /users/1')).json, before, details);
         }
       }
       assert.ok(Math.min(verdicts.taken, verdicts.refused) > bodiesPerSeed / 20, JSON.stringify(verdicts));
@@ -106,7 +106,7 @@ for (const { line, shape, accepts, result } of targets) {
   }
 }
 
-/** An object that looks like the real thing, most of the time. */
+/** An object that is usually similar to a valid body. */
 function plausible(chance: Chance, shape: readonly string[]): unknown {
   const fields = shape.filter(() => chance.below(4) > 0);
   if (chance.below(12) === 0) fields.push(chance.pick(['__proto__', 'constructor', 'toString', 'Name']));
@@ -126,7 +126,7 @@ async function readBack(http: string, line: string, answer: Answer): Promise<Fie
   assert.ok(isObject(json));
   if (!line.endsWith('/posts')) {
     const stored = (await send(http, `GET /users/${json['id']}`)).json;
-    assert.deepEqual(stored, json, 'the answer is what is stored');
+    assert.deepEqual(stored, json, 'the response equals the stored record');
     return json;
   }
   const { json: latest } = await send(http, 'GET /users/1/posts?sort=-id&limit=1');

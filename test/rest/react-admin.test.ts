@@ -27,7 +27,7 @@ async function loadProvider(http: string): Promise<Provider> {
   const readme = readFileSync(new URL('../../src/rest/README.md', import.meta.url), 'utf8');
   const [, code = ''] = /^## react-admin$.*?^```js\n(.*?)^```$/ms.exec(readme) ?? [];
   const here = code.replace("'http://localhost:3000'", JSON.stringify(http));
-  assert.notEqual(here, code, 'the provider names the address of the service');
+  assert.notEqual(here, code, 'the provider contains the address of the service');
   const { dataProvider } = await import(`data:text/javascript,${encodeURIComponent(here)}`);
   return dataProvider;
 }
@@ -40,7 +40,7 @@ const ada = { id: 1, name: 'Ada', role: 'admin' };
 const adam = { id: 2, name: 'Adam' };
 const notes = { id: 1, userId: 1, title: 'Notes', body: '' };
 
-// In order; each finds what those before it left.
+// These run in order. Each uses the records that the earlier ones left.
 const calls: readonly (readonly [method: string, resource: string, params: Params, expected: Result])[] = [
   ['create', 'users', { data: { name: 'Ada', role: 'admin' } }, { data: ada }],
   ['create', 'users', { data: { name: 'Adam', role: null } }, { data: adam }],
@@ -103,7 +103,7 @@ const calls: readonly (readonly [method: string, resource: string, params: Param
   ],
 ];
 
-test("the README's data provider of react-admin does what react-admin asks of it", async (t) => {
+test("the README's data provider for react-admin implements all its methods", async (t) => {
   const { http } = await startService(t);
   const provider = await loadProvider(http);
   for (const [method, resource, params, expected] of calls) {

@@ -4,8 +4,8 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { errorOf, type RequestOptions, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-// Everything a request can get wrong, and what it is told. Each runs against a store that holds Ann (1)
-// with one post, and must leave it as it was.
+// Every error that a request can have, and its response. Each runs against a store that contains Ann (1) with
+// one post, and must not change it.
 
 type Refusal = readonly [what: string, value: unknown, message: string | RegExp];
 
@@ -87,7 +87,7 @@ const table: readonly [
 
 for (const [line, field, make, rows] of table) {
   for (const [what, value, message] of rows) {
-    test(`${line} with ${field} ${what} is 400`, async (t) =>
+    test(`${line} with ${field} ${what} returns 400`, async (t) =>
       void (await refuse(t, line, { json: make(value) }, 400, message)));
   }
 }
@@ -118,11 +118,11 @@ const fields: readonly [line: string, body: unknown, message: string][] = [
   ['POST /users/1/posts', { title: 'x', id: 1 }, '"id" is not a known field'],
 ];
 for (const [line, json, message] of fields) {
-  test(`${line} ${JSON.stringify(json)} is 400`, async (t) =>
+  test(`${line} ${JSON.stringify(json)} returns 400`, async (t) =>
     void (await refuse(t, line, { json }, 400, message)));
 }
 
-test('__proto__, constructor and toString are unknown fields like any other', async (t) => {
+test('__proto__, constructor and toString are rejected as unknown fields', async (t) => {
   for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
     const body = `{"name":"Bob","${name}":{"polluted":true}}`;
     const headers = { 'content-type': 'application/json' };
@@ -163,11 +163,11 @@ const bodyLines = [
 
 for (const line of bodyLines) {
   for (const [what, body, message] of texts) {
-    test(`${line} with a body that is ${what} is 400`, async (t) =>
+    test(`${line} with a body that is ${what} returns 400`, async (t) =>
       void (await refuse(t, line, { body, headers: jsonType }, 400, message)));
   }
   const most = line === 'POST /echo' ? 1024 * 1024 : 128 * 1024;
-  test(`${line} with a body over ${most} bytes is 413, declared or in chunks`, async (t) => {
+  test(`${line} with a body over ${most} bytes returns 413, with Content-Length or in chunks`, async (t) => {
     const body = `"${'x'.repeat(most)}"`;
     const message = `the body must be at most ${most} bytes`;
     await refuse(t, line, { body, headers: jsonType }, 413, message);
@@ -190,17 +190,23 @@ for (const line of bodyLines) {
   const patch = line.startsWith('PATCH');
   const taken = patch ? 'application/merge-patch+json, application/json' : 'application/json';
   for (const type of patch ? types : [...types, 'application/merge-patch+json']) {
-    test(`${line} with the type ${type} is 415, and says what is taken`, async (t) => {
+    test(`${line} with the type ${type} returns 415 and lists the accepted types`, async (t) => {
       const headers = type === undefined ? {} : { 'content-type': type };
       const message = `Content-Type must be ${taken.replace(', ', ' or ')} in UTF-8`;
-      const { headers: told } = await refuse(t, line, { body: '{"name":"Bob"}', headers }, 415, message);
+      const { headers: responseHeaders } = await refuse(
+        t,
+        line,
+        { body: '{"name":"Bob"}', headers },
+        415,
+        message,
+      );
       const accept = patch ? 'accept-patch' : line.startsWith('POST') ? 'accept-post' : 'accept';
-      assert.equal(told[accept], taken);
+      assert.equal(responseHeaders[accept], taken);
     });
   }
 }
 
-test('a body in a coding is 415', async (t) =>
+test('a body with a content coding returns 415', async (t) =>
   void (await refuse(
     t,
     'POST /users',
@@ -233,7 +239,7 @@ const ids: readonly [id: string, status: number, message: string][] = [
 ];
 for (const line of [...idLines, 'GET /users/ID/posts', 'POST /users/ID/posts']) {
   for (const [id, status, message] of ids) {
-    test(`${line.replace('ID', id.slice(0, 20))} is ${status}`, async (t) => {
+    test(`${line.replace('ID', id.slice(0, 20))} returns ${status}`, async (t) => {
       const json = line.endsWith('posts') ? { title: 'x' } : { name: 'x' };
       await refuse(t, line.replace('ID', id), /^P/.test(line) ? { json } : {}, status, message);
     });
@@ -252,7 +258,7 @@ for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
     ['/users/2/posts/1', 404, 'post 1 of user 2 not found'],
     ['/users/2147483647/posts/2147483647', 404, 'post 2147483647 of user 2147483647 not found'],
   ] as const) {
-    test(`${method} ${path} is ${status}`, async (t) => {
+    test(`${method} ${path} returns ${status}`, async (t) => {
       const options = method.startsWith('P') ? { json: { title: 'x' } } : {};
       await refuse(t, `${method} ${path}`, options, status, message);
     });
@@ -285,6 +291,6 @@ async function refuse(
     users: await repository.exportRows('users', 0, 10),
     posts: await repository.exportRows('posts', 0, 10),
   };
-  assert.deepEqual(after, before, 'nothing is stored, nothing changed');
+  assert.deepEqual(after, before, 'the stored data has not changed');
   return answer;
 }

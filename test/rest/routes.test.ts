@@ -15,7 +15,7 @@ interface Case {
   readonly answerHeaders?: Readonly<Record<string, string>>;
 }
 
-// Each runs against a store that holds Ann (1, with post 1) and Bob (2, without a role).
+// Each runs against a store that contains Ann (1, with post 1) and Bob (2, without a role).
 const cases: readonly Case[] = [
   {
     line: 'GET /users',
@@ -149,7 +149,7 @@ const cases: readonly Case[] = [
 ];
 
 for (const { line, status, body, answerHeaders, ...options } of cases) {
-  test(`${line} ${JSON.stringify(options)} is ${status}`, async (t) => {
+  test(`${line} ${JSON.stringify(options)} returns ${status}`, async (t) => {
     const { http } = await startService(t, { apiKeys: ['k1', 'k2'], expectFailures: line.endsWith('/boom') });
     await send(http, 'POST /users', { json: ann });
     await send(http, 'POST /users', { json: { name: 'Bob' } });
@@ -170,7 +170,7 @@ for (const { line, status, body, answerHeaders, ...options } of cases) {
   });
 }
 
-test('a change reads back, and a deleted user is gone with its posts', async (t) => {
+test('a changed user is returned as changed, and a deleted user and their posts return 404', async (t) => {
   const { http } = await startService(t);
   await send(http, 'POST /users', { json: ann });
   await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } });
@@ -180,10 +180,14 @@ test('a change reads back, and a deleted user is gone with its posts', async (t)
   for (const line of ['GET /users/1', 'GET /users/1/posts', 'GET /users/1/posts/1', 'DELETE /users/1']) {
     assert.equal((await send(http, line)).status, 404, line);
   }
-  assert.deepEqual((await send(http, 'POST /users', { json: ann })).json, { id: 2, ...ann }, 'no id twice');
+  assert.deepEqual(
+    (await send(http, 'POST /users', { json: ann })).json,
+    { id: 2, ...ann },
+    'ids are not reused',
+  );
 });
 
-test('the Location of a post is its address, which another user does not have', async (t) => {
+test('the Location of a created post is its address, and the same post id of another user returns 404', async (t) => {
   const { http } = await startService(t);
   for (const name of ['Ann', 'Bob']) await send(http, 'POST /users', { json: { name } });
   const { headers } = await send(http, 'POST /users/2/posts', { json: { title: 'Hi' } });
@@ -200,7 +204,7 @@ test('the Location of a post is its address, which another user does not have', 
   assert.equal((await send(http, `DELETE ${headers.location}`)).status, 404);
 });
 
-test('HEAD answers every GET with the same headers and no body', async (t) => {
+test('HEAD returns the headers of GET without a body on every route', async (t) => {
   const { http } = await startService(t, { apiKeys: ['k1'], expectFailures: true });
   await send(http, 'POST /users', { json: ann });
   await send(http, 'POST /users/1/posts', { json: { title: 'Hi' } });
@@ -229,7 +233,7 @@ test('HEAD answers every GET with the same headers and no body', async (t) => {
     ];
     assert.equal(head.status, get.status, path);
     assert.equal(head.text, '', path);
-    // What it counts has changed in between.
+    // The metrics have changed between the two requests.
     const varying = path === '/metrics' ? { 'content-length': 'any' } : {};
     const { date: _a, ...expected } = { ...get.headers, ...varying };
     const { date: _b, ...actual } = { ...head.headers, ...varying };
@@ -254,7 +258,7 @@ const allowed = {
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 for (const [path, allow] of Object.entries(allowed)) {
-  test(`${path} allows ${allow}, and says so`, async (t) => {
+  test(`${path} allows ${allow}, and lists them in Allow`, async (t) => {
     const { http } = await startService(t);
     const options = await send(http, `OPTIONS ${path}`);
     assert.equal(options.status, 204);
@@ -269,7 +273,7 @@ for (const [path, allow] of Object.entries(allowed)) {
   });
 }
 
-test('verbs in paths, other nouns and other spellings of a path are 404', async (t) => {
+test('paths with verbs, unknown nouns or another spelling return 404', async (t) => {
   const { http } = await startService(t);
   for (const path of [
     '/getUsers',
@@ -286,7 +290,7 @@ test('verbs in paths, other nouns and other spellings of a path are 404', async 
   }
 });
 
-test('a method no route has is 501', async (t) => {
+test('a method that no route has returns 501', async (t) => {
   const { http } = await startService(t);
   for (const method of ['TRACE', 'PROPFIND', 'PURGE']) {
     const answer = await send(http, `${method} /users`);

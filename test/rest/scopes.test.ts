@@ -8,7 +8,7 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-// Every guarded route and method, with the scope it needs and a body that it accepts.
+// Every route and method that requires a key, with the required scope and a valid body.
 const routes: readonly (readonly [line: string, scope: Scope, body?: unknown])[] = [
   ['GET /users', 'read'],
   ['HEAD /users', 'read'],
@@ -50,7 +50,7 @@ const callers: readonly (readonly [key: string, name: string | undefined, allowe
 
 for (const auth of ['writes', 'all'] as const) {
   for (const [key, name, allowed] of callers) {
-    test(`auth ${auth}: the key ${name ?? 'without a name'} may ${allowed.join(' and ')}`, async (t) => {
+    test(`with auth=${auth}, the key ${name ?? 'without a name'} may ${allowed.join(' and ')}`, async (t) => {
       const { http, grpc, events } = await startService(t, { auth, apiKeys: keys, grpcPort: 0 });
       const headers = { 'content-type': 'application/json', 'x-api-key': key };
       await send(http, 'POST /users', {
@@ -82,7 +82,7 @@ for (const auth of ['writes', 'all'] as const) {
   }
 }
 
-test('the name of a key is in the log event, the metrics and the gRPC event, and its secret nowhere', async (t) => {
+test('the log event, the metrics and the gRPC event contain the name of a key, and never its secret', async (t) => {
   const { http, grpc, events } = await startService(t, { auth: 'all', apiKeys: keys, grpcPort: 0 });
   await send(http, 'GET /users', { headers: { 'x-api-key': 'a1' } });
   await getUser(usersClient(t, grpc), 1, { metadata: { 'x-api-key': 'a1' } });
@@ -110,7 +110,7 @@ test('clients with different keys can use the same Idempotency-Key', async (t) =
   assert.deepEqual([rotated.json, rotated.headers['idempotency-replayed']], [{ id: 1, name: 'Ann' }, 'true']);
 });
 
-test('new keys replace the old ones at once, and a malformed one changes nothing', () => {
+test('new keys replace the old ones at once, and a malformed list changes no key', () => {
   const access = new Access('all', ['old']);
   access.setKeys(['a:read=new']);
   assert.equal(access.check('read', 'new'), 'a');
@@ -127,7 +127,7 @@ for (const [key, problem] of [
   ['a:read=', /visible ASCII/],
   ['', /visible ASCII/],
 ] as const) {
-  test(`the key ${JSON.stringify(key)} is refused without repeating its secret`, () => {
+  test(`the key ${JSON.stringify(key)} is rejected, and the error does not contain its secret`, () => {
     assert.throws(
       () => parseKey(key),
       (error: Error) => problem.test(error.message) && !error.message.includes('secret'),

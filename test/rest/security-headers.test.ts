@@ -19,7 +19,7 @@ const lines = [
   'GET /metrics',
 ];
 
-test('every response forbids guessing its type and embedding it in pages of other sites', async (t) => {
+test('the headers of every response forbid type sniffing and embedding in pages of other sites', async (t) => {
   const { http } = await startService(t);
   for (const line of lines) {
     const { headers } = await send(http, line);
@@ -29,7 +29,7 @@ test('every response forbids guessing its type and embedding it in pages of othe
   }
 });
 
-test('so does what the parser rejects', async (t) => {
+test('responses to requests that the parser rejects have the security headers too', async (t) => {
   const { port } = await startService(t);
   for (const bytes of ['nonsense\r\n\r\n', head('BREW /'), head('GET /', 'a b: c')]) {
     const { headers } = await (await Wire.open(t, port)).write(bytes).next();
@@ -38,7 +38,7 @@ test('so does what the parser rejects', async (t) => {
   }
 });
 
-test('where pages of other origins may read responses, they may embed them too', async (t) => {
+test('with the option cors, pages of other origins may also embed responses', async (t) => {
   const { http } = await startService(t, { cors: ['https://app.example'] });
   for (const line of lines) {
     const { headers } = await send(http, line);
@@ -46,7 +46,7 @@ test('where pages of other origins may read responses, they may embed them too',
   }
 });
 
-/** The header of a listener that is told where it listens. */
+/** The Strict-Transport-Security header of a listener for the given host. */
 async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<string | null> {
   const { listener } = createHttpApi(
     { repository: createMemoryStore(), publicDir: false },
@@ -80,8 +80,8 @@ const hsts: readonly [secure: boolean, host: string, want: string | null][] = [
   [false, '0.0.0.0', null],
 ];
 for (const [secure, host, want] of hsts) {
-  const does = want === null ? 'does not ask' : 'asks';
-  test(`a service on ${host} with${secure ? '' : 'out'} TLS ${does} browsers to keep to TLS`, async (t) => {
+  const does = want === null ? 'does not require' : 'requires';
+  test(`a service on ${host} with${secure ? '' : 'out'} TLS ${does} browsers to use TLS`, async (t) => {
     assert.equal(await hstsOf(t, secure, host), want);
   });
 }

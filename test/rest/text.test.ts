@@ -4,7 +4,7 @@ import { getUser, usersClient } from '../kit/grpc.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-// What must come back byte for byte: nothing is normalised, trimmed, folded or escaped for good.
+// Texts that must be returned byte for byte, without any normalisation, trimming or escaping.
 const texts: readonly [what: string, text: string][] = [
   ['Arabic', 'محمد بن عبد الله'],
   ['Arabic with marks', 'مُحَمَّد'],
@@ -33,7 +33,7 @@ const texts: readonly [what: string, text: string][] = [
   ['zero-width joiners and spaces', 'a\u200bb\u200dc\ufeffd'],
   ['a no-break space inside', 'a\u00a0b'],
   ['spaces around', '  Ann  '],
-  ['line separators that are no controls', 'a\u2028b\u2029c'],
+  ['line separators that are not controls', 'a\u2028b\u2029c'],
   ['noncharacters', 'a\uffff\ufdd0\u{10ffff}b'],
   ['a private character', '\ue000\u{f0000}'],
   ['quotes and backslashes', '"\\\'`$x%00%s'],
@@ -44,14 +44,14 @@ const texts: readonly [what: string, text: string][] = [
   ['200 characters of three bytes', '王'.repeat(200)],
 ];
 for (const [what, name] of texts) {
-  test(`a name with ${what} comes back byte for byte on both faces`, async (t) => {
+  test(`both APIs return a name with ${what} byte for byte`, async (t) => {
     const { http, grpc } = await startService(t, { grpcPort: 0 });
     const created = await send(http, 'POST /users', { json: { name } });
     assert.deepEqual([created.status, created.json], [201, { id: 1, name }]);
     const escaped = [...name].map((character) => asEscapes(character)).join('');
     const headers = { 'content-type': 'application/json' };
     const put = await send(http, 'PUT /users/1', { body: `{"name":"${escaped}"}`, headers });
-    assert.equal(put.headers.etag, '"1"', 'escapes spell the same name');
+    assert.equal(put.headers.etag, '"1"', 'the name with escapes is the same name');
     assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name }]);
     assert.deepEqual((await send(http, 'GET /users/1')).json, { id: 1, name });
     const { user } = await getUser(usersClient(t, grpc), 1);
@@ -63,7 +63,7 @@ for (const [what, name] of texts) {
   });
 }
 
-test('names are sorted by code point, whatever their script', async (t) => {
+test('names of all scripts are sorted by code point', async (t) => {
   const { http } = await startService(t);
   const sorted = ['A', 'B', 'a', 'b', 'e\u0301', 'é', 'Ω', 'я', '中', '\ue000', '\uff21', '😀', '𠮷'];
   for (const name of [...sorted].reverse()) await send(http, 'POST /users', { json: { name } });

@@ -7,14 +7,14 @@ import { exchange } from '../kit/raw.ts';
 import { errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-test('/health never touches the store', async (t) => {
+test('/health does not call the store', async (t) => {
   const touched: PropertyKey[] = [];
   const repository = new Proxy(createMemoryStore(), {
     get(_store, name): unknown {
-      // Asked for once, at the start: with a feed of changes there is one more route.
+      // Read once at the start, because a store with a feed has one more route.
       if (name === 'changes') return undefined;
       touched.push(name);
-      throw new Error(`the store's ${String(name)} was touched`);
+      throw new Error(`the store's ${String(name)} was called`);
     },
   });
   const { http } = await startService(t, { repository });
@@ -36,7 +36,7 @@ const failures: readonly [what: string, ping: Repository['ping']][] = [
   ],
 ];
 for (const [what, ping] of failures) {
-  test(`/health/ready is 503 while the store ${what}, 200 again after`, async (t) => {
+  test(`/health/ready returns 503 while the store ${what}, and then 200 again`, async (t) => {
     const store = createMemoryStore();
     const repository = Object.assign(createMemoryStore(), { ping });
     const { http, failures: reported } = await startService(t, { repository, expectFailures: true });
@@ -48,13 +48,13 @@ for (const [what, ping] of failures) {
       reported().map(({ where }) => where),
       ['store'],
     );
-    assert.equal((await send(http, 'GET /health')).status, 200, 'alive all the same');
+    assert.equal((await send(http, 'GET /health')).status, 200, 'the service is still alive');
     repository.ping = () => store.ping();
     assert.equal((await send(http, 'GET /health/ready')).status, 200);
   });
 }
 
-test('/health/ready is 503 when the store says nothing, and gives it a signal to stop by', async (t) => {
+test('/health/ready returns 503 when the store does not respond in time, and aborts its ping', async (t) => {
   let signal: AbortSignal | undefined;
   const repository = Object.assign(createMemoryStore(), {
     ping: (options: { signal?: AbortSignal } = {}) => {
@@ -70,7 +70,7 @@ test('/health/ready is 503 when the store says nothing, and gives it a signal to
   assert.equal(signal?.aborted, true);
 });
 
-test('/health/ready is 503 while draining, which is no failure, and all else goes on', async (t) => {
+test('/health/ready returns 503 while draining without reporting a failure, and other routes still work', async (t) => {
   const { http, service, events } = await startService(t, { drainDelayMs: 1_000 });
   const closing = service.close();
   const answer = await send(http, 'GET /health/ready');
@@ -85,7 +85,7 @@ test('/health/ready is 503 while draining, which is no failure, and all else goe
   );
 });
 
-test('/info shows method, path and headers of the request', async (t) => {
+test('/info returns the method, path and headers of the request', async (t) => {
   const { http, port } = await startService(t);
   const { json } = await send(http, 'GET /info?page=2&x=%20', {
     headers: { 'x-thing': ['a', 'b'], accept: '*/*' },
@@ -106,7 +106,7 @@ test('/info shows method, path and headers of the request', async (t) => {
   });
 });
 
-test('/info is nothing a cache or a browser may make something of', async (t) => {
+test('/info is not cached, and browsers do not treat it as HTML', async (t) => {
   const { http } = await startService(t);
   const { headers, text } = await send(http, 'GET /info', {
     headers: { 'x-html': '<script>alert(1)</script>' },
@@ -133,7 +133,7 @@ const echoed: readonly string[] = [
   `${'['.repeat(64)}${']'.repeat(64)}`,
 ];
 for (const body of echoed) {
-  test(`/echo gives ${JSON.stringify(body).slice(0, 30)} back as it was sent`, async (t) => {
+  test(`/echo returns ${JSON.stringify(body).slice(0, 30)} as it was sent`, async (t) => {
     const { http } = await startService(t);
     const { status, text, headers } = await send(http, 'POST /echo', {
       body,
@@ -145,7 +145,7 @@ for (const body of echoed) {
   });
 }
 
-test('/echo takes a byte order mark, a charset and a body in pieces', async (t) => {
+test('/echo accepts a byte order mark, a charset and a body in several chunks', async (t) => {
   const { http, port } = await startService(t);
   const type = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
   assert.equal(
@@ -160,7 +160,7 @@ test('/echo takes a byte order mark, a charset and a body in pieces', async (t) 
   assert.equal(responses[0]?.body, '{"youSent":[1]}');
 });
 
-test('/boom is a 500 without its cause, which is reported with the id of the request', async (t) => {
+test('/boom returns 500 without its cause, which is reported with the request id', async (t) => {
   const { http, failures: reported, events } = await startService(t, { expectFailures: true });
   const answer = await send(http, 'GET /boom', { headers: { 'x-request-id': 'bang' } });
   assert.deepEqual([answer.status, answer.json], [500, { error: 'internal error' }]);
@@ -173,7 +173,7 @@ test('/boom is a 500 without its cause, which is reported with the id of the req
   );
 });
 
-test('with utilityRoutes off /info, /echo, /private and /boom are 404, and nothing else is', async (t) => {
+test('with utilityRoutes off only /info, /echo, /private and /boom return 404', async (t) => {
   const { http } = await startService(t, { utilityRoutes: 'off', apiKeys: ['key'] });
   const options = { headers: { 'x-api-key': 'key' }, undocumented: true };
   for (const line of ['GET /info', 'GET /private', 'GET /boom', 'OPTIONS /info']) {
