@@ -11,7 +11,7 @@ import { startService } from '../support/service.ts';
 
 const rounds = 15;
 
-test('requests that are broken off leave nothing stored, in flight or open', async (t) => {
+test('aborted requests leave no stored record, no request in flight and no open connection', async (t) => {
   const publicDir = await mkdtemp(join(tmpdir(), 'aborts-'));
   t.after(() => rm(publicDir, { recursive: true }));
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(30_000_000));
@@ -39,7 +39,7 @@ test('requests that are broken off leave nothing stored, in flight or open', asy
   while (!(await isBack()) && performance.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  assert.equal(await inFlight(), '1', 'only the request that asks');
+  assert.equal(await inFlight(), '1', 'only the request for the metrics');
   assert.ok(sockets() <= before.sockets, `${sockets()} sockets, ${before.sockets} before`);
   assert.ok(
     descriptors() <= before.descriptors,

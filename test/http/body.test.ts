@@ -14,31 +14,31 @@ const taken: readonly [behaviour: string, body: Buffer, want: unknown][] = [
   ['a number', bytes('1'), 1],
   ['a string', bytes('"a"'), 'a'],
   ['null', bytes('null'), null],
-  ['space around it', bytes(' \t\r\n{}\n '), {}],
+  ['white space around an object', bytes(' \t\r\n{}\n '), {}],
   ['a byte order mark', bytes('\ufeff{}'), {}],
   ['characters of four bytes', bytes('"😀"'), '😀'],
   ['an escaped lone surrogate', bytes('"\\ud800"'), '\ud800'],
   ['U+0000 by escape', bytes('"\\u0000"'), '\u0000'],
-  ['keys twice: the last counts', bytes('{"a":1,"a":2}'), { a: 2 }],
+  ['a repeated key, of which the last counts', bytes('{"a":1,"a":2}'), { a: 2 }],
   ['a huge number', bytes('1e999'), Number.POSITIVE_INFINITY],
   ['the greatest depth', bytes(nested(maxJsonDepth)), JSON.parse(nested(maxJsonDepth))],
   ['brackets in a string', bytes(`"${'['.repeat(200)}"`), '['.repeat(200)],
-  ['brackets behind an escaped quote', bytes(`["\\"${'['.repeat(200)}"]`), [`"${'['.repeat(200)}`]],
-  ['brackets behind other escapes', bytes(`["\\n","\\u005b"]`), ['\n', '[']],
+  ['brackets after an escaped quote', bytes(`["\\"${'['.repeat(200)}"]`), [`"${'['.repeat(200)}`]],
+  ['brackets after other escapes', bytes(`["\\n","\\u005b"]`), ['\n', '[']],
   ['the most elements', bytes(`[${'1,'.repeat(9_999)}1]`), Array(10_000).fill(1)],
   ['commas in a string', bytes(`"${','.repeat(20_000)}"`), ','.repeat(20_000)],
   ['many brackets side by side', bytes(`[${'[],'.repeat(200)}[]]`), Array.from({ length: 201 }, () => [])],
 ];
 
 for (const [behaviour, body, want] of taken) {
-  test(`taken: ${behaviour}`, () => assert.deepEqual(parseJson(body).value, want));
+  test(`parseJson accepts ${behaviour}`, () => assert.deepEqual(parseJson(body).value, want));
 }
 
-test('the text is the one that was sent, without the byte order mark', () => {
+test('parseJson returns the text as it was sent, without the byte order mark', () => {
   assert.equal(parseJson(bytes('\ufeff{"n":1.0, "n":2}')).text, '{"n":1.0, "n":2}');
 });
 
-test('__proto__ is an ordinary key, and no prototype changes', () => {
+test('parseJson treats __proto__ as an ordinary key, and changes no prototype', () => {
   const { value } = parseJson(bytes('{"__proto__":{"polluted":true},"constructor":1}'));
   assert.deepEqual(Object.keys(Object(value)), ['__proto__', 'constructor']);
   assert.equal(Reflect.get({}, 'polluted'), undefined);
@@ -54,9 +54,9 @@ const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
   ['only space', bytes(' \r\n\t'), empty],
   ['only a byte order mark', bytes('\ufeff'), empty],
   ['half an object', bytes('{"a":'), malformed],
-  ['something behind it', bytes('{} {}'), malformed],
+  ['two values', bytes('{} {}'), malformed],
   ['single quotes', bytes("{'a':1}"), malformed],
-  ['a comma at the end', bytes('[1,]'), malformed],
+  ['a trailing comma', bytes('[1,]'), malformed],
   ['a comment', bytes('{}//'), malformed],
   ['NaN', bytes('NaN'), malformed],
   ['a leading zero', bytes('01'), malformed],
@@ -73,7 +73,7 @@ const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
   ['UTF-16', Buffer.from('\ufeff{}', 'utf16le'), notUtf8],
   ['one level too many', bytes(nested(maxJsonDepth + 1)), tooDeep],
   ['one object too many', bytes(nested(maxJsonDepth + 1, '{"a":', '}')), tooDeep],
-  ['levels behind an escape', bytes(`["\\n",${nested(maxJsonDepth)}]`), tooDeep],
+  ['too many levels after an escape', bytes(`["\\n",${nested(maxJsonDepth)}]`), tooDeep],
   ['one element too many', bytes(`[${'1,'.repeat(10_000)}1]`), tooMany],
   [
     'members of many objects, too many in all',
@@ -81,14 +81,15 @@ const refused: readonly [behaviour: string, body: Buffer, message: string][] = [
     tooMany,
   ],
   ['half a million levels', bytes(nested(500_000)), tooDeep],
-  ['half a million levels left open', bytes('['.repeat(500_000)), tooDeep],
+  ['half a million unclosed levels', bytes('['.repeat(500_000)), tooDeep],
 ];
 
 for (const [behaviour, body, message] of refused) {
-  test(`refused: ${behaviour}`, () => assert.throws(() => parseJson(body), { status: 400, message }));
+  test(`parseJson rejects ${behaviour}`, () =>
+    assert.throws(() => parseJson(body), { status: 400, message }));
 }
 
-// From here on over a socket.
+// The following tests send their requests over a socket.
 
 const limit = 1_000;
 const size: Handler = async (request) => json(200, { size: (await request.json()).text.length });
@@ -102,27 +103,27 @@ const chunkedHead = head('POST /size', 'Content-Type: application/json', 'Transf
 
 const sizes: readonly [behaviour: string, request: string, status: number][] = [
   ['a declared body at the limit', post('/size', ok(limit)), 200],
-  ['a declared body beyond it', post('/size', ok(limit + 1)), 413],
+  ['a declared body beyond the limit', post('/size', ok(limit + 1)), 413],
   ['a chunked body at the limit', chunkedHead + chunked(ok(limit)), 200],
   ['a chunked body at the limit, byte by byte', chunkedHead + chunked(...ok(limit)), 200],
-  ['a chunked body beyond it', chunkedHead + chunked(ok(limit + 1)), 413],
-  ['a chunked body beyond it, byte by byte', chunkedHead + chunked(...ok(limit + 1)), 413],
-  ['a body that says it is not encoded', post('/size', '[]', 'Content-Encoding: identity'), 200],
+  ['a chunked body beyond the limit', chunkedHead + chunked(ok(limit + 1)), 413],
+  ['a chunked body beyond the limit, byte by byte', chunkedHead + chunked(...ok(limit + 1)), 413],
+  ['a body with the coding identity', post('/size', '[]', 'Content-Encoding: identity'), 200],
   ['a compressed body', post('/size', '[]', 'Content-Encoding: gzip'), 415],
-  ['a body encoded twice', post('/size', '[]', 'Content-Encoding: identity, gzip'), 415],
+  ['a body with two codings', post('/size', '[]', 'Content-Encoding: identity, gzip'), 415],
   ['no body at all', head('POST /size', 'Content-Type: application/json'), 400],
   ['an empty chunked body', chunkedHead + chunked(), 400],
 ];
 
 for (const [behaviour, request, status] of sizes) {
-  test(`${behaviour}: ${status}`, async (t) => {
+  test(`${behaviour} returns ${status}`, async (t) => {
     const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
     const wire = (await Wire.open(t, port)).write(request);
     assert.equal((await wire.next()).status, status);
   });
 }
 
-test('a declared length beyond the limit is refused before a byte of it is there', async (t) => {
+test('a declared length beyond the limit is rejected before the body arrives', async (t) => {
   const { port } = await startKit(t, routes);
   const wire = await Wire.open(t, port);
   wire.write(head('POST /any', 'Content-Type: application/json', 'Content-Length: 1000000000'));
@@ -133,7 +134,7 @@ test('a declared length beyond the limit is refused before a byte of it is there
   assert.deepEqual(await wire.end(), []);
 });
 
-test('a body has 128 KiB, unless its handler takes more', async (t) => {
+test('a body may have 128 KiB, unless its handler accepts more', async (t) => {
   const { port } = await startKit(t, routes);
   const wire = await Wire.open(t, port);
   const most = 128 * 1024;
@@ -143,7 +144,7 @@ test('a body has 128 KiB, unless its handler takes more', async (t) => {
   assert.deepEqual([status, JSON.parse(body)], [413, { error: `the body must be at most ${most} bytes` }]);
 });
 
-test('a client that goes on sending beyond the limit still reads the refusal', async (t) => {
+test('a client that continues to send beyond the limit can still read the rejection', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
   const wire = (await Wire.open(t, port)).write(chunkedHead, chunked('a'.repeat(200_000)));
   assert.equal((await wire.next()).status, 413);
@@ -151,7 +152,7 @@ test('a client that goes on sending beyond the limit still reads the refusal', a
   assert.equal(wire.wasReset, false);
 });
 
-test('a client that never stops sending is cut off', async (t) => {
+test('the connection of a client that never stops sending is closed', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
   const wire = (await Wire.open(t, port)).write(chunkedHead);
   const chunk = `10000\r\n${'a'.repeat(0x10000)}\r\n`;
@@ -161,11 +162,11 @@ test('a client that never stops sending is cut off', async (t) => {
   wire.socket.on('drain', pour);
   pour();
   await wire.end();
-  // Its limit, what the kernels hold, and what is read out of courtesy; not the gigabytes on offer.
+  // The limit, the socket buffers, and a bounded number of bytes that the server discards.
   assert.ok(wire.socket.bytesWritten < 50_000_000, `took ${wire.socket.bytesWritten} bytes`);
 });
 
-test('a short body that nobody reads does not end the connection', async (t) => {
+test('a short body that the handler does not read does not close the connection', async (t) => {
   const { port } = await startKit(t, { 'POST /deaf': () => json(200, {}), ...routes });
   const wire = (await Wire.open(t, port)).write(post('/deaf', ok(60_000)), post('/size', '[]'));
   assert.equal((await wire.next()).headers['connection'], 'keep-alive');
@@ -173,14 +174,14 @@ test('a short body that nobody reads does not end the connection', async (t) => 
 });
 
 const unread: readonly [behaviour: string, request: string][] = [
-  // Without its end: a body that has arrived whole is no reason to end the connection.
+  // Without its last byte, because a complete body would not close the connection.
   ['a long body', post('/deaf', ok(70_000)).slice(0, -1)],
   ['a chunked body', `${head('POST /deaf', 'Transfer-Encoding: chunked')}2\r\n[]\r\n`],
-  ['a body that waits for a go-ahead', head('POST /deaf', 'Expect: 100-continue', 'Content-Length: 9')],
+  ['a body that waits for 100 Continue', head('POST /deaf', 'Expect: 100-continue', 'Content-Length: 9')],
 ];
 
 for (const [behaviour, request] of unread) {
-  test(`${behaviour} that nobody reads ends the connection after the reply`, async (t) => {
+  test(`${behaviour} that the handler does not read closes the connection after the response`, async (t) => {
     const { port } = await startKit(t, { 'POST /deaf': () => json(200, {}) });
     const wire = (await Wire.open(t, port)).write(request);
     const { status, headers } = await wire.next();
@@ -189,7 +190,7 @@ for (const [behaviour, request] of unread) {
   });
 }
 
-test('a body that another reader has had is a failure, not a wait without end', async (t) => {
+test('a body that another parser has already read causes an error instead of an endless wait', async (t) => {
   const early: Handler = async (request) => {
     await request.raw.toArray();
     return await size(request);
@@ -200,7 +201,7 @@ test('a body that another reader has had is a failure, not a wait without end', 
   assert.match(String(thrown[0]), /the body was already read by another parser before this listener/);
 });
 
-test('a refused media type names those that are taken', async (t) => {
+test('the response to a rejected media type lists the accepted ones', async (t) => {
   const { port } = await startKit(t, { ...routes, 'PATCH /size': size, 'PUT /size': size });
   for (const [method, header] of [
     ['POST', 'accept-post'],

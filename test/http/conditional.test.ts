@@ -46,7 +46,7 @@ const parsed: readonly [header: string, want: EntityTags | undefined][] = [
 ];
 
 for (const [header, want] of parsed) {
-  test(`${JSON.stringify(header.slice(0, 50))} is ${want === undefined ? 'malformed' : JSON.stringify(want).slice(0, 80)}`, () => {
+  test(`the entity tags ${JSON.stringify(header.slice(0, 50))} parse as ${want === undefined ? 'malformed' : JSON.stringify(want).slice(0, 80)}`, () => {
     assert.deepEqual(parseEntityTags(header), want);
   });
 }
@@ -62,7 +62,7 @@ const known: readonly [ifNoneMatch: string, want: boolean][] = [
 ];
 
 for (const [ifNoneMatch, want] of known) {
-  test(`If-None-Match ${ifNoneMatch} is ${want ? 'met' : 'not met'} by the tag a`, () => {
+  test(`If-None-Match ${ifNoneMatch} ${want ? 'holds' : 'fails'} for the tag a`, () => {
     assert.equal(isNotModified(ifNoneMatch, 'a'), want);
   });
 }
@@ -79,18 +79,18 @@ const conditions: readonly [behaviour: string, headers: Readonly<Record<string, 
   ['If-Match with the tag', { 'if-match': '"a"' }, 'proceed'],
   ['If-Match with a star', { 'if-match': '*' }, 'proceed'],
   ['If-Match with another tag', { 'if-match': '"b"' }, 'failed'],
-  ['If-Match with the tag weak', { 'if-match': 'W/"a"' }, 'failed'],
+  ['If-Match with the same tag as a weak one', { 'if-match': 'W/"a"' }, 'failed'],
   ['If-Match malformed', { 'if-match': 'a' }, 'failed'],
-  ['If-Unmodified-Since the date', { 'if-unmodified-since': at }, 'proceed'],
+  ['If-Unmodified-Since with the same date', { 'if-unmodified-since': at }, 'proceed'],
   ['If-Unmodified-Since later', { 'if-unmodified-since': after }, 'proceed'],
   ['If-Unmodified-Since earlier', { 'if-unmodified-since': before }, 'failed'],
-  ['If-Unmodified-Since no date', { 'if-unmodified-since': 'yesterday' }, 'proceed'],
+  ['If-Unmodified-Since without a valid date', { 'if-unmodified-since': 'yesterday' }, 'proceed'],
   ['If-Match before If-Unmodified-Since', { 'if-match': '"a"', 'if-unmodified-since': before }, 'proceed'],
   ['If-None-Match with the tag', { 'if-none-match': '"a"' }, 'not-modified'],
-  ['If-None-Match with the tag weak', { 'if-none-match': 'W/"a"' }, 'not-modified'],
+  ['If-None-Match with the same tag as a weak one', { 'if-none-match': 'W/"a"' }, 'not-modified'],
   ['If-None-Match with another tag', { 'if-none-match': '"b"' }, 'proceed'],
   ['If-None-Match without quotes', { 'if-none-match': 'a' }, 'proceed'],
-  ['If-Modified-Since the date', { 'if-modified-since': at }, 'not-modified'],
+  ['If-Modified-Since with the same date', { 'if-modified-since': at }, 'not-modified'],
   ['If-Modified-Since later', { 'if-modified-since': after }, 'not-modified'],
   ['If-Modified-Since earlier', { 'if-modified-since': before }, 'proceed'],
   ['If-Modified-Since in the future', { 'if-modified-since': 'Thu, 01 Jan 2099 00:00:00 GMT' }, 'proceed'],
@@ -105,11 +105,11 @@ const conditions: readonly [behaviour: string, headers: Readonly<Record<string, 
   ['If-Modified-Since empty', { 'if-modified-since': '' }, 'proceed'],
   ['If-None-Match before If-Modified-Since', { 'if-none-match': '"b"', 'if-modified-since': at }, 'proceed'],
   ['If-Match before If-None-Match', { 'if-match': '"b"', 'if-none-match': '"a"' }, 'failed'],
-  ['both met', { 'if-match': '"a"', 'if-none-match': '"a"' }, 'not-modified'],
+  ['If-Match and If-None-Match with the tag', { 'if-match': '"a"', 'if-none-match': '"a"' }, 'not-modified'],
 ];
 
 for (const [behaviour, headers, want] of conditions) {
-  test(`${behaviour}: ${want}`, () => {
+  test(`the result of ${behaviour} is ${want}`, () => {
     assert.equal(evaluateConditions({ header: (name) => headers[name] }, validators), want);
   });
 }
@@ -127,7 +127,7 @@ const versions: readonly [ifRange: string | undefined, want: boolean][] = [
 ];
 
 for (const [ifRange, want] of versions) {
-  test(`If-Range ${ifRange} is of ${want ? 'this' : 'another'} version`, () => {
+  test(`If-Range ${ifRange} ${want ? 'matches' : 'does not match'} the version`, () => {
     assert.equal(isSameVersion(ifRange, validators), want);
   });
 }
@@ -173,7 +173,7 @@ const ranges: readonly [header: string | undefined, size: number, want: ReturnTy
 
 for (const [header, size, want] of ranges) {
   const shown = header?.replace(nines, '99…99');
-  test(`${shown} of ${size} bytes is ${JSON.stringify(want) ?? 'no range'}`, () => {
+  test(`Range ${shown} of ${size} bytes parses as ${JSON.stringify(want) ?? 'no range'}`, () => {
     assert.deepEqual(parseRange(header, size), want);
   });
 }
@@ -210,12 +210,13 @@ const encodings: readonly [header: string | undefined, want: 'br' | 'gzip' | und
 ];
 
 for (const [header, want] of encodings) {
-  test(`of br and gzip, ${JSON.stringify(header)} takes ${want ?? 'neither'}`, () => {
+  test(`Accept-Encoding ${JSON.stringify(header)} selects ${want ?? 'neither'} of br and gzip`, () => {
     assert.equal(chooseEncoding(header, ['br', 'gzip']), want);
   });
 }
 
-test('nothing on offer is nothing taken', () => assert.equal(chooseEncoding('*', []), undefined));
+test('Accept-Encoding selects no coding when none is available', () =>
+  assert.equal(chooseEncoding('*', []), undefined));
 
 const weights: readonly [header: string, want: readonly (readonly [string, number])[]][] = [
   ['a', [['a', 1]]],
@@ -237,7 +238,7 @@ const weights: readonly [header: string, want: readonly (readonly [string, numbe
 ];
 
 for (const [header, want] of weights) {
-  test(`${JSON.stringify(header)} weighs ${JSON.stringify(want)}`, () => {
+  test(`the weights in ${JSON.stringify(header)} are ${JSON.stringify(want)}`, () => {
     assert.deepEqual([...parseWeights(header)], want);
   });
 }

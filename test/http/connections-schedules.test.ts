@@ -34,7 +34,7 @@ class FakeSocket extends EventEmitter {
   }
 }
 
-/** A client that sends a few requests with pauses, and leaves or does not. */
+/** A client that sends a few requests with pauses, and then may disconnect. */
 async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
   const connection = connectionOf(socket as unknown as Socket);
   for (let requests = scheduler.random.below(4); requests > 0 && !socket.destroyed; requests -= 1) {
@@ -42,22 +42,22 @@ async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
     await scheduler.sleep(scheduler.random.below(maxIdleMs * 3));
     connection.busy = false;
     connection.idleSince = scheduler.now;
-    assert.ok(!socket.destroyed, 'a busy connection is ended');
+    assert.ok(!socket.destroyed, 'a busy connection was closed');
     await scheduler.sleep(scheduler.random.below(maxIdleMs));
-    assert.ok(!socket.destroyed, 'a connection is ended before its time');
+    assert.ok(!socket.destroyed, 'a connection was closed too early');
   }
   if (scheduler.oneIn(2)) socket.destroy();
 }
 
 testSchedules(
-  'a server takes as many connections as it may, and ends those that are idle and no others',
+  'a server accepts connections up to its maximum, and closes only those that are idle',
   async (scheduler) => {
-    // Over TLS each connection is taken as soon as it is accepted.
+    // With TLS, the server counts a connection as soon as it is accepted.
     const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
     const taken = new Set<FakeSocket>();
     server.on('connection', (socket: FakeSocket) => {
       taken.add(socket);
-      assert.ok(taken.size <= max, 'more connections are open than may be');
+      assert.ok(taken.size <= max, 'more connections are open than the maximum');
       socket.on('close', () => taken.delete(socket));
     });
     let rejecting = 0;
@@ -66,7 +66,7 @@ testSchedules(
       maxIdleMs,
       checkingIntervalMs,
       reject: (socket, silently) => {
-        assert.equal(taken.size, max, 'a connection is rejected though there is room');
+        assert.equal(taken.size, max, 'a connection was rejected below the maximum');
         assert.equal(silently, rejecting >= maxRejectingAtOnce);
         if (silently) return socket.destroy();
         rejecting += 1;
@@ -94,7 +94,7 @@ testSchedules(
     assert.deepEqual(
       idle.filter((socket) => !socket.destroyed),
       [],
-      'an idle connection is ended in time',
+      'an idle connection was not closed in time',
     );
     assert.deepEqual([...taken].filter(isIdle), []);
     server.emit('close');
@@ -113,9 +113,9 @@ testSchedules(
       let [running, last, isLeft] = [0, -1, false];
       const ended: Promise<void>[] = [];
       const start = async (id: number) => {
-        assert.equal(running, 0, 'one at a time');
-        assert.equal(id, last + 1, 'in order');
-        assert.ok(!socket.destroyed, 'none after the end');
+        assert.equal(running, 0, 'two requests run at a time');
+        assert.equal(id, last + 1, 'the requests run out of order');
+        assert.ok(!socket.destroyed, 'a request started after the end of its connection');
         [running, last, connection.busy] = [1, id, true];
         await scheduler.turn();
         running = 0;
@@ -127,7 +127,10 @@ testSchedules(
           const message = { socket, headers: {} } as unknown as IncomingMessage;
           waitInLine(message, connection, memory, () => void ended.push(start(id)));
         }
-        assert.ok(socket.paused || connection.waiting.length <= 16, 'who sends too much is not read');
+        assert.ok(
+          socket.paused || connection.waiting.length <= 16,
+          'a connection with too many waiting requests is still read',
+        );
         if (scheduler.oneIn(6)) await scheduler.turn();
         isLeft = scheduler.oneIn(20);
       }

@@ -24,7 +24,7 @@ const accepts: readonly [accept: string, type: string][] = [
 ];
 
 for (const [accept, type] of accepts) {
-  test(`Accept: ${accept} is told in ${type}`, async (t) => {
+  test(`an error for Accept: ${accept} has the type ${type}`, async (t) => {
     const { port } = await startKit(t, { 'GET /': () => ({ status: 204 }) });
     const wire = (await Wire.open(t, port)).write(
       head('GET /nowhere', `Accept: ${accept}`, 'x-request-id: mine'),
@@ -39,7 +39,7 @@ for (const [accept, type] of accepts) {
   });
 }
 
-test('a message is text, whatever it holds', async (t) => {
+test('an error message is escaped as JSON', async (t) => {
   const message = '"quotes", \\ and <b> \u2028';
   const { port } = await startKit(t, {
     'GET /': () => {

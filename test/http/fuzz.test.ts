@@ -7,10 +7,10 @@ import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
 const inputs = 1_000;
-// The same every time; `scripts/fuzz.ts` runs any number of any other.
+// The seed is fixed. `scripts/fuzz.ts` runs other seeds.
 const seed = 1;
 
-test('whatever is sent, both faces answer as they must, and go on', async (t) => {
+test('both APIs respond correctly to random input, and continue to serve requests', async (t) => {
   const prototype = Object.getOwnPropertyNames(Object.prototype);
   const repository = createMemoryStore();
   await repository.createUser({ name: 'Ada' });
@@ -19,18 +19,19 @@ test('whatever is sent, both faces answer as they must, and go on', async (t) =>
 
   const { statuses, users } = await fuzz({ httpPort: port, grpcPort, seed, inputs });
 
-  for (const status of [200, 201, 400, 404, 405, 415, 501]) assert.ok(statuses.has(status), `${status} came`);
+  for (const status of [200, 201, 400, 404, 405, 415, 501])
+    assert.ok(statuses.has(status), `no response had the status ${status}`);
   assert.deepEqual(failures(), []);
   assert.deepEqual(Object.getOwnPropertyNames(Object.prototype), prototype);
   assert.ok(users.size > 20, `${users.size} users`);
   const kept = await Promise.all(
     [...users].map(async ([id, body]) => {
       const { status, headers, text } = await send(http, `GET /users/${id}`);
-      // Another input may have deleted or changed it, by chance; its first version is as it was told.
+      // Another input may have deleted or changed the user. Its first version must equal the response.
       return status === 404 || headers.etag !== '"1"' || text === body;
     }),
   );
   assert.ok(kept.every(Boolean));
   const { code } = await getUser(usersClient(t, grpc), 2_147_483_647);
-  assert.equal(code, 5, 'gRPC answers: NOT_FOUND');
+  assert.equal(code, 5, 'the gRPC API must return NOT_FOUND');
 });

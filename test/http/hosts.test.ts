@@ -55,7 +55,7 @@ for (const [listensOn, allowed, host, served] of cases) {
   });
 }
 
-test('a name that is not served is 421 on every path, and the message names the option', async (t) => {
+test('a host name that is not served returns 421 on every path, with the name of the option', async (t) => {
   const { port } = await startService(t, { allowedHosts: [] });
   for (const target of ['/users', '/', '/health', '/nowhere']) {
     const wire = await Wire.open(t, port);
@@ -75,20 +75,20 @@ const targets: readonly [target: string, host: string, status: number][] = [
   ['/health', 'localhost', 200],
 ];
 for (const [target, host, status] of targets) {
-  test(`the host of the target counts more than Host: ${target} with ${host} is ${status}`, async (t) => {
+  test(`the host in the request target overrides Host: ${target} with ${host} returns ${status}`, async (t) => {
     const { port } = await startService(t, { allowedHosts: [] });
     const wire = await Wire.open(t, port);
     assert.equal((await wire.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`).next()).status, status);
   });
 }
 
-test('HTTP/1.0 without a Host is served', async (t) => {
+test('HTTP/1.0 requests without Host are served', async (t) => {
   const { port } = await startService(t, { allowedHosts: [] });
   const wire = await Wire.open(t, port);
   assert.equal((await wire.write('GET /health HTTP/1.0\r\n\r\n').next()).status, 200);
 });
 
-test('a mounted listener serves every name, or those of allowedHosts', async (t) => {
+test('a mounted listener serves every host name, or only those in allowedHosts', async (t) => {
   const repository = createMemoryStore();
   for (const [allowedHosts, status] of [
     [[], 200],
@@ -105,7 +105,9 @@ test('a mounted listener serves every name, or those of allowedHosts', async (t)
   }
 });
 
-test('a page of another name that resolves to this machine reads nothing', { skip: noBrowser }, async (t) => {
+test('a page of another host name that resolves to the service cannot read from it', {
+  skip: noBrowser,
+}, async (t) => {
   const { port } = await startService(t, { allowedHosts: [] });
   const evil = await new Promise<number>((resolve) => {
     const server = createServer((_, response) => response.end('<title>evil</title>'));
@@ -121,7 +123,7 @@ test('a page of another name that resolves to this machine reads nothing', { ski
   t.after(() => browser.close());
   const page = await browser.newPage();
   await page.goto(`http://evil.example:${evil}/`);
-  assert.equal(await page.title(), 'evil', 'the name resolves to this machine');
+  assert.equal(await page.title(), 'evil', 'the host name must resolve to the loopback address');
   assert.equal((await page.goto(`http://evil.example:${port}/`))?.status(), 421);
   const read = await page.evaluate(async () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"Eve"}' };

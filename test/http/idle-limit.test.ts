@@ -27,7 +27,7 @@ async function start(t: TestContext, options: HttpKitOptions = { timeouts }) {
   return { ...(await startKit(t, handlers, options)), release: gate.resolve };
 }
 
-/** Sends a line break every now and then until the connection has ended. */
+/** Sends a line break every 10 ms until the connection has ended. */
 async function drip(socket: Wire['socket']): Promise<void> {
   socket.on('error', () => undefined);
   while (!socket.closed) {
@@ -38,7 +38,7 @@ async function drip(socket: Wire['socket']): Promise<void> {
 
 for (const secure of [false, true]) {
   const over = secure ? ' over TLS' : '';
-  test(`line breaks between requests do not keep a connection${over}`, async (t) => {
+  test(`line breaks after a request do not keep an idle connection open${over}`, async (t) => {
     const { port } = await start(t, { timeouts, ...(secure && { tls: createCertificate() }) });
     if (secure) {
       const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
@@ -56,7 +56,7 @@ for (const secure of [false, true]) {
   });
 }
 
-test('nor before the first one', async (t) => {
+test('line breaks before the first request do not keep an idle connection open', async (t) => {
   const { port } = await start(t);
   const wire = await Wire.open(t, port);
   const dripping = drip(wire.socket);
@@ -65,12 +65,12 @@ test('nor before the first one', async (t) => {
   await dripping;
 });
 
-test('a reply that is long in coming ends no connection, nor do many requests one after another', async (t) => {
+test('a connection with a slow response or with many consecutive requests does not count as idle', async (t) => {
   const { port, release } = await start(t);
   const wire = await Wire.open(t, port);
   wire.write(head('GET /late'));
   const busy = await Wire.open(t, port);
-  // Longer than both timeouts together, in pauses much shorter than each.
+  // In total longer than both timeouts, with pauses much shorter than each.
   for (let i = 0; i < 30; i += 1) {
     assert.equal((await busy.write(head('GET /')).next()).status, 200);
     await sleep(20);

@@ -7,8 +7,8 @@ import { HttpError, securityHeaders } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
 import { WaitingMemory } from '../../src/http/waiting-memory.ts';
 
-/** Requests of a listener that has one place. */
-function onePlace() {
+/** Requests of a listener that allows one request in flight. */
+function allowOne() {
   const shared: Shared = {
     basePath: '',
     headers: securityHeaders,
@@ -27,19 +27,19 @@ function onePlace() {
 const isFull = (caught: unknown) =>
   caught instanceof HttpError && caught.status === 503 && caught.headers['retry-after'] === '1';
 
-test('a request beyond the limit fails with 503 until a place is given back', () => {
-  const { make } = onePlace();
+test('a request beyond the limit fails with 503 until another has ended', () => {
+  const { make } = allowOne();
   const [first, second] = [make(), make()];
   first.enter();
   assert.throws(() => second.enter(), isFull);
   second.release();
-  assert.throws(() => second.enter(), isFull, 'one without a place gives none back');
+  assert.throws(() => second.enter(), isFull, 'a rejected request does not decrease the count');
   first.release();
   second.enter();
 });
 
-test('a request whose client has left before takes no place', async () => {
-  const { make, shared } = onePlace();
+test('a request whose client has already disconnected does not count as in flight', async () => {
+  const { make, shared } = allowOne();
   const left = make();
   left.response.destroy();
   await new Promise((resolve) => left.response.once('close', resolve));
@@ -49,7 +49,7 @@ test('a request whose client has left before takes no place', async () => {
   assert.equal(shared.taken, 1);
 });
 
-/** Pipelines requests on a connection until it is paused or cut; returns how many, at most `most`. */
+/** Pipelines up to `most` requests on a connection until it is paused or closed. Returns their number. */
 function pipeline(memory: WaitingMemory, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
   const socket = new Socket();
   const connection = connectionOf(socket);
@@ -64,13 +64,13 @@ function pipeline(memory: WaitingMemory, headers: Readonly<Record<string, string
   return { socket, connection, started, count };
 }
 
-test('a connection on which too many requests wait is not read until all have started', () => {
+test('a connection with too many waiting requests is not read until all of them have started', () => {
   const memory = new WaitingMemory(() => undefined, 20_000_000);
   const { socket, connection, started, count } = pipeline(memory);
   assert.ok(count > 2 && count <= 17, `${count} requests wait`);
   assert.ok(socket.isPaused());
   for (let i = 0; i < count; i += 1) {
-    assert.ok(connection.endPause !== undefined, 'paused until the last');
+    assert.ok(connection.endPause !== undefined, 'the connection was read before the last request started');
     startNext(socket, connection);
   }
   assert.deepEqual(
@@ -81,21 +81,21 @@ test('a connection on which too many requests wait is not read until all have st
   assert.equal(memory.isShort, false);
 });
 
-test('what a pipelined request sends as its body counts', () => {
+test('the body of a pipelined request counts towards the memory of waiting requests', () => {
   const memory = new WaitingMemory(() => undefined, 20_000_000);
   assert.equal(pipeline(memory, { 'content-length': '50000' }).count, 1);
   assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).count, 1);
 });
 
-test('while memory is short a connection on which too many requests wait is cut', async () => {
+test('while memory is short, a connection with too many waiting requests is closed', async () => {
   const memory = new WaitingMemory(() => undefined, 5_000_000);
   const first = pipeline(memory);
   assert.ok(memory.isShort);
-  assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few may wait all the same');
+  assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');
   const second = pipeline(memory);
   assert.equal(second.socket.destroyed, true);
   first.socket.destroy();
   await new Promise((resolve) => first.socket.once('close', resolve));
-  assert.equal(memory.isShort, false, 'what it held is free again');
+  assert.equal(memory.isShort, false, 'the memory of the closed connection is free again');
   assert.equal(pipeline(memory).socket.destroyed, false);
 });

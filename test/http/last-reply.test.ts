@@ -26,7 +26,7 @@ const refused: readonly (readonly [what: string, request: string, status: number
 ];
 
 for (const [what, request, status] of refused) {
-  test(`what is pipelined behind ${what} is never carried out`, async (t) => {
+  test(`a request that is pipelined after a request with ${what} is never executed`, async (t) => {
     const repository = createMemoryStore();
     const { port } = await startService(t, { repository });
     const { responses, closed } = await exchange(port, request + post);
@@ -39,7 +39,7 @@ for (const [what, request, status] of refused) {
   });
 }
 
-test('what was pipelined before the service drains is answered, all of it', async (t) => {
+test('all requests that were pipelined before the service drains get a response', async (t) => {
   const repository = createMemoryStore();
   const gate = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
@@ -68,7 +68,7 @@ test('what was pipelined before the service drains is answered, all of it', asyn
   assert.equal(await repository.countUsers({}), 3);
 });
 
-test('a client that sends a byte now and then, and takes nothing, is cut all the same', async (t) => {
+test('the connection of a client that sends single bytes but reads nothing is closed', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'public-'));
   t.after(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, 'big.bin'), Buffer.alloc(30_000_000));
@@ -82,11 +82,11 @@ test('a client that sends a byte now and then, and takes nothing, is cut all the
     clearInterval(trickle);
     socket.destroy();
   });
-  // The server's end of it: a write to a connection that is gone fails.
+  // A write to the connection fails after the server has closed it.
   await once(socket, 'error');
 });
 
-test('a folder that has become a link leads to no file outside', async (t) => {
+test('files outside the public folder are not served after a folder was replaced by a link', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'public-'));
   t.after(() => rm(folder, { recursive: true }));
   await mkdir(join(folder, 'public', 'sub'), { recursive: true });

@@ -12,7 +12,7 @@ import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 const maxInFlight = 3;
 const text = '{"name":"Ann"}';
 
-/** A message whose body comes when the schedule says so, or never: then the client leaves. */
+/** A message whose body arrives at a time that the schedule decides. Some clients disconnect instead. */
 function openMessage(scheduler: Scheduler): { message: IncomingMessage; response: ServerResponse } {
   const headers = { 'content-type': 'application/json', 'content-length': String(text.length) };
   const socket = new EventEmitter();
@@ -38,14 +38,14 @@ function openMessage(scheduler: Scheduler): { message: IncomingMessage; response
 }
 
 testSchedules(
-  'requests start once and in order, take no more places than there are, and give all back',
+  'requests start once and in order, never exceed the limit, and are all counted off at their end',
   async (scheduler) => {
     const turns = new Turns();
     const shared: Shared = {
       basePath: '',
       headers: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
-      memory: new WaitingMemory(() => assert.fail('so little is never given up')),
+      memory: new WaitingMemory(() => assert.fail('a request was cancelled although memory is free')),
       taken: 0,
       draining: false,
     };
@@ -74,7 +74,7 @@ testSchedules(
       const wasFull = shared.taken >= maxInFlight;
       try {
         request.enter();
-        assert.ok(!wasFull || response.closed, 'a request is let in beyond the limit');
+        assert.ok(!wasFull || response.closed, 'a request was accepted beyond the limit');
         assert.ok(shared.taken <= maxInFlight);
         if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
         assert.ok(shared.taken <= maxInFlight);
@@ -100,8 +100,8 @@ testSchedules(
       if (scheduler.oneIn(3)) await scheduler.turn();
     }
     await Promise.all(all);
-    assert.deepEqual(started, queued, 'those that wait start in the order of their arrival, each once');
-    assert.equal(shared.taken, 0, 'every place is given back');
+    assert.deepEqual(started, queued, 'waiting requests must start once, in the order of their arrival');
+    assert.equal(shared.taken, 0, 'a request is still counted after its end');
   },
 );
 
@@ -109,7 +109,7 @@ const freeBytes = 16 * 1024;
 const maxBytes = 100 * 1024;
 
 testSchedules(
-  'what waits stays within its memory, and whoever made no progress for longest is given up',
+  'waiting requests stay within their memory, and those without progress for the longest time are cancelled',
   async (scheduler) => {
     const held = new Map<object, number>();
     const given: object[] = [];

@@ -10,7 +10,7 @@ import { createFace, startKit } from '../support/http-kit.ts';
 
 const hello: Handler = () => json(200, 'hello');
 const echo: Handler = async (request) => json(200, (await request.json()).value);
-/** Never answers; tells when it is called and when its client has left. */
+/** A handler that never responds. It reports its call and the abort of its signal. */
 function hanging() {
   const called = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<void>();
@@ -26,7 +26,7 @@ function hanging() {
   return { handle, called: called.promise, aborted: aborted.promise };
 }
 
-/** Answers with its parameter, not at once, and fails when two requests are under way. */
+/** A handler that returns its parameter in the next turn, and fails when two requests run at a time. */
 function recorder() {
   const started: string[] = [];
   let underWay = 0;
@@ -42,7 +42,7 @@ function recorder() {
   return { started, handle };
 }
 
-test('a client that leaves aborts its handler, and nothing stays in flight', async (t) => {
+test('a client that disconnects aborts its handler, and the request is no longer in flight', async (t) => {
   const { handle, called, aborted } = hanging();
   const kit = await startKit(t, { 'GET /hang': handle });
   const wire = (await Wire.open(t, kit.port)).write(head('GET /hang'));
@@ -55,7 +55,7 @@ test('a client that leaves aborts its handler, and nothing stays in flight', asy
   assert.equal(kit.face.inFlight, 0);
 });
 
-test('pipelined requests are started one after another, in their order', async (t) => {
+test('pipelined requests run one after another, in their order', async (t) => {
   const { started, handle } = recorder();
   const kit = await startKit(t, { 'GET /{n}': handle });
   const wire = await Wire.open(t, kit.port);
@@ -64,7 +64,7 @@ test('pipelined requests are started one after another, in their order', async (
   assert.deepEqual(started, [...Array(20).keys()].map(String));
 });
 
-test('a client that pipelines without end is read no further than a few packets', async (t) => {
+test('only a few packets are read from a client that pipelines without waiting for responses', async (t) => {
   const { handle, called } = hanging();
   const sockets: Socket[] = [];
   const kit = await startKit(t, {
@@ -77,7 +77,7 @@ test('a client that pipelines without end is read no further than a few packets'
   const wire = await Wire.open(t, kit.port);
   wire.write(head('GET /hang'));
   await called;
-  // More than the kernel's buffers hold: the rest stays with the client.
+  // More data than the socket buffers hold, so the rest stays with the client.
   const many = head('GET /hello').repeat(1_000);
   for (let i = 0; i < 1_000; i += 1) wire.socket.write(many);
   const other = await Wire.open(t, kit.port);
@@ -86,7 +86,7 @@ test('a client that pipelines without end is read no further than a few packets'
   assert.ok(socket !== undefined && socket.bytesRead < 300_000, `${socket?.bytesRead} bytes were read`);
 });
 
-test('what was read no further is read when the requests before it are answered', async (t) => {
+test('a paused connection is read again after its earlier requests have ended', async (t) => {
   const kit = await startKit(t, { 'GET /hello': hello, 'POST /echo': echo });
   const rounds = [...Array(2_000).keys()];
   const bytes = rounds.map((n) => head('GET /hello') + post('/echo', `[${n}]`)).join('');
@@ -98,7 +98,7 @@ test('what was read no further is read when the requests before it are answered'
   );
 });
 
-test('a client that leaves ends its request, and those pipelined behind it never start', async (t) => {
+test('a client that disconnects aborts its request, and its pipelined requests never start', async (t) => {
   const { handle, called } = hanging();
   let greeted = 0;
   const kit = await startKit(t, {
@@ -119,7 +119,7 @@ test('a client that leaves ends its request, and those pipelined behind it never
   assert.equal(kit.face.inFlight, 0);
 });
 
-test('the signal of a request that has ended well does not abort', async (t) => {
+test('the signal of a successful request is not aborted when the client disconnects later', async (t) => {
   const signals: AbortSignal[] = [];
   const handle: Handler = (request) => {
     signals.push(request.signal);
@@ -135,7 +135,7 @@ test('the signal of a request that has ended well does not abort', async (t) => 
   assert.equal(signals[0]?.aborted, false);
 });
 
-test('what is more than may be in flight is 503, and room is made again', async (t) => {
+test('a request beyond maxInFlight returns 503 until another has ended', async (t) => {
   const { handle, called } = hanging();
   const routes = { 'GET /hang': handle, 'GET /hello': hello };
   const kit = await startKit(t, routes, { limits: { maxInFlight: 1 } });
@@ -151,7 +151,7 @@ test('what is more than may be in flight is 503, and room is made again', async 
   assert.equal((await second.next()).status, 200);
 });
 
-test('from the start of draining every reply is the last, those to requests under way too', async (t) => {
+test('every response after the start of draining closes its connection, also for requests that already run', async (t) => {
   const released = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
   const slow: Handler = async () => {
@@ -194,7 +194,7 @@ for (const [what, id, kept] of ids) {
   });
 }
 
-test('a refusal has a request id too', async (t) => {
+test('a rejected request has a request id too', async (t) => {
   const { port } = await startKit(t, {});
   for (const line of ['GET /nowhere', 'GET /%', 'TRACE /']) {
     const wire = (await Wire.open(t, port)).write(head(line, 'x-request-id: mine'));
@@ -224,7 +224,7 @@ test('a request is reported with its route, path, status and trace', async (t) =
   });
 });
 
-test('a handler that throws, at once or later, is answered as the table of errors says', async (t) => {
+test('an error that a handler throws synchronously or asynchronously becomes the response of the error table', async (t) => {
   const kit = await startKit(t, {
     'GET /now': () => {
       throw new HttpError(418, 'now', { 'x-kind': 'teapot' });
@@ -245,11 +245,11 @@ test('a handler that throws, at once or later, is answered as the table of error
   assert.deepEqual(kit.thrown, [null]);
 });
 
-// From here on inside a server of somebody else's.
+// The following tests mount the listener in the server of another application.
 
 const limits = { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 1_000 };
 
-/** Mounts a face before a host that answers everything else, and returns the port. */
+/** Mounts a listener in a server whose host handles all other requests, and returns the port. */
 async function mount(
   t: TestContext,
   options: Partial<ListenerOptions> = {},
@@ -290,38 +290,38 @@ const mounted: readonly [
   withHost: readonly [number, string],
   alone?: readonly [number, string],
 ][] = [
-  ['a path below the base path is ours', head('GET /api/hello'), [200, '"hello"']],
-  ['the base path is our root', head('GET /api'), [200, '"root"']],
-  ['the base path with a query is our root', head('GET /api?a=1'), [200, '"root"']],
-  ['a body below the base path is ours', post('/api/echo', '[1]'), [200, '[1]']],
-  ['a path beside it is the host’s', head('GET /hello'), host, notFound],
-  ['a path that only begins like it is the host’s', head('GET /apiary'), host, notFound],
-  ['a path below it that we do not know is the host’s', head('GET /api/nowhere'), host, notFound],
-  ['OPTIONS of a path we do not know is the host’s', head('OPTIONS /other'), host, notFound],
+  ['a path below the base path', head('GET /api/hello'), [200, '"hello"']],
+  ['the base path', head('GET /api'), [200, '"root"']],
+  ['the base path with a query', head('GET /api?a=1'), [200, '"root"']],
+  ['a body below the base path', post('/api/echo', '[1]'), [200, '[1]']],
+  ['a path outside the base path', head('GET /hello'), host, notFound],
+  ['a path that only starts with the letters of the base path', head('GET /apiary'), host, notFound],
+  ['an unknown path below the base path', head('GET /api/nowhere'), host, notFound],
+  ['OPTIONS of a path outside the base path', head('OPTIONS /other'), host, notFound],
   [
-    'headers beyond our limit are the host’s on its paths',
+    'a path outside the base path with too many headers',
     head('GET /other', ...floods),
     host,
     [431, '{"error":"at most 10 headers are taken"}'],
   ],
   [
-    'headers beyond our limit are refused on ours',
+    'a path below the base path with too many headers',
     head('GET /api/hello', ...floods),
     [431, '{"error":"at most 10 headers are taken"}'],
   ],
   [
-    'a wrong method on our path is refused',
+    'a wrong method for a path below the base path',
     post('/api/hello', ''),
     [405, '{"error":"method not allowed; allowed: GET, HEAD, OPTIONS"}'],
   ],
   [
-    'a malformed target is refused',
+    'a malformed target below the base path',
     head('GET /api/%'),
     [400, '{"error":"the path has malformed percent-encoding"}'],
   ],
 ];
 
-test('mounted: pipelined requests are started one after another', async (t) => {
+test('pipelined requests of a mounted listener run one after another', async (t) => {
   const { started, handle } = recorder();
   const wire = await Wire.open(t, await mount(t, {}, true, { 'GET /{n}': handle }));
   wire.write(head('GET /api/1'), head('GET /host'), head('GET /api/2'), head('GET /api/3'));
@@ -331,7 +331,7 @@ test('mounted: pipelined requests are started one after another', async (t) => {
   assert.deepEqual(started, ['1', '2', '3']);
 });
 
-test('pipelined requests beyond what all connections may have waiting are not even parsed', async (t) => {
+test('pipelined requests beyond the memory for waiting requests are not parsed', async (t) => {
   const { handle } = hanging();
   const face = createFace(
     { 'GET /hang': handle },
@@ -358,7 +358,7 @@ test('pipelined requests beyond what all connections may have waiting are not ev
   const sockets: Socket[] = [];
   let ended = false;
   while (!ended) {
-    assert.ok(sockets.length < 100, 'some connection is cut');
+    assert.ok(sockets.length < 100, 'no connection was closed');
     const socket = connect(port, '127.0.0.1', () => socket.write(packet));
     socket
       .on('error', () => undefined)
@@ -372,22 +372,22 @@ test('pipelined requests beyond what all connections may have waiting are not ev
   }
   const counts = [...parsed.values()];
   assert.ok(counts.length > 2 && counts[0] === 1_000, `${counts}`);
-  assert.ok((counts.at(-1) ?? 0) < 900, `the parser stopped: ${counts}`);
+  assert.ok((counts.at(-1) ?? 0) < 900, `the parser did not stop: ${counts}`);
 });
 
 for (const [what, send, withHost, alone] of mounted) {
-  test(`mounted: ${what}`, async (t) => {
+  test(`in a host, ${what} gets ${withHost[0]} from the ${withHost === host ? 'host' : 'listener'}`, async (t) => {
     const response = await (await Wire.open(t, await mount(t))).write(send).next();
     assert.deepEqual([response.status, response.body], withHost);
   });
-  test(`mounted without a next: ${what.replace('is the host’s', 'is not found')}`, async (t) => {
+  test(`without a next handler, ${what} gets ${(alone ?? withHost)[0]} from the listener`, async (t) => {
     const response = await (await Wire.open(t, await mount(t, {}, false))).write(send).next();
     assert.deepEqual([response.status, response.body], alone ?? withHost);
   });
 }
 
 for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b']) {
-  test(`${JSON.stringify(basePath)} is no base path`, async (t) => {
+  test(`the base path ${JSON.stringify(basePath)} is rejected`, async (t) => {
     await assert.rejects(mount(t, { basePath }), {
       name: 'TypeError',
       message: /basePath must be empty or like "\/api"/,

@@ -18,7 +18,7 @@ const parsed: readonly [text: string, essence: string, parameters: Record<string
 ];
 
 for (const [text, essence, parameters] of parsed) {
-  test(`${text} is a media type`, () => {
+  test(`${text} parses as a media type`, () => {
     const type = parseMediaType(text);
     assert.equal(type?.essence, essence);
     assert.deepEqual(Object.entries(type?.parameters ?? {}), Object.entries(parameters));
@@ -46,10 +46,10 @@ const refused = [
 ];
 
 for (const text of refused) {
-  test(`${JSON.stringify(text)} is no media type`, () => assert.equal(parseMediaType(text), undefined));
+  test(`${JSON.stringify(text)} is not a media type`, () => assert.equal(parseMediaType(text), undefined));
 }
 
-test('a long malformed media type is found out in no time', () => {
+test('a long malformed media type is rejected quickly', () => {
   const started = performance.now();
   assert.equal(parseMediaType(`a/b${'; a="\\"'.repeat(20_000)}`), undefined);
   assert.equal(parseMediaType(`a/b; a="${'\\a'.repeat(50_000)}`), undefined);
@@ -74,7 +74,7 @@ const taken: readonly [contentType: string | undefined, types: readonly string[]
 ];
 
 for (const [contentType, types, ok] of taken) {
-  test(`${contentType} is ${ok ? 'taken' : 'refused'} where ${types.join(' or ')} is`, () => {
+  test(`Content-Type ${contentType} is ${ok ? 'accepted' : 'rejected'} for a route that accepts ${types.join(' or ')}`, () => {
     const check = () => checkContentType(contentType, types, 'accept-post');
     if (ok) assert.doesNotThrow(check);
     else assert.throws(check, { status: 415, headers: { 'accept-post': types.join(', ') } });

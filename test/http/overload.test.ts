@@ -14,10 +14,10 @@ const head = (line: string, headers = '') => `${line} HTTP/1.1\r\nHost: a\r\n${h
 const closing = 'Connection: close\r\n';
 const json = 'Content-Type: application/json\r\nContent-Length: 14\r\n';
 
-/** A service of which all room is taken, until the gate opens. */
+/** A service with maxInFlight running requests, which end when the gate opens. */
 async function startFull(t: Parameters<typeof startService>[0]) {
   const { repository, open, entered } = await gatedRepository();
-  // Before the service ends, or it would wait for them.
+  // Release the requests before the service closes, because close waits for them.
   t.after(open);
   const running = await startService(t, { repository, limits, grpcPort: 0 });
   const holders = Array.from({ length: limits.maxInFlight }, () =>
@@ -32,7 +32,7 @@ async function ask(port: number, line: string, headers = '', body = ''): Promise
   const isHead = line.startsWith('HEAD');
   const { responses } = await exchange(port, head(line, closing + headers) + body, { head: isHead });
   const [response] = responses;
-  assert.ok(response !== undefined, `${line} was answered`);
+  assert.ok(response !== undefined, `${line} got no response`);
   return response;
 }
 
@@ -58,7 +58,7 @@ const refused: readonly [line: string, headers?: string, body?: string][] = [
   ['GET /boom'],
 ];
 for (const [line, headers, body] of refused) {
-  test(`${line}${headers?.includes('Expect') ? ' with Expect' : ''} is 503 beyond maxInFlight`, async (t) => {
+  test(`${line}${headers?.includes('Expect') ? ' with Expect' : ''} returns 503 beyond maxInFlight`, async (t) => {
     const { port, events } = await startFull(t);
     const response = await ask(port, line, headers, body);
     assert.deepEqual([response.status, response.headers['retry-after']], [503, '1']);
@@ -84,13 +84,13 @@ const answered: readonly [line: string, status: number][] = [
   ['DELETE /users', 405],
 ];
 for (const [line, expected] of answered) {
-  test(`${line} is ${expected} however much is under way`, async (t) => {
+  test(`${line} returns ${expected} also beyond maxInFlight`, async (t) => {
     const { port } = await startFull(t);
     assert.equal((await ask(port, line)).status, expected);
   });
 }
 
-test('a probe on a new connection is answered before the requests that wait', async (t) => {
+test('a probe on a new connection gets its response before the waiting requests', async (t) => {
   const store = createMemoryStore();
   await store.createUser({ name: 'Ada' });
   const { getUser } = store;
@@ -108,14 +108,14 @@ test('a probe on a new connection is answered before the requests that wait', as
   }
   const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
   const before = paths.indexOf('/health');
-  assert.ok(before < 20, `${before} requests were answered before it`);
+  assert.ok(before < 20, `${before} requests ended before the probe`);
 });
 
-test('files that are slow to go keep no request out', async (t) => {
+test('slow downloads of files do not count as requests in flight', async (t) => {
   const { repository, entered, open: release } = await gatedRepository();
   t.after(release);
   const { port } = await startService(t, { repository, limits: { maxInFlight: 1 } });
-  // Never read from: more of the file than the kernel takes is still to be sent.
+  // These clients read nothing, so more data waits than fits into the socket buffers.
   const files = await Promise.all([1, 2, 3].map(() => open(port, head('GET /openapi.json').repeat(100))));
   t.after(() => files.map((socket) => socket.destroy()));
   for (const socket of files) socket.pause();
@@ -125,7 +125,7 @@ test('files that are slow to go keep no request out', async (t) => {
   assert.equal((await admitted).responses[0]?.status, 200);
 });
 
-test('there is room again for each one that ends', async (t) => {
+test('after maxInFlight was reached, a new request is accepted for each one that ends', async (t) => {
   const { port, open: release, holders } = await startFull(t);
   assert.equal((await ask(port, 'GET /users')).status, 503);
   release();
@@ -133,7 +133,7 @@ test('there is room again for each one that ends', async (t) => {
   for (let round = 0; round < 5; round += 1) assert.equal((await ask(port, 'GET /users/1')).status, 200);
 });
 
-test('there is room again when a client has left', async (t) => {
+test('after maxInFlight was reached, a new request is accepted when a client disconnects', async (t) => {
   const { repository, open: release } = await gatedRepository();
   t.after(release);
   const left = Promise.withResolvers<void>();
@@ -149,9 +149,9 @@ test('there is room again when a client has left', async (t) => {
   assert.equal((await ask(port, 'GET /users')).status, 200);
 });
 
-test('refusals by the hundred do not count as under way, nor keep others out after', async (t) => {
+test('a hundred rejected requests do not count as in flight, and do not block later requests', async (t) => {
   const { port, open: release, holders } = await startFull(t);
-  // Their bodies are on the way for ever: each lingers until its client has read the answer.
+  // Their bodies never arrive, so each connection stays open until its client has read the response.
   const body = 'Content-Type: application/json\r\nContent-Length: 100000\r\n';
   const sockets = await Promise.all(Array.from({ length: 100 }, () => open(port, head('POST /users', body))));
   t.after(() => sockets.map((socket) => socket.destroy()));
@@ -169,24 +169,24 @@ const asked: readonly [line: string, bytes: string][] = [
 for (const [what, bytes] of asked) {
   test(`a rejected ${what} delays no other request on its connection`, async (t) => {
     const { port } = await startFull(t);
-    // All rooms stay taken: only what needs none can be answered.
+    // The running requests do not end, so only requests without a limit can succeed.
     const socket = await open(port, bytes + head('GET /health') + bytes + head('GET /health', closing));
     const { responses, closed } = await collect(socket, { timeoutMs: 900 });
     assert.deepEqual(
       responses.map((response) => response.status),
       [503, 200, 503, 200],
     );
-    assert.ok(closed, 'before any time to wait is over');
+    assert.ok(closed, 'the connection must close without waiting for a timeout');
   });
 }
 
-test('calls beyond maxInFlight are RESOURCE_EXHAUSTED on gRPC, and answered again after', async (t) => {
+test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED, and succeed after others have ended', async (t) => {
   const { repository, open: release } = await gatedRepository();
   t.after(release);
   const { grpc, events } = await startService(t, { repository, limits, grpcPort: 0 });
   const client = usersClient(t, grpc);
   const calls = Array.from({ length: 5 }, () => getUser(client, 1));
-  // Those that are refused are over first.
+  // The rejected calls end first.
   const codes: number[] = [];
   const over = Promise.withResolvers<void>();
   for (const call of calls) {
@@ -202,7 +202,7 @@ test('calls beyond maxInFlight are RESOURCE_EXHAUSTED on gRPC, and answered agai
   assert.deepEqual(reported.sort(), [0, 0, 0, 8, 8, 8]);
 });
 
-test('each face has room of its own', async (t) => {
+test('maxInFlight counts requests of the HTTP and the gRPC API separately', async (t) => {
   const { grpc, open: release } = await startFull(t);
   const answer = getUser(usersClient(t, grpc), 1);
   release();

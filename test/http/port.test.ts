@@ -34,7 +34,7 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
   return { port, close };
 }
 
-/** Takes a reply with pauses, and resolves to its length when the connection ends. */
+/** Reads a response with pauses, and resolves to its length when the connection ends. */
 async function readSlowly(socket: Socket): Promise<number> {
   let bytes = 0;
   socket.on('error', () => undefined);
@@ -48,7 +48,7 @@ async function readSlowly(socket: Socket): Promise<number> {
 }
 
 for (const secure of [false, true]) {
-  test(`closing waits for the last bytes of a slow client${secure ? ' over TLS' : ''}`, async (t) => {
+  test(`close waits until a slow client has received its response${secure ? ' over TLS' : ''}`, async (t) => {
     const { port, close } = await startPort(t, secure ? createCertificate() : undefined);
     const socket = secure
       ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
@@ -58,11 +58,11 @@ for (const secure of [false, true]) {
     const reading = readSlowly(socket);
     await once(socket, 'data');
     await close(AbortSignal.timeout(30_000));
-    assert.ok((await reading) > big.length, 'the reply is whole');
+    assert.ok((await reading) > big.length, 'the response is not complete');
   });
 }
 
-test('closing cuts a slow client off when its time is up', async (t) => {
+test('close ends the connection of a slow client at its deadline', async (t) => {
   const { port, close } = await startPort(t);
   const socket = connect(port, '127.0.0.1', () => socket.write(head('GET /big')));
   await once(socket, 'data');
@@ -72,7 +72,7 @@ test('closing cuts a slow client off when its time is up', async (t) => {
   assert.ok(performance.now() - startedAt < 20_000);
 });
 
-test('a client that speaks no TLS to a TLS port, or says nothing, is let go', async (t) => {
+test('a TLS port closes connections of clients that send plain HTTP, or nothing', async (t) => {
   const { port } = await startPort(t, createCertificate());
   for (const bytes of ['GET / HTTP/1.1\r\nHost: x\r\n\r\n', '\x16\x03\x01', '']) {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));

@@ -9,7 +9,7 @@ function routerOf(...patterns: readonly string[]): Router<string> {
   return router;
 }
 
-/** What a request comes to: the pattern and its parameters, or the status and `Allow`. */
+/** The result of routing a request: the pattern with its parameters, or the status with `Allow`. */
 function outcome(router: Router<string>, method: string, path: string): string {
   try {
     const { value, params } = router.match(method, path);
@@ -37,67 +37,77 @@ const site = [
 const cases: readonly [behaviour: string, method: string, path: string, want: string][] = [
   ['a literal is matched', 'GET', '/users', 'GET /users'],
   ['the root is matched', 'GET', '/', 'GET /'],
-  ['the method chooses', 'POST', '/users', 'POST /users'],
-  ['a parameter takes its segment', 'GET', '/users/7', 'GET /users/{id} id=7'],
-  ['a literal comes before a parameter', 'GET', '/users/me', 'GET /users/me'],
+  ['the method selects a pattern', 'POST', '/users', 'POST /users'],
+  ['a parameter matches its segment', 'GET', '/users/7', 'GET /users/{id} id=7'],
+  ['a literal takes precedence over a parameter', 'GET', '/users/me', 'GET /users/me'],
   [
-    'a parameter is taken where the literal has not the method',
+    'a parameter matches if the literal does not have the method',
     'DELETE',
     '/users/me',
     'DELETE /users/{id} id=me',
   ],
   [
-    'a parameter is taken where the literal leads nowhere',
+    'a parameter matches if the path after the literal is unknown',
     'GET',
     '/users/me/posts',
     'GET /users/{id}/posts id=me',
   ],
-  ['a literal that leads on is taken', 'GET', '/users/me/mail', 'GET /users/me/mail'],
+  ['a literal in the middle of a path matches', 'GET', '/users/me/mail', 'GET /users/me/mail'],
   [
-    'backtracking leaves no value behind',
+    'backtracking discards the values of parameters',
     'PUT',
     '/users/me/posts',
     'PUT /{area}/{id}/posts area=users id=me',
   ],
-  ['case counts', 'GET', '/Users', '404'],
-  ['a prefix is not enough', 'GET', '/user', '404'],
-  ['a longer path is another', 'GET', '/users/7/posts/1', '404'],
-  ['a slash at the end is another path', 'GET', '/users/', '404'],
-  ['a slash at the end of a parameter is another path', 'GET', '/users/7/', '404'],
-  ['a slash in front is another path', 'GET', '//users', '404'],
-  ['two slashes are no root', 'GET', '//', '404'],
+  ['paths are case-sensitive', 'GET', '/Users', '404'],
+  ['a prefix of a path does not match', 'GET', '/user', '404'],
+  ['a longer path does not match', 'GET', '/users/7/posts/1', '404'],
+  ['a path with a trailing slash does not match', 'GET', '/users/', '404'],
+  ['a parameter with a trailing slash does not match', 'GET', '/users/7/', '404'],
+  ['a path with a second leading slash does not match', 'GET', '//users', '404'],
+  ['two slashes do not match the root', 'GET', '//', '404'],
   ['a parameter is never empty', 'GET', '/users//posts', '404'],
   ['a dot segment is not followed', 'GET', '/users/../users', '404'],
-  ['a dot segment is text', 'GET', '/users/..', 'GET /users/{id} id=..'],
+  ['a dot segment is an ordinary value', 'GET', '/users/..', 'GET /users/{id} id=..'],
   ['an encoded slash is part of its segment', 'GET', '/users/a%2Fb', 'GET /users/{id} id=a/b'],
-  ['an encoded slash does not part segments', 'GET', '/users%2F7', '404'],
-  ['an encoded letter is the letter', 'GET', '/%75sers', 'GET /users'],
-  ['encoding is undone once', 'GET', '/users/%2575', 'GET /users/{id} id=%75'],
-  ['a percent sign is reached by its encoding', 'GET', '/a%25b', 'GET /a%b'],
+  ['an encoded slash does not separate segments', 'GET', '/users%2F7', '404'],
+  ['an encoded letter is decoded', 'GET', '/%75sers', 'GET /users'],
+  ['a path is decoded once', 'GET', '/users/%2575', 'GET /users/{id} id=%75'],
+  ['an encoded percent sign is decoded', 'GET', '/a%25b', 'GET /a%b'],
   ['UTF-8 is decoded', 'GET', '/users/%F0%9F%98%80', 'GET /users/{id} id=😀'],
-  ['a plus is a plus', 'GET', '/users/a+b', 'GET /users/{id} id=a+b'],
-  ['a semicolon is text', 'GET', '/users;v=1', '404'],
+  ['a plus is not decoded as a space', 'GET', '/users/a+b', 'GET /users/{id} id=a+b'],
+  ['a semicolon does not start parameters', 'GET', '/users;v=1', '404'],
   ['a lone percent is malformed', 'GET', '/users/%', '400'],
   ['half an escape is malformed', 'GET', '/users/%4', '400'],
-  ['letters that are no digits are malformed', 'GET', '/users/%zz', '400'],
+  ['an escape without hexadecimal digits is malformed', 'GET', '/users/%zz', '400'],
   ['overlong UTF-8 is malformed', 'GET', '/%c0%ae%c0%ae', '400'],
   ['a lone surrogate is malformed', 'GET', '/users/%ed%a0%80', '400'],
-  ['malformed is malformed where nothing else matches', 'GET', '/nowhere/%', '400'],
-  ['__proto__ is a name like any other', 'GET', '/__proto__', '404'],
-  ['__proto__ is a value like any other', 'GET', '/users/__proto__', 'GET /users/{id} id=__proto__'],
-  ['HEAD is answered by GET', 'HEAD', '/users/7', 'GET /users/{id} id=7'],
-  ['HEAD is not answered by another method', 'HEAD', '/x/7/posts', '405 OPTIONS, PUT'],
-  ['a wrong method is told the right ones', 'PUT', '/users', '405 GET, HEAD, OPTIONS, POST'],
-  ['all patterns that fit are told', 'POST', '/users/me', '405 DELETE, GET, HEAD, OPTIONS'],
-  ['patterns of other shapes are told', 'POST', '/users/7/posts', '405 GET, HEAD, OPTIONS, PUT'],
-  ['a wrong method on a wrong path is 404', 'PUT', '/nowhere', '404'],
+  ['an unknown path with a malformed escape is malformed', 'GET', '/nowhere/%', '400'],
+  ['__proto__ is an unknown path', 'GET', '/__proto__', '404'],
+  ['__proto__ is an ordinary value', 'GET', '/users/__proto__', 'GET /users/{id} id=__proto__'],
+  ['HEAD uses the route of GET', 'HEAD', '/users/7', 'GET /users/{id} id=7'],
+  ['HEAD does not use routes of other methods', 'HEAD', '/x/7/posts', '405 OPTIONS, PUT'],
+  ['a wrong method gets the allowed ones', 'PUT', '/users', '405 GET, HEAD, OPTIONS, POST'],
+  [
+    'Allow contains the methods of all matching patterns',
+    'POST',
+    '/users/me',
+    '405 DELETE, GET, HEAD, OPTIONS',
+  ],
+  [
+    'Allow contains the methods of matching patterns of another shape',
+    'POST',
+    '/users/7/posts',
+    '405 GET, HEAD, OPTIONS, PUT',
+  ],
+  ['a wrong method on an unknown path is 404', 'PUT', '/nowhere', '404'],
 ];
 
 for (const [behaviour, method, path, want] of cases) {
   test(`${behaviour}: ${method} ${path}`, () => assert.equal(outcome(routerOf(...site), method, path), want));
 }
 
-test('a path of thousands of segments is one more unknown path', () => {
+test('a path of thousands of segments returns 404', () => {
   assert.equal(outcome(routerOf(...site), 'GET', '/users'.repeat(2_500)), '404');
 });
 
@@ -116,24 +126,24 @@ for (const [first, second] of conflicts) {
   });
 }
 
-test('a literal beside a parameter is no conflict', () => {
+test('a literal and a parameter at the same place do not conflict', () => {
   assert.doesNotThrow(() => routerOf('GET /users/{id}', 'GET /users/me', 'POST /users/{name}'));
 });
 
-test('parameters of one place may have a name for each method', () => {
+test('the parameter at one place may have another name for each method', () => {
   const router = routerOf('GET /users/{id}', 'POST /users/{name}');
   assert.equal(outcome(router, 'POST', '/users/ann'), 'POST /users/{name} name=ann');
 });
 
-test('what a path allows is told in order', () => {
+test('allow returns the methods of a path in alphabetical order', () => {
   assert.equal(routerOf(...site).allow('/users'), 'GET, HEAD, OPTIONS, POST');
 });
 
-test('what an unknown path allows is 404', () => {
+test('allow throws 404 for an unknown path', () => {
   assert.throws(() => routerOf(...site).allow('/nowhere'), { status: 404 });
 });
 
-test('the methods are those of all routes, HEAD and OPTIONS among them', () => {
+test('methods contains those of all routes, including HEAD and OPTIONS', () => {
   assert.deepEqual([...routerOf(...site).methods].sort(), [
     'DELETE',
     'GET',
@@ -153,7 +163,7 @@ const taken: readonly [path: string, has: boolean][] = [
 ];
 
 for (const [path, has] of taken) {
-  test(`${path} is ${has ? 'taken' : 'free'}, whatever the method`, () => {
+  test(`the path ${path} ${has ? 'has a route' : 'has no route'} of any method`, () => {
     assert.equal(routerOf(...site).has(parsePattern(`PATCH ${path}`)), has);
     assert.equal(routerOf(...site).knows(path), has);
   });
@@ -174,7 +184,7 @@ const parsed: readonly [source: string, segments: readonly Segment[]][] = [
 ];
 
 for (const [source, segments] of parsed) {
-  test(`${source} is a pattern`, () => {
+  test(`${source} is a valid pattern`, () => {
     const [method, template] = source.split(' ');
     assert.deepEqual(parsePattern(source), { method, template, segments });
   });
@@ -211,7 +221,7 @@ const malformed: readonly [source: string, problem: string, offset: number][] = 
 ];
 
 for (const [source, problem, offset] of malformed) {
-  test(`${JSON.stringify(source)} is refused, and the offset told`, () => {
+  test(`${JSON.stringify(source)} is rejected with the offset of the problem`, () => {
     assert.throws(() => parsePattern(source), {
       name: 'SyntaxError',
       message: `pattern "${source}": ${problem} (at offset ${offset})`,

@@ -13,13 +13,13 @@ const wholes: readonly [what: string, reply: Reply, length: string | undefined, 
   ['bytes', { status: 200, body: Buffer.from('hello') }, '5', 'hello'],
   ['an empty text', { status: 200, body: '' }, '0', ''],
   ['no body', { status: 200 }, '0', ''],
-  ['no content', { status: 204 }, undefined, ''],
-  ['not modified', { status: 304 }, undefined, ''],
+  ['status 204', { status: 204 }, undefined, ''],
+  ['status 304', { status: 304 }, undefined, ''],
 ];
 
 for (const [what, reply, length, body] of wholes) {
   for (const method of ['GET', 'HEAD']) {
-    test(`${what} in answer to ${method}`, async (t) => {
+    test(`a response with ${what} to ${method}`, async (t) => {
       const { port } = await startKit(t, { 'GET /': () => reply });
       const wire = await Wire.open(t, port);
       if (method === 'HEAD') wire.expectHead();
@@ -37,7 +37,7 @@ for (const [what, reply, length, body] of wholes) {
 const chunk = Buffer.alloc(64 * 1024, 'x');
 const pieces = (taken: number) => ['one ', Buffer.from('two '), 'three'][taken];
 
-test('a stream of unknown length is chunked', async (t) => {
+test('a stream of unknown length is sent in chunks', async (t) => {
   const source = new Source(pieces);
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
   const { headers, body } = await (await Wire.open(t, port)).write(head('GET /')).next();
@@ -46,7 +46,7 @@ test('a stream of unknown length is chunked', async (t) => {
   assert.equal(source.returned, true);
 });
 
-test('a stream of known length tells it', async (t) => {
+test('a stream of known length has a Content-Length', async (t) => {
   const source = new Source(pieces, 13);
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
   const { headers, body } = await (await Wire.open(t, port)).write(head('GET /')).next();
@@ -54,13 +54,13 @@ test('a stream of known length tells it', async (t) => {
   assert.equal(body, 'one two three');
 });
 
-test('an empty stream is an empty body', async (t) => {
+test('an empty stream is sent as an empty body', async (t) => {
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: new Source(() => undefined) }) });
   assert.equal((await (await Wire.open(t, port)).write(head('GET /')).next()).body, '');
 });
 
 for (const length of [undefined, 13]) {
-  test(`HEAD takes nothing of a stream of ${length ?? 'unknown'} length, and lets it go`, async (t) => {
+  test(`HEAD does not read a stream of ${length ?? 'unknown'} length, and closes it`, async (t) => {
     const source = new Source(pieces, length);
     const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
     const wire = (await Wire.open(t, port)).expectHead().write(head('HEAD /'));
@@ -69,7 +69,7 @@ for (const length of [undefined, 13]) {
   });
 }
 
-test('a stream that fails before its first chunk is an error like any other', async (t) => {
+test('a stream that fails before its first chunk returns 500', async (t) => {
   const source = new Source(() => Promise.reject(new Error('secret')));
   const { port, thrown } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
   const response = await (await Wire.open(t, port)).write(head('GET /')).next();
@@ -81,13 +81,13 @@ test('a stream that fails before its first chunk is an error like any other', as
 });
 
 for (const length of [undefined, 1_000]) {
-  test(`a stream of ${length ?? 'unknown'} length that fails halfway cuts the connection`, async (t) => {
+  test(`a stream of ${length ?? 'unknown'} length that fails halfway closes the connection`, async (t) => {
     const source = new Source((taken) => (taken < 2 ? 'part' : Promise.reject(new Error('secret'))), length);
     const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
     const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
-    assert.deepEqual(await wire.end(), [], 'no whole response');
+    assert.deepEqual(await wire.end(), [], 'the client must not get a complete response');
     assert.doesNotMatch(wire.received.toString(), /secret|\r\n0\r\n/);
-    assert.equal(kit.thrown.length, 1, 'told once');
+    assert.equal(kit.thrown.length, 1, 'the error must be reported once');
     assert.deepEqual(
       kit.events.map((event) => event.type),
       ['request'],
@@ -95,10 +95,10 @@ for (const length of [undefined, 1_000]) {
   });
 }
 
-test('a client that leaves halfway ends the stream, and is no failure', async (t) => {
+test('a client that disconnects halfway closes the stream, and no failure is reported', async (t) => {
   let source: Source | undefined;
   const handle: Handler = ({ signal }) => {
-    // What a store does when its caller has left.
+    // A store does the same when the signal of its caller is aborted.
     source = new Source(() => (signal.aborted ? Promise.reject(signal.reason) : chunk));
     return { status: 200, body: source };
   };
@@ -116,7 +116,7 @@ test('a client that leaves halfway ends the stream, and is no failure', async (t
   );
 });
 
-test('a client that leaves while a chunk is made ends the stream', async (t) => {
+test('a client that disconnects while the stream creates a chunk closes the stream', async (t) => {
   const made = Promise.withResolvers<Uint8Array>();
   const source = new Source((taken) => (taken === 0 ? chunk : made.promise));
   const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
@@ -130,7 +130,7 @@ test('a client that leaves while a chunk is made ends the stream', async (t) => 
   assert.ok(source.taken <= 2);
 });
 
-/** Counts what comes instead of keeping it: a test that is busy would look like a client that stalls. */
+/** Counts the received bytes without storing them. Storing would make the client slow and look stalled. */
 async function countBytes(wire: Wire, bytes: number, onData: () => void = () => undefined): Promise<void> {
   wire.socket.removeAllListeners('data');
   let count = 0;
@@ -144,7 +144,7 @@ async function countBytes(wire: Wire, bytes: number, onData: () => void = () => 
   assert.ok(count >= bytes, `cut after ${count} bytes`);
 }
 
-/** Resolves when nothing more is taken of a stream, turn after turn of the event loop. */
+/** Resolves when no chunk was read from a stream for 100 turns of the event loop. */
 async function untilStalled(source: Source): Promise<void> {
   for (let same = 0, before = 0; same < 100; before = source.taken) {
     await new Promise((resolve) => setImmediate(resolve));
@@ -152,7 +152,7 @@ async function untilStalled(source: Source): Promise<void> {
   }
 }
 
-test('a stream is made no faster than it is read', async (t) => {
+test('a stream is read only as fast as the client receives it', async (t) => {
   const chunks = 4_000;
   const source = new Source((taken) => (taken < chunks ? chunk : undefined), chunk.length * chunks);
   const { port } = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
@@ -160,7 +160,7 @@ test('a stream is made no faster than it is read', async (t) => {
   wire.socket.pause();
   wire.write(head('GET /'));
   await untilStalled(source);
-  assert.ok(source.taken < chunks / 4, `made ${source.taken} of ${chunks} chunks`);
+  assert.ok(source.taken < chunks / 4, `${source.taken} of ${chunks} chunks were read`);
   const read = countBytes(wire, chunk.length * chunks);
   wire.socket.resume();
   await read;
@@ -173,12 +173,12 @@ const small: Handler = () => json(200, 'small');
 const stalled: readonly [what: string, reply: () => Reply, before: string][] = [
   ['a long text', () => ({ status: 200, body: big }), ''],
   ['a stream', () => ({ status: 200, body: endless() }), ''],
-  ['a long text behind another reply', () => ({ status: 200, body: big }), head('GET /slow')],
-  ['a stream behind another reply', () => ({ status: 200, body: endless() }), head('GET /slow')],
+  ['a long text after another response', () => ({ status: 200, body: big }), head('GET /slow')],
+  ['a stream after another response', () => ({ status: 200, body: endless() }), head('GET /slow')],
 ];
 
 for (const [what, reply, before] of stalled) {
-  test(`${what} that its client does not take is cut`, async (t) => {
+  test(`${what} that the client does not read is aborted`, async (t) => {
     const slow = held();
     const options = { limits: { writeTimeoutMs: 300 } };
     const kit = await startKit(t, { 'GET /big': () => reply(), 'GET /slow': slow.handle }, options);
@@ -197,7 +197,7 @@ for (const [what, reply, before] of stalled) {
   });
 }
 
-test('a slow client that goes on taking is not cut, however long it needs', async (t) => {
+test('a response to a slow client that continues to read is never aborted', async (t) => {
   const options = { limits: { writeTimeoutMs: 800 } };
   const { port } = await startKit(t, { 'GET /big': () => ({ status: 200, body: big + big }) }, options);
   const wire = (await Wire.open(t, port)).write(head('GET /big'));
@@ -206,10 +206,10 @@ test('a slow client that goes on taking is not cut, however long it needs', asyn
     wire.socket.pause();
     setTimeout(() => wire.socket.resume(), 4);
   });
-  assert.ok(performance.now() - started > 1_600, 'it took longer than the limit');
+  assert.ok(performance.now() - started > 1_600, 'the transfer must take longer than the limit');
 });
 
-test('the limit on stalls ends with the reply: an idle or a slow request on the connection is safe', async (t) => {
+test('writeTimeoutMs applies only while a response is sent, not to idle connections or slow handlers', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const slow = held();
   const handlers = {
@@ -232,7 +232,7 @@ test('the limit on stalls ends with the reply: an idle or a slow request on the 
   assert.match(String((await once(wire.socket, 'data'))[0]), /"small"/);
 });
 
-test('without a limit a client may pause for as long as it likes', async (t) => {
+test('with writeTimeoutMs 0 a client may pause for any time', async (t) => {
   const options = { limits: { writeTimeoutMs: 0 } };
   const { port } = await startKit(t, { 'GET /big': () => ({ status: 200, body: big }) }, options);
   const wire = (await Wire.open(t, port)).write(head('GET /big'));
@@ -243,7 +243,7 @@ test('without a limit a client may pause for as long as it likes', async (t) => 
 });
 
 const bodies: readonly [what: string, body: () => string | Source][] = [
-  ['a whole reply', () => 'text'],
+  ['a complete response', () => 'text'],
   ['a stream', () => new Source(pieces, 13)],
 ];
 for (const [what, body] of bodies) {
@@ -255,7 +255,7 @@ for (const [what, body] of bodies) {
     assert.deepEqual(await wire.end(), []);
   });
 
-  test(`${what} of a service that drains closes the connection, whose client sends nothing`, async (t) => {
+  test(`${what} of a draining service closes the connection, even if the client sends nothing more`, async (t) => {
     const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: body() }) });
     kit.face.drain();
     const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
@@ -264,7 +264,7 @@ for (const [what, body] of bodies) {
   });
 }
 
-test('a chunk is released when it has left, and not before', async (t) => {
+test('a chunk is released after it was sent, and not earlier', async (t) => {
   const released: unknown[] = [];
   const source = new Source((taken) => (taken < 200 ? Buffer.alloc(64 * 1024, taken) : undefined));
   source.release = (part) => released.push(part);
@@ -280,7 +280,7 @@ test('a chunk is released when it has left, and not before', async (t) => {
   assert.deepEqual(released.length, 200);
 });
 
-test('a header that cannot be sent is an internal error', async (t) => {
+test('a response with an invalid header becomes an internal error', async (t) => {
   const { port, thrown } = await startKit(t, {
     'GET /': () => ({ status: 200, headers: { location: 'a\r\nb: c' } }),
   });
@@ -290,7 +290,7 @@ test('a header that cannot be sent is an internal error', async (t) => {
   assert.match(String(thrown[0]), /ERR_INVALID_CHAR/);
 });
 
-test('when not even the error can be sent, the connection ends and the observer is told', async (t) => {
+test('when the error response cannot be sent either, the connection closes and the failure is reported', async (t) => {
   const kit = await startKit(t, { 'GET /': small }, { commonHeaders: () => ({ broken: '\n' }) });
   const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
   assert.deepEqual(await wire.end(), []);

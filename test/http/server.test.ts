@@ -19,12 +19,14 @@ const pipelined: readonly [what: string, bytes: string, status: number][] = [
   ['a body that breaks off', `${chunkedHead}2\r\n{}\r\nzz\r\n`, 400],
   ['a missing Host', 'GET /hello HTTP/1.1\r\n\r\n', 400],
   ['an unknown expectation', head('GET /hello', 'Expect: foo'), 417],
-  // To the parser what follows is a malformed body, which it finds before this request is started.
+  // The parser treats the following bytes as a malformed body, and reports it before the request starts.
   ['an unknown coding', head('POST /echo', 'Transfer-Encoding: gzip'), 400],
   ['CONNECT', head('CONNECT x:1'), 501],
 ];
 
-test('a refusal comes after the reply to the request before it', { concurrency: true }, async (t) => {
+test('the rejection of a pipelined request is sent after the response to the request before it', {
+  concurrency: true,
+}, async (t) => {
   const refused = async (t: TestContext, bytes: string, status: number): Promise<void> => {
     const slow = held();
     const { port } = await startKit(t, { 'GET /slow': slow.handle, 'GET /hello': hello, 'POST /echo': echo });
@@ -40,7 +42,7 @@ test('a refusal comes after the reply to the request before it', { concurrency: 
   await Promise.all(pipelined.map(([what, bytes, status]) => t.test(what, (t) => refused(t, bytes, status))));
 });
 
-test('a handler that waits for a body which turns out malformed ends, and the request counts once', async (t) => {
+test('a handler that waits for a malformed body ends, and its request is reported once', async (t) => {
   const kit = await startKit(t, { 'POST /echo': echo });
   const wire = await Wire.open(t, kit.port);
   const ended = kit.nextRequest();
@@ -57,7 +59,7 @@ test('a handler that waits for a body which turns out malformed ends, and the re
   );
 });
 
-test('a reply that comes after its request was found malformed is dropped', async (t) => {
+test('a response of a request that was already rejected as malformed is discarded', async (t) => {
   const slow = held();
   const kit = await startKit(t, { 'POST /slow': slow.handle });
   const wire = await Wire.open(t, kit.port);
@@ -70,7 +72,7 @@ test('a reply that comes after its request was found malformed is dropped', asyn
   assert.deepEqual(kit.thrown, []);
 });
 
-test('a reply that has begun goes on to its end when the rest of its request is malformed', async (t) => {
+test('a response that has started is completed when the rest of its request is malformed', async (t) => {
   const more = Promise.withResolvers<void>();
   async function* chunks() {
     yield 'begun, ';
@@ -87,7 +89,7 @@ test('a reply that has begun goes on to its end when the rest of its request is 
   assert.deepEqual(await wire.end(), []);
 });
 
-test('what follows a malformed request is neither run nor counted', async (t) => {
+test('requests after a malformed request are neither executed nor reported', async (t) => {
   const kit = await startKit(t, { 'GET /hello': hello });
   const wire = (await Wire.open(t, kit.port)).write('FOO\r\n');
   assert.equal((await wire.next()).status, 501);
@@ -99,7 +101,7 @@ test('what follows a malformed request is neither run nor counted', async (t) =>
   );
 });
 
-test('a flood behind a reply that is still to come waits with one refusal, not with one for each packet', async (t) => {
+test('many malformed packets behind a slow response cause one rejection, not one for each packet', async (t) => {
   const slow = held();
   const warnings: Error[] = [];
   const onWarning = (warning: Error) => warnings.push(warning);
@@ -118,7 +120,7 @@ test('a flood behind a reply that is still to come waits with one refusal, not w
   assert.deepEqual(warnings, []);
 });
 
-test('more headers than Node keeps are refused, not dropped, whatever the limit', async (t) => {
+test('more headers than Node.js keeps are rejected and not ignored, even with a higher limit', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello }, { limits: { maxHeaders: 1_500 } });
   const many = (count: number) => Array.from({ length: count }, () => 'a:b');
   for (const [count, status] of [
@@ -131,7 +133,7 @@ test('more headers than Node keeps are refused, not dropped, whatever the limit'
   }
 });
 
-test('a connection reset at any point is nobody’s failure', async (t) => {
+test('a connection reset at any time is not reported as a failure', async (t) => {
   const kit = await startKit(t, { 'GET /hello': hello, 'POST /echo': echo });
   const openings = [
     '',
@@ -158,7 +160,7 @@ test('a connection reset at any point is nobody’s failure', async (t) => {
   );
 });
 
-test('CONNECT and a reset leave the process alive, however they meet', async (t) => {
+test('the process survives connection resets during CONNECT', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello });
   for (let i = 0; i < 50; i += 1) {
     const wire = (await Wire.open(t, port)).write(head('CONNECT x:1'), 'x'.repeat(i * 1_000));
@@ -169,7 +171,7 @@ test('CONNECT and a reset leave the process alive, however they meet', async (t)
   assert.equal((await wire.next()).status, 200);
 });
 
-test('a body that its client breaks off is 400 to a client that still listens', async (t) => {
+test('a client that ends its half of the connection inside a body receives 400', async (t) => {
   const kit = await startKit(t, { 'POST /echo': echo });
   const wire = (await Wire.open(t, kit.port)).write(
     head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
@@ -190,20 +192,27 @@ const late: readonly [
   timeouts: NonNullable<HttpKitOptions['timeouts']>,
 ][] = [
   ['a client that sends nothing', '', [408], quick],
-  ['a head that does not end', 'GET /hello HTTP/1.1\r\nHost: x\r\n', [408], quick],
-  ['a second head that does not end', `${head('GET /hello')}GET /`, [200, 408], quick],
+  ['an incomplete head', 'GET /hello HTTP/1.1\r\nHost: x\r\n', [408], quick],
+  ['an incomplete second head', `${head('GET /hello')}GET /`, [200, 408], quick],
   [
-    'a body that does not end',
+    'an incomplete body',
     head('POST /echo', 'Content-Type: application/json', 'Content-Length: 9'),
     [408],
     quick,
   ],
-  ['chunks that do not end', `${chunkedHead}1\r\n1\r\n`, [408], quick],
-  ['a body that nobody waited for', head('GET /hello', 'Content-Length: 9'), [200], quick],
-  ['a head, where the whole request has less time', 'GET /', [408], { ...quick, headersTimeoutMs: 60_000 }],
+  ['incomplete chunks', `${chunkedHead}1\r\n1\r\n`, [408], quick],
+  ['a body that the handler does not read', head('GET /hello', 'Content-Length: 9'), [200], quick],
+  [
+    'a head when the timeout of the whole request is shorter',
+    'GET /',
+    [408],
+    { ...quick, headersTimeoutMs: 60_000 },
+  ],
 ];
 
-test('what does not arrive in time is given up', { concurrency: true }, async (t) => {
+test('requests that do not arrive in time are rejected, and their connections closed', {
+  concurrency: true,
+}, async (t) => {
   const givenUp = async (
     t: TestContext,
     [, bytes, responses, timeouts]: (typeof late)[number],
@@ -222,7 +231,7 @@ test('what does not arrive in time is given up', { concurrency: true }, async (t
   await Promise.all(late.map((row) => t.test(row[0], (t) => givenUp(t, row))));
 });
 
-test('a head that drips in is given up like one that stops', async (t) => {
+test('a head that arrives in small pieces is rejected at the timeout', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
   const wire = (await Wire.open(t, port)).write('GET /hello HTTP/1.1\r\n');
   const drip = setInterval(() => wire.write('a: b\r\n'), 20);
@@ -232,7 +241,7 @@ test('a head that drips in is given up like one that stops', async (t) => {
   assert.deepEqual(await wire.end(), []);
 });
 
-test('a body that drips in is given up like one that stops', async (t) => {
+test('a body that arrives in small pieces is rejected at the timeout', async (t) => {
   const { port } = await startKit(t, { 'POST /echo': echo }, { timeouts: quick });
   const wire = (await Wire.open(t, port)).write(chunkedHead);
   const drip = setInterval(() => wire.write('1\r\n1\r\n'), 20);
@@ -240,7 +249,7 @@ test('a body that drips in is given up like one that stops', async (t) => {
   assert.equal((await wire.next()).status, 408);
 });
 
-test('a request that has arrived may take longer than one that arrives', async (t) => {
+test('the timeouts for receiving a request do not limit its handler', async (t) => {
   const slow: Handler = async () => {
     await new Promise((resolve) => setTimeout(resolve, 700));
     return json(200, 'slow');
@@ -250,7 +259,7 @@ test('a request that has arrived may take longer than one that arrives', async (
   assert.equal((await wire.next()).body, '"slow"');
 });
 
-test('a connection is kept for as long as it says', async (t) => {
+test('an idle connection stays open as long as its Keep-Alive header promises', async (t) => {
   const timeouts = { ...quick, keepAliveTimeoutMs: 1_000 };
   const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts });
   const wire = (await Wire.open(t, port)).write(head('GET /hello'));

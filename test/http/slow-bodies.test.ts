@@ -8,7 +8,7 @@ const maxInFlight = 2;
 const json = 'Content-Type: application/json';
 const ada = '{"name":"Ada"}';
 
-/** Clients that have sent the head of a POST and a byte of its body. */
+/** Clients that have sent the head of a POST and the first byte of its body. */
 async function startSlow(t: TestContext, port: number, count: number): Promise<Wire[]> {
   const wires = await Promise.all(Array.from({ length: count }, () => Wire.open(t, port)));
   for (const wire of wires)
@@ -17,7 +17,7 @@ async function startSlow(t: TestContext, port: number, count: number): Promise<W
   return wires;
 }
 
-/** Resolves when the number of requests under way, its own aside, is as wanted. */
+/** Resolves when `isWanted` accepts the number of requests in flight, without its own. */
 async function underWay(t: TestContext, port: number, isWanted: (count: number) => boolean): Promise<void> {
   const wire = await Wire.open(t, port);
   let count: number;
@@ -28,7 +28,7 @@ async function underWay(t: TestContext, port: number, isWanted: (count: number) 
   wire.socket.destroy();
 }
 
-test('bodies on their way keep no other request out', async (t) => {
+test('requests with incomplete bodies do not count towards maxInFlight', async (t) => {
   const { port } = await startService(t, { limits: { maxInFlight } });
   const slow = await startSlow(t, port, 50);
   const wire = await Wire.open(t, port);
@@ -43,7 +43,7 @@ test('bodies on their way keep no other request out', async (t) => {
   assert.equal((await wire.write(head('GET /users')).next()).status, 200);
 });
 
-test('a body that arrives when there is no room is refused, and its connection goes on', async (t) => {
+test('a request whose body is complete while maxInFlight is reached returns 503, and its connection stays open', async (t) => {
   const { repository, open, entered } = await gatedRepository();
   t.after(open);
   const { port } = await startService(t, { repository, limits: { maxInFlight } });
@@ -59,7 +59,7 @@ test('a body that arrives when there is no room is refused, and its connection g
   assert.equal((await slow?.write(post('/users', ada)).next())?.status, 201);
 });
 
-test('places are given back by those that leave before, within and behind their body', async (t) => {
+test('clients that disconnect before, during or after their body do not stay counted as in flight', async (t) => {
   const { port } = await startService(t, { limits: { maxInFlight } });
   for (const rest of ['', ada.slice(1, 5), ada.slice(1)]) {
     const slow = await startSlow(t, port, 5);
@@ -74,17 +74,17 @@ test('places are given back by those that leave before, within and behind their 
   for (const wire of wires) assert.equal((await wire.next()).status, 200);
 });
 
-test('long bodies on their way are bounded as a whole; short ones are taken all the same', async (t) => {
+test('the memory of all incomplete long bodies is limited, and short bodies are still accepted', async (t) => {
   const { port } = await startService(t);
   const most = `{"name":"${'a'.repeat(1024 * 1024 - 100)}`;
   const wires = await Promise.all(Array.from({ length: 80 }, () => Wire.open(t, port)));
-  // All but the end of each: there is room for some 60.
+  // Send each body without its end. About 60 of them fit into the memory.
   for (const wire of wires) wire.write(head('POST /echo', json, `Content-Length: ${most.length + 2}`), most);
   const answers = wires.map((wire) => wire.next());
   const refused = await Promise.race(answers);
   assert.equal(refused.status, 503);
   assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
-  // More than could be left.
+  // Together they need more than the memory that is left.
   const short = await Promise.all(Array.from({ length: 100 }, () => Wire.open(t, port)));
   const text = `"${'a'.repeat(14_000)}"`;
   for (const wire of short) {
@@ -101,11 +101,11 @@ test('long bodies on their way are bounded as a whole; short ones are taken all 
   assert.equal(
     (await short[0]?.write(post('/echo', `${most}"}`)).next())?.status,
     200,
-    'there is room again',
+    'a long body is accepted again',
   );
 });
 
-test('a body that comes byte by byte counts with what each byte costs', async (t) => {
+test('a body that arrives byte by byte counts with the memory that its chunks need', async (t) => {
   const { port } = await startService(t);
   const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(t, port)));
   const bytes = '1\r\n \r\n'.repeat(40_000);

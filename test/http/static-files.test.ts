@@ -26,13 +26,13 @@ const cases: readonly [fileName: string, want: string][] = [
 ];
 
 for (const [fileName, want] of cases) {
-  test(`${fileName} is ${want}`, () => assert.equal(contentType(fileName), want));
+  test(`the content type of ${fileName} is ${want}`, () => assert.equal(contentType(fileName), want));
 }
 
 const meta = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/;
 
 for (const path of ['/', '/index.html', '/api.html']) {
-  test(`${path} is sent with the policy it states, and nobody may frame it`, async (t) => {
+  test(`${path} has the Content-Security-Policy header of its meta element, and cannot be framed`, async (t) => {
     const { http } = await startService(t);
     const { headers, text } = await send(http, `GET ${path}`);
     const [, stated = ''] = meta.exec(text) ?? [];
@@ -45,7 +45,7 @@ for (const path of ['/', '/index.html', '/api.html']) {
   });
 }
 
-test('what is no page has no policy', async (t) => {
+test('only pages have a Content-Security-Policy header', async (t) => {
   const { http } = await startService(t);
   for (const path of ['/favicon.svg', '/openapi.json', '/health']) {
     assert.equal((await send(http, `GET ${path}`)).headers['content-security-policy'], undefined, path);
@@ -64,7 +64,7 @@ test('a public folder without files is reported when the service starts', async 
   assert.deepEqual(warnings((await startService(t, { publicDir: false })).events), []);
 });
 
-test('pages of another folder are sent as they are', async (t) => {
+test('pages of a custom public folder get no Content-Security-Policy header', async (t) => {
   const publicDir = await mkdtemp(join(tmpdir(), 'pages-'));
   t.after(() => rm(publicDir, { recursive: true, force: true }));
   await writeFile(

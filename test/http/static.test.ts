@@ -39,7 +39,7 @@ interface Site {
   readonly ask: (line: string, ...headers: readonly string[]) => Promise<RawResponse>;
 }
 
-/** A service over a folder of its own, in which `prepare` may change things before the start. */
+/** A service with a new public folder, which `prepare` may change before the start. */
 async function startSite(t: TestContext, prepare?: (dir: string) => unknown): Promise<Site> {
   const outer = await mkdtemp(join(tmpdir(), 'static-'));
   t.after(() => rm(outer, { recursive: true, force: true }));
@@ -86,7 +86,7 @@ const paths: readonly [path: string, type: string, body: string][] = [
   ['/empty.txt', 'text/plain; charset=utf-8', ''],
 ];
 
-test('a file is served by its name, with all that tells about it', async (t) => {
+test('a file is served under its name, with headers for its type, length and version', async (t) => {
   const site = await startSite(t);
   for (const [path, type, body] of paths) {
     const got = await site.get(path);
@@ -102,11 +102,11 @@ test('a file is served by its name, with all that tells about it', async (t) => 
     const { headers: withoutBody, status } = await site.ask(`HEAD ${path}`);
     const { date: _d, 'x-request-id': _r, ...same } = got.headers;
     assert.equal(status, 200);
-    assert.partialDeepStrictEqual(withoutBody, same, 'HEAD is as GET');
+    assert.partialDeepStrictEqual(withoutBody, same, 'HEAD has the headers of GET');
   }
 });
 
-test('a long file is streamed whole', async (t) => {
+test('a long file is streamed completely', async (t) => {
   const site = await startSite(t);
   const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin'));
   await wire.next();
@@ -124,7 +124,7 @@ const unknown = [
   '/public/index.html',
 ];
 for (const path of unknown) {
-  test(`${path} is no file`, async (t) => {
+  test(`${path} is not a file and returns 404`, async (t) => {
     const site = await startSite(t);
     const got = await site.get(path);
     assert.equal(got.status, 404);
@@ -132,7 +132,7 @@ for (const path of unknown) {
   });
 }
 
-test('a file takes GET and HEAD, and says so', async (t) => {
+test('a file allows only GET, HEAD and OPTIONS, and lists them in Allow', async (t) => {
   const site = await startSite(t);
   const refused = await site.ask('DELETE /app.js');
   assert.deepEqual([refused.status, refused.headers['allow']], [405, 'GET, HEAD, OPTIONS']);
@@ -140,7 +140,7 @@ test('a file takes GET and HEAD, and says so', async (t) => {
   assert.deepEqual([options.status, options.headers['allow']], [204, 'GET, HEAD, OPTIONS']);
 });
 
-test('the API wins over a file of the same name', async (t) => {
+test('a route of the API takes precedence over a file of the same name', async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, 'health'), 'a file');
     await mkdir(join(dir, 'users'));
@@ -150,7 +150,7 @@ test('the API wins over a file of the same name', async (t) => {
   assert.equal((await site.get('/users/7')).status, 404);
 });
 
-test('any name can be asked for by its encoding', async (t) => {
+test('a file with special characters in its name is served under the encoded name', async (t) => {
   const names = [
     'a b',
     '50%',
@@ -174,7 +174,7 @@ test('any name can be asked for by its encoding', async (t) => {
 const etagOf = async (site: Site, path: string, ...headers: readonly string[]) =>
   (await site.get(path, ...headers)).headers['etag'] ?? '';
 
-test('what the client has already is not sent again', async (t) => {
+test('a conditional request for the version that the client has returns 304', async (t) => {
   const site = await startSite(t);
   const etag = await etagOf(site, '/digits.txt');
   for (const condition of [`If-None-Match: ${etag}`, 'If-Modified-Since: Thu, 02 Jan 2020 03:04:05 GMT']) {
@@ -188,7 +188,7 @@ test('what the client has already is not sent again', async (t) => {
   assert.equal((await site.get('/digits.txt', 'If-None-Match: "other"')).status, 200);
 });
 
-test('a condition that fails is 412', async (t) => {
+test('a failed If-Match or If-Unmodified-Since on a file returns 412', async (t) => {
   const site = await startSite(t);
   const refused = await site.get('/digits.txt', 'If-Match: "other"');
   assert.equal(refused.status, 412);
@@ -212,7 +212,7 @@ const ranges: readonly [range: string, status: number, contentRange: string | un
 ];
 
 for (const [range, status, contentRange, body] of ranges) {
-  test(`Range ${range.slice(0, 20)} is ${status}`, async (t) => {
+  test(`Range ${range.slice(0, 20)} returns ${status}`, async (t) => {
     const got = await (await startSite(t)).get('/digits.txt', `Range: ${range}`);
     assert.deepEqual([got.status, got.headers['content-range'], got.body], [status, contentRange, body]);
     checkForm(got, false);
@@ -227,7 +227,7 @@ test('a long range is streamed', async (t) => {
   assert.ok(received.subarray(received.length - 200_000).equals(long.subarray(1_000, 201_000)));
 });
 
-test('a range is for GET alone, and only of the version the client has', async (t) => {
+test('Range applies only to GET, and with If-Range only to the same version', async (t) => {
   const site = await startSite(t);
   const etag = await etagOf(site, '/digits.txt');
   const range = 'Range: bytes=0-1';
@@ -240,7 +240,7 @@ test('a range is for GET alone, and only of the version the client has', async (
   assert.equal((await site.get('/empty.txt', 'Range: bytes=0-')).status, 416);
 });
 
-test('a compressed sibling is sent to who takes it, as a version of its own', async (t) => {
+test('a compressed sibling is sent to clients that accept its coding, with another entity tag', async (t) => {
   const site = await startSite(t);
   const plain = await etagOf(site, '/app.js');
   const cases: readonly [accept: string, coding: string | undefined, body: string][] = [
@@ -262,7 +262,7 @@ test('a compressed sibling is sent to who takes it, as a version of its own', as
   assert.equal((await site.get('/digits.txt', 'Accept-Encoding: br')).headers['vary'], undefined);
 });
 
-test('dot-files, links out of the folder and what is no file are not served', async (t) => {
+test('dot-files, links out of the folder, folders and special files are not served', async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, '.env'), 'secret');
     await mkdir(join(dir, '.git'));
@@ -300,7 +300,7 @@ test('dot-files, links out of the folder and what is no file are not served', as
   for (const name of hidden) assert.equal((await site.get(`/${name}`)).status, 404, name);
 });
 
-test('links that stay in the folder are followed, to files and to folders', async (t) => {
+test('links to files and folders inside the public folder are followed', async (t) => {
   const site = await startSite(t, async (dir) => {
     await symlink('digits.txt', join(dir, 'in.txt'));
     await symlink(join(dir, 'digits.txt'), join(dir, 'absolute.txt'));
@@ -317,7 +317,10 @@ test('links that stay in the folder are followed, to files and to folders', asyn
   assert.equal((await site.get('/docs/up/digits.txt')).status, 404, 'a link to a folder above it');
 });
 
-/** A folder as Kubernetes mounts a ConfigMap: links to `..data`, itself a link to the present version. */
+/**
+ * A folder as Kubernetes mounts a ConfigMap. Its files are links into `..data`, which is a link to the folder
+ * of the current version.
+ */
 async function mountConfigMap(dir: string, version: string, files: Readonly<Record<string, string>>) {
   await mkdir(join(dir, `..${version}`), { recursive: true });
   for (const [name, content] of Object.entries(files)) {
@@ -328,7 +331,7 @@ async function mountConfigMap(dir: string, version: string, files: Readonly<Reco
   await rename(join(dir, '..data_tmp'), join(dir, '..data'));
 }
 
-test('a ConfigMap of Kubernetes is served, also after it has changed, and counted', async (t) => {
+test('the files of a Kubernetes ConfigMap are counted, and served also after an update', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'config-map-'));
   t.after(() => rm(dir, { recursive: true }));
   await mountConfigMap(dir, '2026_1', { 'index.html': page, 'a.txt': 'first' });
@@ -344,7 +347,7 @@ test('a ConfigMap of Kubernetes is served, also after it has changed, and counte
   assert.equal((await fetch(`${http}/..data/a.txt`)).status, 404);
 });
 
-test('a link that comes to lead out of the folder is followed no longer', async (t) => {
+test('a link is no longer followed after it was changed to a target outside the folder', async (t) => {
   const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
   assert.equal((await site.get('/link.txt')).status, 200);
   await rm(join(site.dir, 'link.txt'));
@@ -352,7 +355,7 @@ test('a link that comes to lead out of the folder is followed no longer', async 
   assert.equal((await site.get('/link.txt')).status, 404);
 });
 
-test('a folder without a file to serve is counted as 0', async (t) => {
+test('a folder without a file to serve is reported with 0 files', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'empty-'));
   t.after(() => rm(dir, { recursive: true }));
   await writeFile(join(dir, '.hidden'), '');
@@ -360,7 +363,7 @@ test('a folder without a file to serve is counted as 0', async (t) => {
   assert.ok(events[0]?.type === 'listening' && events[0].files === 0);
 });
 
-/** Resolves when the last change of a file is so old that a later one has another time. */
+/** Resolves when the last change of a file is old enough that a new change gets another timestamp. */
 async function settled(file: string): Promise<void> {
   const { ctimeMs } = await stat(file);
   while (Date.now() - ctimeMs < 150) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -377,7 +380,7 @@ function countOpens(t: TestContext): () => number {
   return () => mock.callCount();
 }
 
-test('a small file is opened once, whatever is asked of it, until it changes', async (t) => {
+test('a small file is read once and then served from memory until it changes', async (t) => {
   const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
   await settled(join(site.dir, 'digits.txt'));
   const etag = await etagOf(site, '/digits.txt');
@@ -388,16 +391,16 @@ test('a small file is opened once, whatever is asked of it, until it changes', a
   assert.equal((await site.get('/digits.txt', 'If-Match: "other"')).status, 412);
   assert.equal((await site.ask('HEAD /digits.txt')).headers['content-length'], '10');
   assert.equal(opens(), 0);
-  // The same length within the same second.
+  // The same length, and the same modification time.
   await writeFile(join(site.dir, 'digits.txt'), '9876543210');
   await utimes(join(site.dir, 'digits.txt'), modified, modified);
   assert.equal((await site.get('/digits.txt')).body, '9876543210');
   assert.equal(opens(), 1);
   for (const n of [1, 2]) assert.equal((await site.get('/link.txt')).body, '9876543210', `link, ${n}`);
-  assert.equal(opens(), 3, 'what a link leads to is not kept');
+  assert.equal(opens(), 3, 'the target of a link must not be cached');
 });
 
-test('files are kept within a bound', async (t) => {
+test('the cache of files stays within its memory limit', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'kept-'));
   t.after(() => rm(dir, { recursive: true }));
   for (const name of ['a', 'b']) await writeFile(join(dir, name), name.repeat(10));
@@ -418,10 +421,10 @@ test('files are kept within a bound', async (t) => {
   assert.equal(memory.freeBytes, 5);
   const opens = countOpens(t);
   await ask();
-  assert.equal(opens(), 1, 'one of two fits');
+  assert.equal(opens(), 1, 'only one of the two files fits');
   await writeFile(join(dir, 'a'), '');
   assert.equal((await wire.write(head('GET /a')).next()).body, '');
-  assert.equal(memory.freeBytes, 15, 'its place is given back when it has changed');
+  assert.equal(memory.freeBytes, 15, 'a changed file must free its memory');
 });
 
 const changes: readonly [
@@ -431,9 +434,9 @@ const changes: readonly [
   body?: string,
 ][] = [
   ['removed', (file) => rm(file), 404],
-  ['written anew', (file) => writeFile(file, 'new'), 200, 'new'],
+  ['rewritten', (file) => writeFile(file, 'new'), 200, 'new'],
   [
-    'replaced by another',
+    'replaced by another file',
     (file) => writeFile(`${file}.tmp`, 'another').then(() => rename(`${file}.tmp`, file)),
     200,
     'another',
@@ -443,17 +446,17 @@ const changes: readonly [
     (file) => rm(file).then(() => symlink('../secret.txt', file)),
     404,
   ],
-  ['replaced by a link within it', (file) => rm(file).then(() => symlink('app.js', file)), 404],
+  ['replaced by a link within the folder', (file) => rm(file).then(() => symlink('app.js', file)), 404],
   ['replaced by a folder', (file) => rm(file).then(() => mkdir(file)), 404],
   ['replaced by a pipe', (file) => rm(file).then(() => execFileSync('mkfifo', [file])), 404],
   ['emptied', (file) => truncate(file), 200, ''],
 ];
 
 for (const [what, change, status, body] of changes) {
-  test(`a file that is ${what} while the service runs is ${status}`, async (t) => {
+  test(`a file that is ${what} while the service runs returns ${status}`, async (t) => {
     const site = await startSite(t);
     await settled(join(site.dir, 'digits.txt'));
-    // The first request keeps its bytes.
+    // The first request caches the file.
     const before = await etagOf(site, '/digits.txt');
     assert.equal(await etagOf(site, '/digits.txt'), before);
     await change(join(site.dir, 'digits.txt'));
@@ -463,13 +466,13 @@ for (const [what, change, status, body] of changes) {
   });
 }
 
-test('a file that is new while the service runs is not served', async (t) => {
+test('a file that is created while the service runs is not served', async (t) => {
   const site = await startSite(t);
   await writeFile(join(site.dir, 'new.txt'), 'new');
   assert.equal((await site.get('/new.txt')).status, 404);
 });
 
-test('a compressed sibling that is gone is done without', async (t) => {
+test('without its compressed sibling, a file is served uncompressed', async (t) => {
   const site = await startSite(t);
   await rm(join(site.dir, 'app.js.br'));
   const got = await site.get('/app.js', 'Accept-Encoding: br');
@@ -478,7 +481,7 @@ test('a compressed sibling that is gone is done without', async (t) => {
 
 const huge = 200_000_000;
 
-test('a file that becomes shorter while it is sent cuts the connection', async (t) => {
+test('a file that is truncated while it is sent closes the connection', async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, 'huge.bin'), '');
     await truncate(join(dir, 'huge.bin'), huge);
@@ -486,11 +489,11 @@ test('a file that becomes shorter while it is sent cuts the connection', async (
   const wire = (await Wire.open(t, site.port)).write(head('GET /huge.bin'));
   await once(wire.socket, 'data');
   await truncate(join(site.dir, 'huge.bin'), 1_000_000);
-  assert.deepEqual(await wire.end(), [], 'no whole response');
+  assert.deepEqual(await wire.end(), [], 'the client must not get a complete response');
   assert.equal((await site.get('/health')).status, 200);
 });
 
-test('a file that grows while it is sent is sent as long as it was', async (t) => {
+test('a file that grows while it is sent is sent with its original length', async (t) => {
   const site = await startSite(t);
   const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin'), head('GET /health'));
   await once(wire.socket, 'data');
@@ -499,7 +502,7 @@ test('a file that grows while it is sent is sent as long as it was', async (t) =
   assert.equal((await wire.next()).body, '{"ok":true}');
 });
 
-/** What the file descriptors of this process stand for. */
+/** The paths of the open file descriptors of this process. */
 function openFiles(): string[] {
   return readdirSync('/proc/self/fd').map((fd) => {
     try {
@@ -510,7 +513,9 @@ function openFiles(): string[] {
   });
 }
 
-test('no request leaves a file open', { skip: !existsSync('/proc/self/fd') && 'needs /proc' }, async (t) => {
+test('requests for files leave no file descriptor open', {
+  skip: !existsSync('/proc/self/fd') && 'needs /proc',
+}, async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, 'huge.bin'), '');
     await truncate(join(dir, 'huge.bin'), huge);

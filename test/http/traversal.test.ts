@@ -7,7 +7,7 @@ import { head, Wire } from '../kit/wire.ts';
 import { startService } from '../support/service.ts';
 import { checkForm } from './wire/table.ts';
 
-// What stands for "the folder above", in all the ways that have led out of some server's folder.
+// Spellings of ".." that have worked as path traversal in some server.
 const ups = [
   '..',
   '...',
@@ -55,10 +55,10 @@ const ups = [
 const joints = ['/', '//', '/./', '%2f', '%5c', '\\'];
 const names = ['secret.txt', 'public-secret/secret.txt', 'etc/passwd', '.env', 'private'];
 
-// Whatever holds this text came from where no request may reach.
+// The content of all files that no request may read.
 const mark = 'TOP-SECRET';
 
-test('no spelling of a path leads out of the public folder', async (t) => {
+test('no spelling of a path reaches a file outside the public folder', async (t) => {
   const outer = await mkdtemp(join(tmpdir(), 'traversal-'));
   t.after(() => rm(outer, { recursive: true, force: true }));
   await mkdir(join(outer, 'public/sub'), { recursive: true });
@@ -110,7 +110,7 @@ test('no spelling of a path leads out of the public folder', async (t) => {
     assert.ok([400, 401, 404].includes(response.status), `${response.status} ${target}`);
     checkForm(response, false);
     assert.equal(wire.received.includes(mark), false, target);
-    // What the parser itself refuses takes the connection along.
+    // A request that the parser rejects closes the connection.
     if (response.headers['connection'] === 'close') wire = await Wire.open(t, port);
     wire.forget();
   }
@@ -135,7 +135,7 @@ const keyless = [
   '/%2fprivate',
 ];
 
-test('without a key, no spelling of /private is let in', async (t) => {
+test('no spelling of the path /private bypasses its key', async (t) => {
   const { port } = await startService(t, { apiKeys: ['key'] });
   for (const target of keyless) {
     const response = await (await Wire.open(t, port)).write(head(`GET ${target}`)).next();

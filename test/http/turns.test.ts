@@ -12,13 +12,13 @@ function busy(ms: number): void {
 async function turnsUntil(done: () => boolean): Promise<number> {
   let count = 0;
   for (; !done(); count += 1) {
-    assert.ok(count < 1_000, 'it comes to pass');
+    assert.ok(count < 1_000, 'the condition never holds');
     await nextTurn();
   }
   return count;
 }
 
-test('work is done in its order, for 2 ms in each turn of the event loop', async () => {
+test('tasks run in order, for at most 2 ms in each turn of the event loop', async () => {
   const turns = new Turns();
   const order: string[] = [];
   for (const name of ['a', 'b', 'c']) {
@@ -33,7 +33,7 @@ test('work is done in its order, for 2 ms in each turn of the event loop', async
   assert.ok(count >= 3, `${count} turns`);
 });
 
-test('short work shares a turn', async () => {
+test('several short tasks run in one turn of the event loop', async () => {
   const turns = new Turns();
   let done = 0;
   for (let i = 0; i < 10; i += 1) {
@@ -45,26 +45,26 @@ test('short work shares a turn', async () => {
   assert.ok((await turnsUntil(() => done === 10)) <= 2);
 });
 
-test('the promises of a piece of work come before the next piece', async () => {
+test('the promise callbacks of a task run before the next task', async () => {
   const turns = new Turns();
   const order: string[] = [];
   turns.add(() => {
     const goOn = async () => {
       for (let i = 0; i < 10; i += 1) await undefined;
-      order.push('the rest of the first');
+      order.push('end of the first');
     };
     goOn();
     return true;
   });
   turns.add(() => {
-    order.push('the second');
+    order.push('second');
     return false;
   });
   await turnsUntil(() => order.length === 2);
-  assert.deepEqual(order, ['the rest of the first', 'the second']);
+  assert.deepEqual(order, ['end of the first', 'second']);
 });
 
-test('replies that have begun go on before other work', async () => {
+test('responses that have started continue before new tasks', async () => {
   const turns = new Turns();
   const order: string[] = [];
   turns.add(() => {
@@ -76,7 +76,7 @@ test('replies that have begun go on before other work', async () => {
   assert.deepEqual(order, ['begun', 'new']);
 });
 
-test('the newest connection is taken first, when no more arrive', async () => {
+test('the newest connection is accepted first after no more arrive', async () => {
   const turns = new Turns();
   const order: number[] = [];
   for (let i = 0; i < 3; i += 1) turns.addConnection(() => order.push(i));
@@ -84,7 +84,7 @@ test('the newest connection is taken first, when no more arrive', async () => {
   assert.deepEqual(order, [2, 1, 0]);
 });
 
-test('while a connection arrives in each turn, work waits for a while, not for ever', async () => {
+test('a constant stream of new connections delays tasks only for a limited time', async () => {
   const turns = new Turns();
   let taken = 0;
   const arrive = () =>
@@ -108,7 +108,7 @@ test('while a connection arrives in each turn, work waits for a while, not for e
   assert.ok(taken > 0);
 });
 
-test('work may be done at once while nothing waits, for 2 ms in each turn', async () => {
+test('a task may run immediately while none waits, for at most 2 ms in each turn', async () => {
   const turns = new Turns();
   assert.ok(turns.isFree(performance.now()));
   assert.ok(turns.isFree(performance.now()));
@@ -118,5 +118,5 @@ test('work may be done at once while nothing waits, for 2 ms in each turn', asyn
   await nextTurn();
   assert.ok(turns.isFree(performance.now()));
   turns.add(() => false);
-  assert.equal(turns.isFree(performance.now()), false, 'what waits goes first');
+  assert.equal(turns.isFree(performance.now()), false, 'waiting tasks run first');
 });

@@ -4,7 +4,7 @@ import { WaitingMemory } from '../../src/http/waiting-memory.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** A memory of one MiB, and the names of those that it gave up, in order. */
+/** A memory of one MiB, and the names of its cancelled owners in order. */
 function memory() {
   const givenUp: string[] = [];
   let reported = 0;
@@ -20,7 +20,7 @@ function memory() {
   return { waiting, hold, givenUp, reported: () => reported };
 }
 
-test('beyond the budget the one that has waited longest is given up', () => {
+test('beyond the memory limit, the owner that has waited longest is cancelled', () => {
   const { hold, givenUp, reported } = memory();
   for (const name of ['a', 'b', 'c']) hold(name, 400 * 1024);
   assert.deepEqual(givenUp, ['a']);
@@ -29,7 +29,7 @@ test('beyond the budget the one that has waited longest is given up', () => {
   assert.equal(reported(), 3);
 });
 
-test('one that makes progress has waited least', () => {
+test('an owner that makes progress counts as the one that has waited least', () => {
   const { hold, givenUp } = memory();
   for (const name of ['a', 'b']) hold(name, 400 * 1024);
   hold('a', 0);
@@ -38,7 +38,7 @@ test('one that makes progress has waited least', () => {
   assert.deepEqual(givenUp, ['b']);
 });
 
-test('one that grows without a pause has waited since it began', () => {
+test('an owner that grows without a pause has waited since its start', () => {
   const { hold, givenUp } = memory();
   hold('a', 100 * 1024);
   hold('b', 100 * 1024);
@@ -47,21 +47,21 @@ test('one that grows without a pause has waited since it began', () => {
   assert.deepEqual(givenUp, ['a']);
 });
 
-test('what must not be given up counts all the same', () => {
+test('memory of owners that cannot be cancelled counts too', () => {
   const { hold, givenUp } = memory();
   hold('kept', mebibyte, false);
   hold('a', 100 * 1024);
   assert.deepEqual(givenUp, ['a']);
 });
 
-test('the first 16 KiB of each do not count', () => {
+test('the first 16 KiB of each owner do not count', () => {
   const { hold, givenUp } = memory();
   for (let i = 0; i < 1_000; i += 1) hold(`short ${i}`, 16 * 1024);
   hold('long', mebibyte);
   assert.deepEqual(givenUp, []);
 });
 
-test('chunks of replies are short while half of the budget is taken', () => {
+test('chunks of responses are shorter while more than half of the memory is used', () => {
   const { waiting, hold } = memory();
   assert.equal(waiting.chunkBytes, 64 * 1024);
   hold('a', 600 * 1024);

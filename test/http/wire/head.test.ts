@@ -4,7 +4,7 @@ import { createMemoryStore } from '../../../src/storage/memory/store.ts';
 import { head, Wire } from '../../kit/wire.ts';
 import { startService } from '../../support/service.ts';
 
-// RFC 9110, 9.3.2: as GET, without the content. What each asks for, and the headers it asks with.
+// RFC 9110, 9.3.2: HEAD has the headers of GET and no content. Each row is a target with request headers.
 const asked: readonly [target: string, ...headers: string[]][] = [
   ['/'],
   ['/index.html', 'Accept-Encoding: br'],
@@ -29,10 +29,10 @@ const asked: readonly [target: string, ...headers: string[]][] = [
   ['/nowhere', 'Accept: application/problem+json'],
 ];
 
-test('HEAD is as GET, header by header, whatever the answer', async (t) => {
+test('every response to HEAD has the same headers as the response to GET', async (t) => {
   const repository = createMemoryStore();
   await repository.createUser({ name: 'Ada' });
-  // More than are sent at once, so that they are streamed.
+  // More posts than one chunk contains, so that the list is streamed.
   for (let i = 0; i < 600; i += 1) await repository.createPost(1, { title: `Post ${i}`, body: '' });
   const { port } = await startService(t, { repository, apiKeys: ['key'], expectFailures: true });
   const wire = await Wire.open(t, port);
@@ -46,12 +46,12 @@ test('HEAD is as GET, header by header, whatever the answer', async (t) => {
     const { date: _head, ...alike } = answer.headers;
     assert.deepEqual(alike, get, target);
   }
-  // Nothing was sent that could be taken for the beginning of the next answer.
+  // A response to HEAD must not have content that a client would read as the next response.
   sides.write(head('HEAD /health'));
   assert.equal((await sides.next()).status, 200);
 });
 
-test('a connection is kept longer than balancers keep theirs', async (t) => {
+test('idle connections stay open for longer than common load balancers keep theirs', async (t) => {
   const { port } = await startService(t);
   const { headers } = await (await Wire.open(t, port)).write(head('GET /health')).next();
   assert.equal(headers['keep-alive'], 'timeout=72');

@@ -5,22 +5,22 @@ import { head, Wire } from '../../kit/wire.ts';
 import { startService } from '../../support/service.ts';
 
 export interface WireCase {
-  /** The behaviour, with the section that asks for it where one does (RFC 9112 unless said). */
+  /** The behaviour, with the section that requires it, if any (of RFC 9112 unless another is named). */
   readonly name: string;
   readonly send: string;
-  /** The status of each response that must come, interim ones included. */
+  /** The status of each expected response, including interim responses. */
   readonly want: number | readonly number[];
-  /** Whether the connection must end after them; otherwise it must serve another request. */
+  /** Whether the connection must close after them. Otherwise it must serve another request. */
   readonly closes: boolean;
   readonly isHead?: boolean;
 }
 
-/** Builds a case whose connection goes on. */
+/** Builds a case whose connection stays open. */
 export function goesOn(name: string, send: string, want: WireCase['want'], isHead = false): WireCase {
   return { name, send, want, closes: false, isHead };
 }
 
-/** Builds a case after which the connection must end. */
+/** Builds a case whose connection must close. */
 export function ends(name: string, send: string, want: WireCase['want'], isHead = false): WireCase {
   return { name, send, want, closes: true, isHead };
 }
@@ -28,8 +28,8 @@ export function ends(name: string, send: string, want: WireCase['want'], isHead 
 const another = head('GET /health', 'x-request-id: another');
 
 /**
- * Sends the bytes of each case over a connection of its own, and checks the responses, their form, and
- * what becomes of the connection. Bytes that are left over must never run as a request.
+ * Sends the bytes of each case over a separate connection, and checks the responses, their form, and whether
+ * the connection closes. Remaining bytes must never run as a request.
  */
 export function testWire(title: string, groups: Readonly<Record<string, readonly WireCase[]>>): void {
   test(title, { concurrency: true }, async (t) => {
@@ -37,7 +37,7 @@ export function testWire(title: string, groups: Readonly<Record<string, readonly
     const cases = Object.entries(groups).flatMap(([group, cases]) => cases.map((one) => ({ group, ...one })));
     await Promise.all(cases.map((one) => t.test(`${one.group}: ${one.name}`, (t) => check(t, port, one))));
     const failures = events.filter((event) => event.type === 'failure');
-    assert.deepEqual(failures, [], 'nothing on the wire is a failure of ours');
+    assert.deepEqual(failures, [], 'invalid input must not be reported as a failure');
   });
 }
 
@@ -52,7 +52,7 @@ async function check(t: TestContext, port: number, one: WireCase): Promise<void>
     checkForm(response, one.isHead === true);
   }
   if (one.closes) {
-    assert.deepEqual(await wire.end(), [], 'nothing follows');
+    assert.deepEqual(await wire.end(), [], 'there must be no further response');
     assert.equal(wire.wasReset, false);
   } else {
     wire.write(another);
@@ -60,7 +60,7 @@ async function check(t: TestContext, port: number, one: WireCase): Promise<void>
   }
 }
 
-/** What every response has: a date, a length, and on a failure the one shape of all of them. */
+/** Checks the headers that every response has, and the form of error bodies. */
 export function checkForm({ status, headers, body }: RawResponse, isHead: boolean): void {
   if (status === 100) return;
   assert.match(headers['date'] ?? '', /^\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT$/);
