@@ -6,7 +6,7 @@ import { testSchedules } from '../support/scheduler.ts';
 const idempotencyTtlMs = 1_000;
 
 testSchedules(
-  'a key creates once for as long as the clock says that it is kept, however the clock is stepped',
+  'an idempotency key creates one record until it expires by the clock, even when the clock is stepped',
   async (scheduler) => {
     const results = new KeptResults({ idempotencyTtlMs });
     const known = new Map<string, { id: number; expiresAt: number; mayBeDropped?: boolean }>();
@@ -23,7 +23,7 @@ testSchedules(
         next += 1;
         return { id: next };
       });
-      // Once its time was over, a step back need not bring it again.
+      // After a key has expired, a step back need not make it valid again.
       if (kept?.mayBeDropped !== true || !isKept) assert.equal(replayed, isKept);
       assert.deepEqual(value, { id: replayed ? kept?.id : next });
       for (const one of known.values()) if (one.expiresAt <= now) one.mayBeDropped = true;
@@ -34,13 +34,13 @@ testSchedules(
 );
 
 testSchedules(
-  'a shared answer is never older than the call, and one question is asked at a time',
+  'a shared result is never older than the call, and only one query runs at a time',
   async (scheduler) => {
     let asked = 0;
     let state = 0;
     const ask = shared(async () => {
       asked += 1;
-      assert.equal(asked, 1, 'one at a time');
+      assert.equal(asked, 1, 'two queries run at a time');
       try {
         await scheduler.turn();
         const seen = state;

@@ -20,7 +20,7 @@ const stores: Readonly<Record<string, (options?: StoreOptions) => Promise<Store>
 for (const [name, open] of Object.entries(stores)) {
   const seed = Math.floor(Math.random() * 1_000_000);
   describe(`the feed of ${name} under random writes (seed ${seed})`, () => {
-    it('gives all followers the same, which is all that has become of the store', async (t) => {
+    it('gives all followers the same changes, and they add up to the content of the store', async (t) => {
       const store = await open();
       t.after(() => store.close());
       const feed = feedOf(store);
@@ -29,7 +29,7 @@ for (const [name, open] of Object.entries(stores)) {
       await checkFeed(store, feed, changes);
     });
 
-    it('brings what was listed while others wrote to the present state', async (t) => {
+    it('brings a list that was read during writes to the current state', async (t) => {
       const store = await open();
       t.after(() => store.close());
       const feed = feedOf(store);
@@ -57,7 +57,7 @@ for (const [name, open] of Object.entries(stores)) {
       for (const replica of await Promise.all(replicas)) assert.deepEqual(replica.records, present.records);
     });
 
-    it('keeps no number of changes that is out of range', async () => {
+    it('rejects a number of kept changes that is out of range', async () => {
       for (const changesKept of [-1, 0.5, 100_000_001, Number.NaN]) {
         await assert.rejects(
           open({ changesKept }),

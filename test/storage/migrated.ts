@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { userQuery, walkUsers } from '../../src/conformance/fixture.ts';
 import type { Store } from '../../src/domain/repository.ts';
 
-/** Checks that a store holds what the files `version-1.sql` put in, and serves it as its own. */
+/** Checks that a store contains the records of the files `version-1.sql`, and can read and change them. */
 export async function checkMigrated(store: Store): Promise<void> {
   assert.deepEqual(await store.exportRows('users', 0, 10), [
     { id: 1, name: 'Ada', role: 'admin', version: 3 },

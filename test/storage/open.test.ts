@@ -18,9 +18,9 @@ describe('openStore', () => {
 
   for (const [what, url, file] of [
     ['an absolute path', `sqlite:${folder}/absolute.db`, 'absolute.db'],
-    ['an absolute path behind an empty authority', `sqlite://${folder}/authority.db`, 'authority.db'],
+    ['an absolute path after an empty authority', `sqlite://${folder}/authority.db`, 'authority.db'],
     ['a relative path', `sqlite:${relative('.', folder)}/relative.db`, 'relative.db'],
-    ['a path with %, ? and #, as it is', `sqlite:${folder}/a%20b?mode=ro#c.db`, 'a%20b?mode=ro#c.db'],
+    ['a path with %, ? and # unchanged', `sqlite:${folder}/a%20b?mode=ro#c.db`, 'a%20b?mode=ro#c.db'],
     ['a path in folders that are missing', `sqlite:${folder}/new/newer/users.db`, 'new/newer/users.db'],
   ] as const) {
     it(`opens a SQLite file by ${what}`, async (t) => {
@@ -76,8 +76,8 @@ describe('openStore', () => {
     's3cret:5432',
     '//user:s3cret@host',
   ]) {
-    it(`refuses ${JSON.stringify(url)}, naming what is allowed and no password`, async (t) => {
-      // Were it opened by mistake, its file would be made here.
+    it(`rejects ${JSON.stringify(url)}, with the allowed forms and without the password`, async (t) => {
+      // A URL that is opened by mistake would create its file here.
       const directory = process.cwd();
       t.after(() => process.chdir(directory));
       process.chdir(folder);
@@ -91,7 +91,7 @@ describe('openStore', () => {
     });
   }
 
-  it('loads only the store it opens', () => {
+  it('loads only the module of the store that it opens', () => {
     const script = `
       const { openStore } = await import(${JSON.stringify(new URL('../../src/storage/open.ts', import.meta.url).href)});
       await (await openStore('memory:')).ping();
@@ -116,6 +116,6 @@ describe('sqlitePath', () => {
     ['sqlite:', undefined],
     ['memory:', undefined],
   ] as const) {
-    it(`of ${url} is ${path}`, () => assert.equal(sqlitePath(url), path));
+    it(`returns ${path} for ${url}`, () => assert.equal(sqlitePath(url), path));
   }
 });

@@ -8,7 +8,7 @@ import type { ChangeFeed, Repository, Store } from '../../src/domain/repository.
 export interface RandomLoad {
   readonly seed: number;
   readonly writers: number;
-  /** Writes of each writer. */
+  /** The number of writes of each writer. */
   readonly writes: number;
 }
 
@@ -17,7 +17,7 @@ export function lastUserOf({ seed }: RandomLoad): string {
   return `last of ${seed}`;
 }
 
-/** Writers that change the same few users and posts at random, at once; then creates a user named `lastUserOf`. */
+/** Runs writers that change a few users and posts at random, and then creates a user named `lastUserOf`. */
 export async function writeAtRandom(repository: Repository, load: RandomLoad): Promise<void> {
   const writer = async (_: unknown, i: number): Promise<void> => {
     const random = new Random(load.seed * 1_000 + i);
@@ -42,7 +42,7 @@ async function writeOnce(repository: Repository, random: Random, requestId: stri
     () => repository.createPost(userId, { title: name, body: requestId }, creation),
     () => repository.createPost(userId, { title: name, body: '' }, creation),
     () => repository.updatePost(userId, id, { title: name }, options),
-    // Posts of few users are found by chance.
+    // A random id rarely matches a post, so this update picks an existing one.
     () => updateAnyPost(repository, random, id, name),
     () => repository.deletePost(userId, id, options),
     () => (random.below(4) === 0 ? repository.deleteUser(userId, options) : Promise.resolve()),
@@ -66,7 +66,7 @@ async function updateAnyPost(
   }
 }
 
-/** Records by kind and id, as a follower of the feed has them. */
+/** Records by kind and id, as a follower of the feed would store them. */
 export class Replica {
   readonly users = new Map<number, Change['record']>();
   readonly posts = new Map<number, Change['record']>();
@@ -77,7 +77,7 @@ export class Replica {
     return replica;
   }
 
-  /** Changes that came before what was listed leave what is newer. */
+  /** Applies a change, unless the stored record is newer. */
   apply({ type, record }: Change): void {
     const records = type.startsWith('user.') ? this.users : this.posts;
     const known = records.get(record.id);
@@ -85,7 +85,7 @@ export class Replica {
     else if (known === undefined || known.version < record.version) records.set(record.id, record);
   }
 
-  /** Adds all that a store has, page by page. */
+  /** Adds all records of a store, page by page. */
   async list(store: Store): Promise<void> {
     for (const kind of ['users', 'posts'] as const) {
       for (let after = 0; ; ) {
@@ -105,7 +105,7 @@ export class Replica {
   }
 }
 
-/** Whether the last users of all loads are there. */
+/** Whether the last users of all loads exist. */
 export function isWhole(
   ...loads: readonly RandomLoad[]
 ): (changes: readonly Pick<Change, 'record'>[]) => boolean {
@@ -115,7 +115,7 @@ export function isWhole(
   };
 }
 
-/** Four followers, each with pages of its own size, until all have read all; resolves to what they have read. */
+/** Runs four followers with different page sizes until they have read everything. Resolves to the changes. */
 export async function followTogether(
   feed: ChangeFeed,
   ...loads: readonly RandomLoad[]
@@ -123,11 +123,11 @@ export async function followTogether(
   const [first = [], ...others] = await Promise.all(
     [1, 3, 50, 1_000].map((limit) => follow(feed, isWhole(...loads), { limit })),
   );
-  for (const other of others) assert.deepEqual(other, first, 'all followers have read the same');
+  for (const other of others) assert.deepEqual(other, first, 'the followers have read different changes');
   return first;
 }
 
-/** Fails unless what was read of a feed is all that has become of the store, and filters give their parts of it. */
+/** Fails unless the changes add up to the content of the store, and filters return their parts of them. */
 export async function checkFeed(store: Store, feed: ChangeFeed, changes: readonly Change[]): Promise<void> {
   const there = new Replica();
   await there.list(store);

@@ -11,8 +11,8 @@ const query = {
   start: { offset: 0 },
 };
 
-describe('a store that answers at once', () => {
-  it('does not read the signal of a caller that is still there', async (t) => {
+describe('a store that responds at once', () => {
+  it('does not read the signal of a caller unless it is aborted', async (t) => {
     const store = await openStore(`sqlite:${folder}/signal.db`);
     t.after(() => store.close());
     const options = {
@@ -26,7 +26,7 @@ describe('a store that answers at once', () => {
     assert.deepEqual((await store.listUsers(query, options)).items, []);
   });
 
-  it('refuses a caller that has gone', async (t) => {
+  it('rejects a call whose signal is already aborted', async (t) => {
     const store = await openStore('memory:');
     t.after(() => store.close());
     const options = { isAborted: true, signal: AbortSignal.abort() };

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 let root: string | undefined;
 
-/** A new, empty folder. All of a process go when it ends, and so after the stores that use them. */
+/** A new, empty folder. The folders of a process are removed when it ends, after the stores that use them. */
 export function temporaryFolder(): string {
   if (root === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'users-service-'));

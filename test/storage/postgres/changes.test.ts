@@ -19,7 +19,7 @@ async function openAt(t: TestContext, url: string, options?: PostgresStoreOption
   const store = await openPostgresStore(url, { ...patient, ...options });
   t.after(() => store.close());
   const { changes: feed } = store;
-  assert(feed, 'it has a feed of changes');
+  assert(feed, 'the store has no feed of changes');
   return { store, feed };
 }
 
@@ -38,7 +38,7 @@ function namesOf(changes: readonly Change[]): string[] {
   return changes.map(({ record }) => ('name' in record ? record.name : record.title));
 }
 
-/** Commits of changes of a record called `slow` wait as long as an advisory lock is held. */
+/** Delays commits of changes to a record named `slow` while an advisory lock is held. */
 async function holdSlowCommits(session: Session): Promise<{ release(): Promise<void> }> {
   await session.query(`
     CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
@@ -53,8 +53,8 @@ async function holdSlowCommits(session: Session): Promise<{ release(): Promise<v
   };
 }
 
-describe('the feed of changes of a PostgreSQL', () => {
-  it('holds later changes back while one with an earlier position is not committed', async (t) => {
+describe('the feed of changes of a PostgreSQL store', () => {
+  it('does not return changes after a position that is not committed yet', async (t) => {
     const { store, feed, session, url } = await open(t);
     const other = await openAt(t, url);
     const { release } = await holdSlowCommits(session);
@@ -76,7 +76,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     }
   });
 
-  it('gives what was settled before a transaction that stays open', async (t) => {
+  it('returns the changes that were settled before a transaction that stays open', async (t) => {
     const { store, feed, session } = await open(t);
     await store.createUser({ name: 'first' });
     assert.equal(await feed.position(), 1);
@@ -90,7 +90,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['first', 'slow', 'last']);
   });
 
-  it('wakes its followers when a transaction has failed that held changes back', async (t) => {
+  it('wakes its followers after a transaction that delayed changes has failed', async (t) => {
     const { store, feed, session } = await open(t);
     const { release } = await holdSlowCommits(session);
     const slow = store.createUser({ name: 'slow' });
@@ -119,11 +119,11 @@ describe('the feed of changes of a PostgreSQL', () => {
     await release();
   });
 
-  it('orders changes of a row by its versions though the older transaction changed it last', async (t) => {
+  it('orders the changes of a row by version even if the older transaction changed it last', async (t) => {
     const { store, feed, session, url } = await open(t);
     const older = await openAt(t, url, { applicationName: 'older' });
     await store.createUser({ name: 'Ada' });
-    // A statement of the older one takes its transaction id, and then waits before it locks a row.
+    // A statement of the older transaction takes its transaction id, and then waits before it locks a row.
     await session.query(`
       CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS '
         BEGIN PERFORM txid_current(); PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END';
@@ -143,10 +143,10 @@ describe('the feed of changes of a PostgreSQL', () => {
     );
     assert.deepEqual(namesOf(changes), ['Ada', 'by the newer', 'by the older']);
     const xids = await session.query<{ xmin: string }>('SELECT xmin FROM changes ORDER BY position');
-    assert.ok(Number(xids[1]?.xmin) > Number(xids[2]?.xmin), 'the order of the transactions is another');
+    assert.ok(Number(xids[1]?.xmin) > Number(xids[2]?.xmin), 'the order of the transaction ids must differ');
   });
 
-  it('is not held back by a write that waits for a row, nor by other transactions', async (t) => {
+  it('is not delayed by a write that waits for a row, or by other transactions', async (t) => {
     const { store, feed, session, url } = await open(t);
     await store.createUser({ name: 'Ada' });
     const blocker = await openSession(t, url);
@@ -162,7 +162,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'Bob', 'Eve']);
   });
 
-  it('has every post that the deletion of a user removes, as it was last', async (t) => {
+  it('contains the last version of every post that the deletion of a user removes', async (t) => {
     const { store, feed, session, url } = await open(t);
     await store.createUser({ name: 'Ada' });
     for (const title of ['one', 'two']) await store.createPost(1, { title, body: '' });
@@ -188,10 +188,10 @@ describe('the feed of changes of a PostgreSQL', () => {
     assert.deepEqual(namesOf(deleted), ['one', 'changed', 'late', 'Ada']);
   });
 
-  it('has no change twice or too late for a reader that goes on', async (t) => {
+  it('returns each change exactly once to a client that continues to read', async (t) => {
     const { store, feed, session, url } = await open(t);
     const other = await openAt(t, url);
-    // Commits take their time, so that they come in another order than their positions.
+    // Delay commits at random, so that their order differs from the order of positions.
     await session.query(`
       CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql
         AS 'BEGIN PERFORM pg_sleep(random() * 0.02); RETURN NULL; END';
@@ -228,7 +228,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     }
   });
 
-  it('wakes followers at other processes at once, and again after their connection was ended', async (t) => {
+  it('wakes followers of other processes at once, also after their connection was lost', async (t) => {
     const { store, url } = await open(t);
     const other = await openAt(t, url);
     const woken: (() => void)[] = [];
@@ -247,14 +247,14 @@ describe('the feed of changes of a PostgreSQL', () => {
       await store.createUser({ name: 'Ada' });
       const start = performance.now();
       await wake;
-      assert.ok(performance.now() - start < 900, 'it did not wait for the next tick');
+      assert.ok(performance.now() - start < 900, 'the follower must not wait for the next poll');
       await session.query(`
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE query LIKE 'LISTEN%' AND datname = current_database()`);
     }
   });
 
-  it('listens only while it is watched', async (t) => {
+  it('listens for notifications only while it has followers', async (t) => {
     const { feed, session } = await open(t);
     const listeners = `SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
     const stops = [feed.watch(() => {}), feed.watch(() => {})];
@@ -263,7 +263,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     await until(async () => (await session.query(listeners)).length === 0, 'no session listens');
   });
 
-  it('removes old changes in turns, and has the newest', async (t) => {
+  it('removes old changes in steps, and keeps the newest', async (t) => {
     const url = await postgres.createDatabase();
     const stores = [await openAt(t, url, { changesKept: 50 }), await openAt(t, url, { changesKept: 50 })];
     const names = Array.from({ length: 1_000 }, (_, i) => `${i}`);
@@ -281,7 +281,7 @@ describe('the feed of changes of a PostgreSQL', () => {
     assert.ok(Number(row?.count) < 200, `${row?.count} are left`);
   });
 
-  it('begins anew after an import, and after writes of a store that keeps no changes', async (t) => {
+  it('starts anew after an import, and after writes of a store without a feed', async (t) => {
     const { store, feed, url } = await open(t);
     await store.createUser({ name: 'Ada' });
     await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
@@ -294,7 +294,7 @@ describe('the feed of changes of a PostgreSQL', () => {
       more: false,
     });
     await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
-    assert.equal(await feed.position(), imported, 'nothing was new');
+    assert.equal(await feed.position(), imported, 'the position must not change without a write');
     const without = await openPostgresStore(url, { changesKept: 0 });
     t.after(() => without.close());
     assert.equal(without.changes, undefined);
@@ -303,10 +303,10 @@ describe('the feed of changes of a PostgreSQL', () => {
     await assert.rejects(again.feed.read({ after: imported, limit: 1 }), { kind: 'gone' });
     assert.equal(await again.feed.position(), 3);
     const onceMore = await openAt(t, url);
-    assert.equal(await onceMore.feed.position(), 3, 'it goes on where there is nothing to make up for');
+    assert.equal(await onceMore.feed.position(), 3, 'the feed must continue if no write was missed');
   });
 
-  it('lets the last release write on', async (t) => {
+  it('allows writes by the previous release', async (t) => {
     const { store, feed, session } = await open(t);
     const { value } = await store.createUser({ name: 'Ada' });
     await session.query(`INSERT INTO users (name, role) SELECT 'old', '' RETURNING id, name, role, version`);

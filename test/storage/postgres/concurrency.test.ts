@@ -17,7 +17,7 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
   return { store, url };
 }
 
-describe('two stores over one database', () => {
+describe('two stores with one database', () => {
   async function openTwo(t: TestContext): Promise<[Store, Store, string]> {
     const { store, url } = await open(t);
     const other = await openPostgresStore(url);
@@ -25,7 +25,7 @@ describe('two stores over one database', () => {
     return [store, other, url];
   }
 
-  it('give positions that hold for both', async (t) => {
+  it('accept cursors of each other', async (t) => {
     const [one, other] = await openTwo(t);
     for (const name of ['a', 'b', 'c']) await one.createUser({ name });
     const query = userQuery('sort=-name&limit=1');
@@ -34,7 +34,7 @@ describe('two stores over one database', () => {
     assert.deepEqual(page.items, [{ id: 2, name: 'b' }]);
   });
 
-  it('let one of many changes to a version through', async (t) => {
+  it('accept exactly one of many changes to a version', async (t) => {
     const stores = await openTwo(t);
     const { value } = await stores[0].createUser({ name: 'original' });
     for (let version = value.version; version < 10; version += 1) {
@@ -57,7 +57,7 @@ describe('two stores over one database', () => {
     }
   });
 
-  it('make one user of many requests with one key', async (t) => {
+  it('create one user for many requests with one key', async (t) => {
     const stores = await openTwo(t);
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
     const ids = new Set<number>();
@@ -79,7 +79,7 @@ describe('two stores over one database', () => {
     assert.equal(await stores[0].countUsers({}), 1);
   });
 
-  it('make and delete, and never leave a post without a user', async (t) => {
+  it('create and delete concurrently without leaving a post without its user', async (t) => {
     const [one, other] = await openTwo(t);
     for (let round = 0; round < 20; round += 1) {
       const { value } = await one.createUser({ name: 'short-lived' });
@@ -100,8 +100,8 @@ async function delayInserts(session: Session): Promise<void> {
     CREATE TRIGGER wait BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION wait()`);
 }
 
-describe('the statement that meets no row', () => {
-  /** Makes each UPDATE and DELETE, whether it meets a row or not, wait at its end until the session unlocks. */
+describe('a statement that finds no row', () => {
+  /** Makes each UPDATE and DELETE wait at its end until the session unlocks, even if it finds no row. */
   async function delayChanges(session: Session): Promise<void> {
     await session.query('SELECT pg_advisory_lock(42)');
     await session.query(`
@@ -110,7 +110,7 @@ describe('the statement that meets no row', () => {
       CREATE TRIGGER wait AFTER UPDATE OR DELETE ON users EXECUTE FUNCTION wait()`);
   }
 
-  it('of a deletion does not find a user that is created while it runs', async (t) => {
+  it('for a deletion does not find a user that is created while it runs', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await delayChanges(session);
@@ -123,7 +123,7 @@ describe('the statement that meets no row', () => {
     assert.deepEqual(await store.getUser(1), value);
   });
 
-  it('of an update changes a user that is created while it runs', async (t) => {
+  it('for an update changes a user that is created while it runs', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await delayChanges(session);
@@ -134,7 +134,7 @@ describe('the statement that meets no row', () => {
     assert.deepEqual(await updating, { id: 1, name: 'Eve', version: 2 });
   });
 
-  it('of an update changes the expected version, though the user has it only by then', async (t) => {
+  it('for an update changes a user that reaches the expected version while it runs', async (t) => {
     const { store, url } = await open(t);
     await store.createUser({ name: 'Ada' });
     const session = await openSession(t, url);
@@ -146,7 +146,7 @@ describe('the statement that meets no row', () => {
     assert.deepEqual(await updating, { id: 1, name: 'Eve', version: 3 });
   });
 
-  it('of an update writes no row, and returns the user as it is, when it has the wanted values', async (t) => {
+  it('for an update returns a user that already has the values, without writing it', async (t) => {
     const { store, url } = await open(t);
     const { value } = await store.createUser({ name: 'Ada' });
     const session = await openSession(t, url);
@@ -160,7 +160,7 @@ describe('the statement that meets no row', () => {
 describe('idempotency keys in PostgreSQL', () => {
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
 
-  it('are in use until the first request is through, and then replay it, in any store', async (t) => {
+  it('are in use until the first request ends, and then every store replays its response', async (t) => {
     const { store, url } = await open(t);
     const other = await openPostgresStore(url);
     t.after(() => other.close());
@@ -196,7 +196,7 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal(await store.countUsers({}), 1);
   });
 
-  it('replay one that came in between, unseen and no longer locked', async (t) => {
+  it('replay a request that was committed after the lookup', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     const response = { id: 7, name: 'first', role: '', version: 1 };
@@ -212,7 +212,7 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal(await store.countUsers({}), 0);
   });
 
-  it('replay a post that a copy of an earlier release kept, which had no versions', async (t) => {
+  it('replay a post that an earlier release stored without a version', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     const { value: user } = await store.createUser({ name: 'Ada' });
@@ -226,7 +226,7 @@ describe('idempotency keys in PostgreSQL', () => {
     });
   });
 
-  it('are free again when they have expired, for one of many', async (t) => {
+  it('are free for one of many requests after they have expired', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     for (const [round, requests] of [1, 1, 10, 10, 1].entries()) {
@@ -235,13 +235,17 @@ describe('idempotency keys in PostgreSQL', () => {
       );
       const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
       assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
-      assert.equal(new Set(created.map(({ value }) => value.id)).size, 1, 'what is replayed is the new one');
+      assert.equal(
+        new Set(created.map(({ value }) => value.id)).size,
+        1,
+        'the other requests must replay the new user',
+      );
       assert.equal(await store.countUsers({}), round + 1);
       await session.query(`UPDATE idempotency_keys SET expires_at = now() - interval '1 second'`);
     }
   });
 
-  it('are not taken by a post that has no user', async (t) => {
+  it('are not used up by a post for a missing user', async (t) => {
     const { store } = await open(t);
     const draft = { title: 'title', body: '' };
     assert.equal(await store.createPost(1, draft, { idempotency }), undefined);
@@ -249,7 +253,7 @@ describe('idempotency keys in PostgreSQL', () => {
     assert.equal((await store.createPost(1, draft, { idempotency }))?.replayed, false);
   });
 
-  it('go a few at a time once expired, and past those another transaction holds', async (t) => {
+  it('are deleted a few at a time after they expire, except those that are locked', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await session.query(`
@@ -269,7 +273,7 @@ describe('idempotency keys in PostgreSQL', () => {
   });
 });
 
-it('repeats what lost against another transaction', async (t) => {
+it('a statement that fails because of another transaction is retried', async (t) => {
   const { store, url } = await open(t);
   const session = await openSession(t, url);
   const [row] = await session.query<{ name: string }>('SELECT current_database() AS name');

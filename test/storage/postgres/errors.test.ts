@@ -52,9 +52,9 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['XX000', 'final', 'internal'], // bug
 ];
 
-describe('an error of PostgreSQL', () => {
+describe('a PostgreSQL error', () => {
   for (const [code, fault, kind] of states) {
-    it(`${code} is ${kind}, its fault ${fault}`, () => {
+    it(`with the code ${code} becomes ${kind} with the fault ${fault}`, () => {
       const error = fromServer(code);
       assert.equal(faultOf(error), fault);
       const converted = toDomainError(error, fault);
@@ -64,28 +64,28 @@ describe('an error of PostgreSQL', () => {
     });
   }
 
-  it('has a state only if the server sent it', () => {
+  it('has a SQLSTATE only if the server sent it', () => {
     assert.equal(sqlState(fromServer('40001')), '40001');
     for (const other of [fromSystem('EPIPE'), fromSystem('ECONNRESET'), new Error('x'), 'EPIPE', undefined]) {
       assert.equal(sqlState(other), undefined);
     }
   });
 
-  it('on a dead connection is unavailable, whatever the driver says', () => {
+  it('on a closed connection becomes unavailable with any message of the driver', () => {
     for (const error of [new Error('Connection terminated unexpectedly'), fromSystem('EPIPE'), 'odd']) {
       assert.equal(toDomainError(error, 'lost').kind, 'unavailable');
       assert.equal(toDomainError(error, 'final').kind, 'internal');
     }
   });
 
-  it('that is one of the domain stays what it is', () => {
+  it('that is a DomainError is not changed', () => {
     const conflict = new DomainError('conflict', 'differs');
     assert.equal(faultOf(conflict), 'final');
     assert.equal(toDomainError(conflict, 'final'), conflict);
   });
 });
 
-describe('the refusal to open', () => {
+describe('the error of a database that cannot be used', () => {
   const reasons: readonly [cause: unknown, message: string][] = [
     [fromSystem('ECONNREFUSED', 'connect ECONNREFUSED 10.0.0.1:5432'), 'connect ECONNREFUSED 10.0.0.1:5432'],
     [Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
@@ -93,7 +93,7 @@ describe('the refusal to open', () => {
     ['odd', 'odd'],
   ];
   for (const [cause, message] of reasons) {
-    it(`says where, and "${message}"`, () => {
+    it(`contains the address and "${message}"`, () => {
       const refusal = cannotOpen('db.example:5432', cause);
       assert.equal(refusal.message, `PostgreSQL at db.example:5432 cannot be used: ${message}`);
       assert.equal(refusal.kind, 'unavailable');

@@ -33,8 +33,8 @@ async function change(t: TestContext, url: string, sql: string): Promise<void> {
   await (await openSession(t, url)).query(sql);
 }
 
-describe('the examination of a PostgreSQL', () => {
-  it('finds no problem in a healthy one, and reports each check', async () => {
+describe('the examination of a PostgreSQL database', () => {
+  it('finds no problem in a healthy database, and reports each check', async () => {
     const url = await createDatabase();
     assert.deepEqual(await problemsOf(url), []);
     const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
@@ -44,7 +44,7 @@ describe('the examination of a PostgreSQL', () => {
     );
   });
 
-  it('accepts an empty database, and makes nothing in it', async (t) => {
+  it('accepts an empty database without changing it', async (t) => {
     const url = await postgres.createDatabase();
     assert.deepEqual(await problemsOf(url), []);
     const session = await openSession(t, url);
@@ -64,12 +64,12 @@ describe('the examination of a PostgreSQL', () => {
       `fail HOST: the database is at schema version 99, made by a newer release; this one knows ${schemaVersion}`,
     ],
     [
-      'a column that sorts in another way',
+      'a column with another sort order',
       () => 'ALTER TABLE users ALTER COLUMN name TYPE text COLLATE "ucs_basic"',
       'fail HOST: 1 columns have another collation than "C"',
     ],
     [
-      'a server that takes no writes',
+      'a server that accepts no writes',
       (name) => `ALTER DATABASE ${name} SET default_transaction_read_only = on`,
       'warn no host takes writes',
     ],
@@ -98,7 +98,7 @@ describe('the examination of a PostgreSQL', () => {
     assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the one here$/);
   });
 
-  it('reports a user who may not make the tables', async (t) => {
+  it('reports a user who may not create tables', async (t) => {
     const url = new URL(await postgres.createDatabase());
     await change(t, url.href, "CREATE ROLE guest LOGIN PASSWORD 'guest'");
     [url.username, url.password] = ['guest', 'guest'];
@@ -109,14 +109,14 @@ describe('the examination of a PostgreSQL', () => {
 
   it('reports a server without free connections', async (t) => {
     const url = await createDatabase();
-    // Each has two connections.
+    // Each examination needs two connections.
     const sessions = Array.from({ length: 36 }, () => openSession(t, url));
     await Promise.all(sessions);
     const [problem = ''] = await problemsOf(url);
     assert.match(problem, /^warn HOST: 7\d of 80 connections are in use, and each process opens up to 14$/);
   });
 
-  it('reports a server that a crash can damage', async (t) => {
+  it('reports a server whose data a crash can damage', async (t) => {
     const other = await startPostgres({ fsync: 'off' });
     t.after(() => other.close());
     assert.deepEqual(await problemsOf(other.server.url()), [
@@ -124,7 +124,7 @@ describe('the examination of a PostgreSQL', () => {
     ]);
   });
 
-  it('reports commits that are not durable behind a pooler, and not without one', {
+  it('reports commits that are not durable only behind a pooler', {
     skip: withoutPooler,
   }, async (t) => {
     const url = await createDatabase();
@@ -136,7 +136,7 @@ describe('the examination of a PostgreSQL', () => {
     ]);
   });
 
-  it('reports hosts that cannot be reached, and whether another takes writes', async (t) => {
+  it('reports hosts that cannot be reached, and whether another host accepts writes', async (t) => {
     const url = await createDatabase();
     const [closed] = await freePorts(1);
     const several = url.replace('@', `@127.0.0.1:${closed},`);

@@ -9,7 +9,7 @@ const [a, b, c] = [host('a'), host('b'), host('c')];
 
 type Answer = 'passes' | 'fails' | 'hangs';
 
-/** A search among three hosts of which the first has failed, on a clock that `pass` moves. */
+/** A search among three hosts after the first has failed. The function `pass` moves its clock. */
 function start(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
   let now = 0;
@@ -43,8 +43,8 @@ function start(t: TestContext) {
   return { search, answers, asked, found, pass };
 }
 
-describe('the search for a host that takes writes', () => {
-  it('finds one within 200 ms of the moment it does, while others hang and requests wait', async (t) => {
+describe('the search for a host that accepts writes', () => {
+  it('finds a host within 200 ms after it accepts writes, while others hang and requests wait', async (t) => {
     for (const waited of [0, 10, 190, 1_000, 1_990]) {
       await t.test(`after ${waited} ms`, async (step) => {
         const { search, answers, found, pass } = start(step);
@@ -62,7 +62,7 @@ describe('the search for a host that takes writes', () => {
     }
   });
 
-  it('finds one within 200 ms of the moment it does, while requests fail and are sent again', async (t) => {
+  it('finds a host within 200 ms after it accepts writes, while requests fail and are retried', async (t) => {
     const { search, answers, found, pass } = start(t);
     let isOver = false;
     const client = async () => {
@@ -77,7 +77,7 @@ describe('the search for a host that takes writes', () => {
     assert.deepEqual(found, ['b']);
   });
 
-  it('asks no host more often than every 200 ms, however many requests wait', async (t) => {
+  it('tries each host at most every 200 ms, no matter how many requests wait', async (t) => {
     const { search, asked, pass } = start(t);
     let isOver = false;
     const client = async () => {
@@ -89,11 +89,11 @@ describe('the search for a host that takes writes', () => {
     await pass(200);
     await Promise.all(clients);
     for (const [name, times] of Object.entries(asked)) {
-      assert.ok(times >= 10 && times <= 12, `${name} was asked ${times} times`);
+      assert.ok(times >= 10 && times <= 12, `${name} was tried ${times} times`);
     }
   });
 
-  it('finds a host that hung as soon as it answers again', async (t) => {
+  it('finds a host that hung as soon as it responds again', async (t) => {
     const { search, answers, found, pass } = start(t);
     answers.set('a', 'hangs').set('b', 'hangs').set('c', 'hangs');
     const request = search.recover();
@@ -104,7 +104,7 @@ describe('the search for a host that takes writes', () => {
     assert.deepEqual(found, ['a']);
   });
 
-  it('fails with the reason of each host when none takes writes', async (t) => {
+  it('fails with the reason of each host when none accepts writes', async (t) => {
     const { search } = start(t);
     await assert.rejects(search.recover(), { kind: 'unavailable' });
     const cause = search.failure?.cause;
@@ -112,7 +112,7 @@ describe('the search for a host that takes writes', () => {
     assert.equal(cause.message, 'a: takes no writes; b: takes no writes; c: takes no writes');
   });
 
-  it('ends what hangs when the store is closed', async (t) => {
+  it('cancels hanging attempts when the store is closed', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'hangs');
     const request = kindOf(search.recover());

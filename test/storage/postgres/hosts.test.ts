@@ -27,7 +27,7 @@ describe('the hosts of a database URL', () => {
     it(`are read from ${url}`, () => assert.deepEqual(parseHosts(url), { urls, writable }));
   }
 
-  it('are not those of standbys', () => {
+  it('are rejected if they prefer standbys', () => {
     assert.throws(() => parseHosts('postgres://h/db?target_session_attrs=standby'), {
       kind: 'invalid',
       message: 'target_session_attrs must be read-write, primary or any',
@@ -58,19 +58,19 @@ describe('a store with several hosts', async () => {
     return (await server.query('SELECT FROM users WHERE name = $1', [name], database)).length;
   }
 
-  it('passes over a host that is down', async (t) => {
+  it('skips a host that is down', async (t) => {
     const store = await open(t, urlOf('127.0.0.1:1', primary));
     await store.createUser({ name: 'Ada' });
     await store.ping();
   });
 
-  it('passes over a standby', async (t) => {
+  it('skips a standby', async (t) => {
     const store = await open(t, urlOf(standby, primary));
     await Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Ada' })));
     await store.ping();
   });
 
-  it('is refused with the reason of each host when none takes writes', async () => {
+  it('cannot be opened when no host accepts writes, and the error has the reason of each', async () => {
     await assert.rejects(openPostgresStore(urlOf('127.0.0.1:1', standby)), {
       kind: 'unavailable',
       message:
@@ -80,10 +80,10 @@ describe('a store with several hosts', async () => {
     });
   });
 
-  it('leaves a host that hangs, and uses the next as soon as that takes writes', async (t) => {
+  it('leaves a host that hangs, and uses the next one as soon as it accepts writes', async (t) => {
     const hanging = await openForwarder(primary.port);
     t.after(() => hanging.close());
-    // Takes no connection until it stands for a server that was promoted.
+    // Accepts no connection until it simulates a server that was promoted.
     const other = await openForwarder(1);
     t.after(() => other.close());
     const limits = { pingTimeoutMs: 300, waitTimeoutMs: 1_000 };
@@ -98,11 +98,11 @@ describe('a store with several hosts', async () => {
     }
     other.moveTo(primary.port);
     const create = async () => (await kindOf(store.createUser({ name: 'Bob' }))) === 'none';
-    // How soon a host is found is tested without a clock, in `host-search.test.ts`.
+    // `host-search.test.ts` tests how soon a host is found, with a simulated clock.
     await until(create, 'a write is accepted while the other host still hangs');
   });
 
-  it('leaves a host that hangs when there is no call but pings', async (t) => {
+  it('leaves a host that hangs even if the only calls are pings', async (t) => {
     const hanging = await openForwarder(primary.port);
     t.after(() => hanging.close());
     const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, primary), { pingTimeoutMs: 1_000 });
@@ -116,7 +116,7 @@ describe('a store with several hosts', async () => {
     const store = await open(t, urlOf(primary, standby));
     const { value } = await store.createUser({ name: 'before' });
     const replicated = `SELECT FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_lsn()`;
-    await until(async () => (await primary.query(replicated)).length === 1, 'the standby has it all');
+    await until(async () => (await primary.query(replicated)).length === 1, 'the standby has all changes');
     await primary.stop('immediate');
     assert.equal(await kindOf(store.createUser({ name: 'lost' })), 'unavailable');
     await standby.promote();
@@ -135,7 +135,7 @@ describe('a store with several hosts', async () => {
       );
       return row?.mode === 'on';
     };
-    await until(isDemoted, 'the promoted server takes no more writes');
+    await until(isDemoted, 'the promoted server accepts no more writes');
     await store.createUser({ name: 'at the first again' });
     assert.equal(await count(primary, 'at the first again'), 1);
   });

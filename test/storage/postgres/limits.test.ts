@@ -20,8 +20,8 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
   return { store, url };
 }
 
-describe('a pool that is used up', () => {
-  it('lets so many calls wait for so long, rejects the others, and stays ready', async (t) => {
+describe('a pool whose connections are all in use', () => {
+  it('limits the number of waiting calls and their time, rejects the others, and stays ready', async (t) => {
     const { store, url } = await open(t, { poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -43,8 +43,8 @@ describe('a pool that is used up', () => {
   });
 });
 
-describe('a call whose caller leaves', () => {
-  it('ends at once, waiting or running, and gives its connection back', async (t) => {
+describe('a PostgreSQL call whose signal is aborted', () => {
+  it('ends at once while it waits or runs, and releases its connection', async (t) => {
     const { store, url } = await open(t, { poolSize: 3 });
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -66,7 +66,7 @@ describe('a call whose caller leaves', () => {
     assert.ok((await session.backends()).length <= 4);
   });
 
-  it('leaves its place in the queue to another', async (t) => {
+  it('gives up its place in the queue', async (t) => {
     const { store, url } = await open(t, { poolSize: 1, maxWaiting: 1, waitTimeoutMs: 20_000 });
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -83,7 +83,7 @@ describe('a call whose caller leaves', () => {
     assert.deepEqual(await running, await waits);
   });
 
-  it('gives back a connection that was still being opened', async (t) => {
+  it('releases a connection that was still being opened', async (t) => {
     const { store } = await open(t, { poolSize: 2, waitTimeoutMs: 1_000 });
     for (let round = 0; round < 10; round += 1) {
       const controller = new AbortController();
@@ -108,11 +108,11 @@ describe('a call whose caller leaves', () => {
       for (const pid of await session.backends()) seen.add(pid);
     }
     assert.equal((await store.getUser(1))?.name, 'Ada');
-    // On a machine that is very busy, some statement may have outlasted the grace.
+    // On a very busy machine, a statement may take longer than the grace period.
     assert.ok(seen.size < 20, `${seen.size} connections for 100 calls`);
   });
 
-  it('is told from one whose deadline has passed', async (t) => {
+  it('fails as deadline-exceeded instead of cancelled when its deadline has passed', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await session.lock('users');
@@ -125,13 +125,13 @@ describe('a call whose caller leaves', () => {
   });
 });
 
-describe('statements that wait', () => {
+describe('PostgreSQL statements that wait', () => {
   const limits: readonly [PostgresStoreOptions, ErrorKind][] = [
     [{ statementTimeoutMs: 100 }, 'deadline-exceeded'],
     [{ lockTimeoutMs: 100 }, 'unavailable'],
   ];
   for (const [options, expected] of limits) {
-    it(`end with ${expected} by ${inspect(options)}`, async (t) => {
+    it(`fail with ${expected} with the options ${inspect(options)}`, async (t) => {
       const { store, url } = await open(t, options);
       const session = await openSession(t, url);
       await session.lock('users');

@@ -15,7 +15,7 @@ const postgres = await startPostgres();
 const { server } = postgres;
 after(() => postgres.close());
 
-/** How long readiness may lag behind the database, by which everything below is measured. */
+/** The longest time between the recovery of the database and readiness that the tests accept. */
 const recoveryLimitMs = 2_000;
 
 async function open(t: TestContext, options?: PostgresStoreOptions, port?: number) {
@@ -30,7 +30,7 @@ function untilReady(store: Store): Promise<number> {
   return until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready', recoveryLimitMs);
 }
 
-/** Reads and writes without pause until `stop`, and keeps account of what came of it. */
+/** Reads and writes without pause until `stop`, and records the results. */
 function startLoad(t: TestContext, store: Store) {
   const created: number[] = [];
   const kinds = new Set<ErrorKind>();
@@ -60,27 +60,27 @@ function startLoad(t: TestContext, store: Store) {
 }
 
 async function assertAllThere(store: Store, created: readonly number[]): Promise<void> {
-  assert.equal(new Set(created).size, created.length, 'no id was given twice');
+  assert.equal(new Set(created).size, created.length, 'an id was assigned twice');
   const ids = new Set((await store.exportRows('users', 0, 1_000_000)).map(({ id }) => id));
   assert.deepEqual(
     created.filter((id) => !ids.has(id)),
     [],
-    'what was acknowledged is there',
+    'an acknowledged user is missing',
   );
 }
 
-describe('sessions that the server ends', () => {
-  it('are replaced when they were idle, without a call failing', async (t) => {
+describe('PostgreSQL sessions that the server ends', () => {
+  it('are replaced without a failed call if they were idle', async (t) => {
     const { store, database } = await open(t);
     await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
-    // A notification may have had a connection of its own.
+    // Notifications may have used a separate connection.
     assert.ok((await server.terminateBackends(database)) >= 10);
     const reads = await Promise.all(Array.from({ length: 20 }, () => store.getUser(1)));
     assert.ok(reads.every((user) => user?.name === 'Ada'));
     await store.createUser({ name: 'Bob' });
   });
 
-  it('are replaced under a read, which is sent again', async (t) => {
+  it('are replaced during a read, which is retried', async (t) => {
     const { store, url, database } = await open(t);
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -97,7 +97,7 @@ describe('sessions that the server ends', () => {
     for (const user of await Promise.all(reads)) assert.equal(user?.name, 'Ada');
   });
 
-  it('make a write unavailable, which is not sent again', async (t) => {
+  it('fail a write as unavailable, and the write is not retried', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await session.lock('users');
@@ -110,9 +110,9 @@ describe('sessions that the server ends', () => {
   });
 });
 
-describe('a server that stops under load and comes back', () => {
+describe('a PostgreSQL server that stops under load and restarts', () => {
   for (const mode of ['fast', 'immediate'] as const) {
-    it(`(${mode}) is used again at once, and has all it acknowledged`, async (t) => {
+    it(`(${mode}) is used again at once, and has all acknowledged writes`, async (t) => {
       const { store, database } = await open(t);
       const load = startLoad(t, store);
       await until(async () => load.created.length > 200, 'the load runs');
@@ -121,7 +121,7 @@ describe('a server that stops under load and comes back', () => {
       const failure = await Promise.resolve(store.getUser(1)).catch((error: unknown) => error);
       assert.ok(
         !inspect(failure, { depth: 20, showHidden: true }).includes('secret-'),
-        'no password in errors',
+        'errors must not contain the password',
       );
       await server.start();
       const readyMs = await untilReady(store);
@@ -140,8 +140,8 @@ describe('a server that stops under load and comes back', () => {
   }
 });
 
-describe('a server that is away', () => {
-  it('is not asked by each call for itself', async (t) => {
+describe('a PostgreSQL server that is down', () => {
+  it('is not contacted for each call', async (t) => {
     const forwarder = await openForwarder(server.port);
     t.after(() => forwarder.close());
     const { store } = await open(t, {}, forwarder.port);
@@ -159,8 +159,8 @@ describe('a server that is away', () => {
   });
 });
 
-describe('a network that falls silent', () => {
-  it('is noticed, and used again as soon as it speaks', async (t) => {
+describe('a network that stops delivering packets', () => {
+  it('is detected, and the database is used again as soon as the network recovers', async (t) => {
     const forwarder = await openForwarder(server.port);
     t.after(() => forwarder.close());
     const limits = { statementTimeoutMs: 200, waitTimeoutMs: 1_000, pingTimeoutMs: 300 };
@@ -177,12 +177,12 @@ describe('a network that falls silent', () => {
     forwarder.thaw();
     const readyMs = await untilReady(store);
     assert.equal((await store.getUser(1))?.name, 'Ada');
-    t.diagnostic(`silence noticed after ${ms.toFixed()} ms, ready after ${readyMs.toFixed()} ms`);
+    t.diagnostic(`failure detected after ${ms.toFixed()} ms, ready after ${readyMs.toFixed()} ms`);
   });
 });
 
-describe('sessions that went dead without a word', () => {
-  it('are all replaced once a ping met one', async (t) => {
+describe('PostgreSQL sessions that are dead without a closed connection', () => {
+  it('are all replaced after a ping has used one', async (t) => {
     const forwarder = await openForwarder(server.port);
     t.after(() => forwarder.close());
     const { store } = await open(t, { pingTimeoutMs: 200 }, forwarder.port);
@@ -194,13 +194,13 @@ describe('sessions that went dead without a word', () => {
       Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Bob' }))),
     );
     assert.ok(ms < 10_000, `took ${ms} ms`);
-    // The limit is short for a connection that has yet to be opened.
+    // The timeout is short for a connection that is not open yet.
     await untilReady(store);
   });
 });
 
 describe('a commit that waits for a standby', () => {
-  it('is not acknowledged without the standby, not by a repetition either', async (t) => {
+  it('is not acknowledged without the standby, also not to a retry', async (t) => {
     const { store } = await open(t, { statementTimeoutMs: 200 });
     const wait = async (standbys: string) => {
       await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
@@ -211,7 +211,7 @@ describe('a commit that waits for a standby', () => {
             `SELECT current_setting('synchronous_standby_names') AS names`,
           )
         )[0];
-      await until(async () => (await row())?.names === standbys, 'the setting is in force');
+      await until(async () => (await row())?.names === standbys, 'the setting is active');
     };
     t.after(() => wait(''));
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
@@ -219,7 +219,7 @@ describe('a commit that waits for a standby', () => {
     await wait('missing');
     assert.equal(await kindOf(store.createUser({ name: 'Bob' })), 'unavailable');
     assert.equal(await kindOf(create()), 'unavailable');
-    // The server has committed it. It would be lost if a standby became the primary now.
+    // The server has committed the write. A promotion of the standby would lose it now.
     assert.equal(await store.countUsers({}), 2);
     assert.equal(await kindOf(create()), 'unavailable');
     await wait('');
@@ -228,8 +228,8 @@ describe('a commit that waits for a standby', () => {
   });
 });
 
-describe('a standby', () => {
-  it('serves reads and is not ready; the primary takes over from it, then it from the primary', async (t) => {
+describe('a standby of PostgreSQL', () => {
+  it('serves reads without being ready, is replaced by the primary, and then takes over from the primary', async (t) => {
     const standby = await postgres.createStandby();
     const forwarder = await openForwarder(standby.port);
     t.after(() => forwarder.close());
@@ -242,7 +242,10 @@ describe('a standby', () => {
     await first.createUser({ name: 'last' });
     const [{ lsn } = {}] = await server.query<{ lsn: string }>('SELECT pg_current_wal_lsn() AS lsn');
     const replayed = 'SELECT FROM pg_last_wal_replay_lsn() AS replayed WHERE replayed >= $1::pg_lsn';
-    await until(async () => (await standby.query(replayed, [lsn])).length === 1, 'the standby has it all');
+    await until(
+      async () => (await standby.query(replayed, [lsn])).length === 1,
+      'the standby has all changes',
+    );
 
     const store = await openPostgresStore(server.url(database, forwarder.port));
     t.after(() => store.close());
@@ -251,7 +254,7 @@ describe('a standby', () => {
     assert.equal(await kindOf(store.createUser({ name: 'refused' })), 'unavailable');
     await Promise.all(Array.from({ length: 10 }, () => store.getUser(1)));
 
-    // The address moves; the sessions of those reads live on at the standby.
+    // The address moves. The sessions of the reads stay at the standby.
     forwarder.moveTo(server.port);
     await store.createUser({ name: 'through a new session' });
     await store.ping();

@@ -7,7 +7,7 @@ import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 
-// What 21 rows of three ranges touch, with room: the table alone has more than 1,300 blocks of 8 KiB.
+// Enough for 21 rows of three ranges. The table alone has more than 1,300 blocks of 8 KiB.
 const maxBlocks = 120;
 
 interface PlanNode {
@@ -28,8 +28,8 @@ after(async () => {
 before(async () => {
   await (await openPostgresStore(url)).close();
   await client.connect();
-  // Guests and namesakes are spread evenly up to id 180,000, and there are none beyond: at the end of
-  // either, an index on the id alone would lead through all that is left.
+  // Guests and users with equal names are spread evenly up to id 180,000. After the last one, a scan along
+  // the id would read all remaining rows.
   await client.query(`
     INSERT INTO users (name, role) SELECT
       CASE WHEN i < 180000 AND i % 4 = 0 THEN 'same' ELSE 'user ' || md5(i::text) END,
@@ -43,11 +43,11 @@ before(async () => {
 });
 
 const plans: PlanNode[] = [];
-/** Statements of several ranges that are planned for each call, which takes longer than to run them. */
+/** Statements of several ranges that the server plans for each call, which takes longer than running them. */
 const replanned: string[] = [];
 let statements = 0;
 
-/** Runs what the store would, explained. Prepared, and run often: then the server may keep one plan for all values. */
+/** Explains the statements of the store. They are prepared and run often, so the server may reuse a plan. */
 const { users, posts } = postgresReads({
   async read(sql, values) {
     statements += 1;
@@ -86,7 +86,7 @@ async function cost(call: () => unknown): Promise<Cost> {
 
 function assertFew({ blocks, nodes }: Cost, limit = maxBlocks): void {
   assert.ok(blocks <= limit, `${blocks} blocks by ${nodes.join(', ')}`);
-  assert.deepEqual(replanned, [], 'it is planned once for all values');
+  assert.deepEqual(replanned, [], 'the statement must have one plan for all values');
 }
 
 const lists: readonly [parameters: string, position: Position][] = [
@@ -133,7 +133,7 @@ describe('a page of 200,000 users is served by an index', () => {
       assertFew(await cost(() => users.list(query.filter, query)));
     });
 
-    it(`behind ${position} of "${parameters}"`, async () => {
+    it(`after ${position} of "${parameters}"`, async () => {
       assertFew(await cost(() => users.list(query.filter, { ...query, start: { after: position } })));
     });
   }
@@ -146,7 +146,7 @@ describe("a page of one user's 45,000 posts is served by an index", () => {
       assertFew(await cost(() => posts.list({ userId: 1, ...query.filter }, query)));
     });
 
-    it(`behind ${position} of "${parameters}"`, async () => {
+    it(`after ${position} of "${parameters}"`, async () => {
       assertFew(
         await cost(() =>
           posts.list({ userId: 1, ...query.filter }, { ...query, start: { after: position } }),
@@ -156,6 +156,6 @@ describe("a page of one user's 45,000 posts is served by an index", () => {
   }
 });
 
-it('a user is found by the primary key', async () => {
+it('a user is found with the primary key', async () => {
   assertFew(await cost(() => users.get([123_456])), 5);
 });

@@ -25,10 +25,10 @@ const session = {
   fsync: 'on',
   full_page_writes: 'on',
 };
-/** States without an effect: deadlock, read-only, a statement a pooler has lost, an error that stays. */
+/** Errors without an effect: a deadlock, a read-only server, a lost prepared statement, a permanent error. */
 const refusals = ['40P01', '25006', '26000', '22012'];
 
-/** A server that refuses statements, hangs and loses connections, and counts the effects of each write. */
+/** A server that rejects statements, hangs and loses connections, and counts the effects of each write. */
 class FakeServer {
   readonly effects = new Map<unknown, number>();
   inUse = 0;
@@ -45,7 +45,7 @@ class FakeServer {
     const waiting: ((client: FakeClient) => void)[] = [];
     let clients = 0;
     const release = (client: FakeClient, isBroken: boolean) => {
-      assert.ok(client.isOut, 'a connection is given back once');
+      assert.ok(client.isOut, 'a connection was released twice');
       client.isOut = false;
       this.inUse -= 1;
       if (!isBroken && !client.isLost) idle.push(client);
@@ -62,7 +62,7 @@ class FakeServer {
         if (client !== undefined) take?.(client);
         else {
           clients += 1;
-          assert.ok(clients <= max, 'no more connections are opened than may be');
+          assert.ok(clients <= max, 'too many connections are open');
           scheduler.soon(() => {
             const made = new FakeClient(scheduler, this.effects, release);
             pool.emit('connect', made);
@@ -90,7 +90,7 @@ class FakeServer {
       });
     const pool = Object.assign(new EventEmitter(), {
       connect,
-      // Resolves when every connection has come back.
+      // Resolves when every connection is released.
       async end() {
         while (clients > idle.length) await scheduler.sleep(1);
       },
@@ -128,7 +128,7 @@ class FakeClient extends EventEmitter {
     this.release = (isBroken = false) => release(this, isBroken);
   }
 
-  /** As when the network or the server ends it. */
+  /** Simulates a connection that the network or the server ends. */
   lose(): void {
     if (this.isLost) return;
     this.isLost = true;
@@ -138,7 +138,7 @@ class FakeClient extends EventEmitter {
   }
 
   query(statement: string | { readonly values: readonly unknown[] }): Promise<{ rows: object[] }> {
-    assert.ok(this.isOut && this.#fail === undefined, 'a connection serves one call at a time');
+    assert.ok(this.isOut && this.#fail === undefined, 'a connection serves two calls at a time');
     if (this.isLost) return Promise.reject(new Error('Client has encountered a connection error'));
     const scheduler = this.#scheduler;
     return new Promise<{ rows: object[] }>((resolve, reject) => {
@@ -149,7 +149,7 @@ class FakeClient extends EventEmitter {
         const fate = scheduler.random.below(12);
         const code = refusals[fate];
         if (code !== undefined) reject(Object.assign(new Error(code), { code, severity: 'ERROR' }));
-        // Neither an effect nor an answer: the watchdog ends it.
+        // The statement has no effect and no response, so the watchdog ends it.
         else if (fate === 4) return undefined;
         else {
           this.#effects.set(id, (this.#effects.get(id) ?? 0) + 1);
@@ -165,10 +165,10 @@ class FakeClient extends EventEmitter {
 }
 
 testSchedules(
-  'each call of the pool ends, a write has one effect at most, and every connection comes back',
+  'each call of the pool ends, a write has at most one effect, and every connection is released',
   async (scheduler) => {
     const server = new FakeServer(scheduler);
-    const createClient = () => assert.fail('one host is not searched for');
+    const createClient = () => assert.fail('there must be no search with one host');
     const pool = new PostgresPool({ createPool: server.createPool, createClient }, settings, () => undefined);
     let under = 0;
     const call = async (id: number) => {
@@ -181,7 +181,7 @@ testSchedules(
         const sql = { text: 'a statement' };
         const result = isWrite ? pool.write(sql, [id]) : pool.read(sql, [id], leaves?.signal);
         assert.deepEqual(await result, [{ id }]);
-        if (isWrite) assert.equal(server.effects.get(id), 1, 'an acknowledged write had an effect');
+        if (isWrite) assert.equal(server.effects.get(id), 1, 'an acknowledged write must have one effect');
       } catch (caught) {
         if (!(caught instanceof DomainError)) throw caught;
         if (isFull) assert.ok(['overloaded', 'unavailable'].includes(caught.kind), caught.message);
@@ -189,7 +189,7 @@ testSchedules(
         under -= 1;
       }
       if (isWrite)
-        assert.ok((server.effects.get(id) ?? 0) <= 1, 'a write that may have happened is not sent again');
+        assert.ok((server.effects.get(id) ?? 0) <= 1, 'a write that may have been executed was sent again');
     };
     const calls: Promise<unknown>[] = [];
     for (let id = 0; id < 2 + scheduler.random.below(12); id += 1) {
@@ -198,6 +198,6 @@ testSchedules(
     }
     await Promise.all(calls);
     await pool.close();
-    assert.equal(server.inUse, 0, 'every connection came back');
+    assert.equal(server.inUse, 0, 'a connection was not released');
   },
 );

@@ -30,7 +30,7 @@ interface Statement {
   readonly text: string;
 }
 
-/** A driver whose connections answer statements with `query`; `connect` replaces how one is had. */
+/** A driver whose connections run statements with `query`. `connect` replaces the way to open one. */
 function fakeDriver(
   query: (statement: Statement) => Promise<object>,
   connect?: (open: () => object) => Promise<object>,
@@ -56,11 +56,11 @@ function fakeDriver(
       options: {},
     }) as unknown as Pool;
   };
-  const createClient = () => assert.fail('one host is not searched for');
+  const createClient = () => assert.fail('there must be no search with one host');
   return { createPool, createClient };
 }
 
-/** A pool whose server refuses every statement with a SQLSTATE, and what it was sent. */
+/** A pool whose server rejects every statement with a SQLSTATE, and the statements that it received. */
 function refusingPool(code: string) {
   const sent: Statement[] = [];
   const warnings: string[] = [];
@@ -75,15 +75,15 @@ function refusingPool(code: string) {
   };
 }
 
-describe('a statement that fails is sent', () => {
+describe('a failing PostgreSQL statement is sent', () => {
   const faults: readonly [code: string, what: string, reads: number, writes: number][] = [
     ['57P01', 'ended by the server', 2, 1],
-    ['25006', 'refused by a standby', 2, 2],
-    ['42P05', 'that a pooler has prepared already', 2, 2],
-    ['26000', 'that a pooler has not prepared', 2, 2],
-    ['40001', 'after a conflict', 6, 6],
-    ['57014', 'that took too long', 1, 1],
-    ['XX000', 'because of a bug', 1, 1],
+    ['25006', 'rejected by a standby', 2, 2],
+    ['42P05', 'already prepared by a pooler', 2, 2],
+    ['26000', 'not prepared by a pooler', 2, 2],
+    ['40001', 'in conflict with another transaction', 6, 6],
+    ['57014', 'too slow', 1, 1],
+    ['XX000', 'rejected because of a bug', 1, 1],
   ];
   for (const [code, what, reads, writes] of faults) {
     it(`${reads} times as a read and ${writes} times as a write when it was ${what} (${code})`, async () => {
@@ -98,7 +98,7 @@ describe('a statement that fails is sent', () => {
     });
   }
 
-  it('again without a name once a pooler has mixed up the names, and so are all others', async () => {
+  it('again without a name after a pooler has confused the names, and so are all later statements', async () => {
     const { pool, sent, warnings } = refusingPool('42P05');
     await assert.rejects(pool.read(prepared('SELECT 1'), []));
     await assert.rejects(pool.read(prepared('SELECT 2'), []));
@@ -115,8 +115,8 @@ describe('a statement that fails is sent', () => {
   });
 });
 
-describe('a read that has waited for a connection too long', () => {
-  /** A pool of which one connection is had, and all others are waited for in vain. */
+describe('a PostgreSQL read that has waited too long for a connection', () => {
+  /** A pool that opens one connection. All others time out. */
   function exhaustedPool() {
     const waits: (() => void)[] = [];
     const running = Promise.withResolvers<object>();
@@ -138,7 +138,7 @@ describe('a read that has waited for a connection too long', () => {
     return { pool, first, second, waits, answer: () => running.resolve({ rows: [] }) };
   }
 
-  it('is unavailable when the database answered no call meanwhile', async () => {
+  it('fails as unavailable when the database completed no call during that time', async () => {
     const { pool, first, second, waits, answer } = exhaustedPool();
     await nextTurn();
     for (const end of waits) end();
@@ -148,7 +148,7 @@ describe('a read that has waited for a connection too long', () => {
     await pool.close();
   });
 
-  it('is overloaded when others were answered meanwhile', async () => {
+  it('fails as overloaded when the database completed other calls during that time', async () => {
     const { pool, first, second, waits, answer } = exhaustedPool();
     await nextTurn();
     answer();
@@ -159,7 +159,7 @@ describe('a read that has waited for a connection too long', () => {
   });
 });
 
-it('calls beyond those that may wait are overloaded, but unavailable while no server is known', async () => {
+it('calls beyond the limit of waiting calls fail as overloaded, or as unavailable while no server is known', async () => {
   let isDown = false;
   const stuck = Promise.withResolvers<object>();
   const driver = fakeDriver(
@@ -181,7 +181,7 @@ it('calls beyond those that may wait are overloaded, but unavailable while no se
   await pool.close();
 });
 
-it('a name stands for one text, and the same one in every process', () => {
+it('the name of a prepared statement identifies its text, in every process', () => {
   assert.equal(prepared('SELECT 1').name, 'users-service-e004ebd5b5532a4b85984a62');
   assert.notEqual(prepared('SELECT 1').name, prepared('SELECT 2').name);
 });

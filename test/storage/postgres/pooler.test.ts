@@ -34,7 +34,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     return { store, url, warnings };
   }
 
-  /** Opens a store in a schema that a role finds first: a pooler refuses the URL parameter for it. */
+  /** Opens a store in the first schema of a role, because a pooler rejects the URL parameter for a schema. */
   async function openEmpty(options?: PostgresStoreOptions): Promise<Store> {
     const name = `role_${randomBytes(6).toString('hex')}`;
     await postgres.server.query(`
@@ -80,10 +80,10 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     assert.deepEqual(kinds, new Set(['none']));
     assert.equal(await store.countUsers({}), 51);
     const parsing = warnings.filter((warning) => /does not keep prepared statements/.test(warning));
-    assert.equal(parsing.length, 1, 'it warns once');
+    assert.equal(parsing.length, 1, 'there must be one warning');
   });
 
-  it('cancels the statement of a caller that has left, and no other', async (t) => {
+  it('cancels only the statement of the call that was aborted', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -102,7 +102,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     assert.equal((await stays)?.name, 'Ada');
   });
 
-  it('keeps working when many callers leave at once', async (t) => {
+  it('continues to work when many calls are aborted at once', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await store.createUser({ name: 'Ada' });
@@ -118,7 +118,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     }
   });
 
-  it('sets nothing in a session that others use too', async (t) => {
+  it('changes no settings in sessions that other clients share', async (t) => {
     const { url, warnings } = await open(t, { statementTimeoutMs: 4_321 });
     assert.ok(warnings.some((warning) => /a connection pooler is in front of PostgreSQL/.test(warning)));
     const session = await openSession(t, bouncer.through(url));
@@ -126,7 +126,7 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     assert.deepEqual(rows, [{ statement_timeout: '0' }]);
   });
 
-  it('is refused when commits would not be durable', async () => {
+  it('cannot be used when commits would not be durable', async () => {
     const url = await postgres.createDatabase();
     const name = new URL(url).pathname.slice(1);
     await postgres.server.query(`ALTER DATABASE ${name} SET synchronous_commit = off`);

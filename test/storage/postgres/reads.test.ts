@@ -3,7 +3,7 @@ import { it } from 'node:test';
 import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 
-it('the lists of all limits, pages and positions are few statements, so all can stay prepared', async () => {
+it('lists of all limits, pages and positions use a few statements, so that all of them stay prepared', async () => {
   const names = new Set<string | undefined>();
   const { users, posts } = postgresReads({
     async read({ name }) {
@@ -25,6 +25,6 @@ it('the lists of all limits, pages and positions are few statements, so all can 
       }
     }
   }
-  assert.ok(!names.has(undefined), 'each has a name');
+  assert.ok(!names.has(undefined), 'each statement must have a name');
   assert.ok(names.size <= 50, `${names.size} statements`);
 });

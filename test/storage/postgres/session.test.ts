@@ -7,7 +7,7 @@ import { openSession } from '../../kit/postgres-session.ts';
 const postgres = await openTestPostgres();
 after(() => postgres.close());
 
-/** The settings with which a store writes, in a database that has its own. */
+/** The settings of the sessions of a store, in a database with other defaults. */
 async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, string>>) {
   const url = await postgres.createDatabase();
   const admin = await openSession(t, url);
@@ -35,7 +35,7 @@ async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, str
 }
 
 describe('a session of a PostgreSQL store', () => {
-  it('commits durably and has limits, whatever the defaults of the database', async (t) => {
+  it('commits durably and has timeouts with any defaults of the database', async (t) => {
     const { seen } = await settingsOfWrites(t, { synchronous_commit: 'off', lock_timeout: '0' });
     assert.deepEqual(seen, {
       synchronous_commit: 'on',
@@ -45,12 +45,12 @@ describe('a session of a PostgreSQL store', () => {
     });
   });
 
-  it('keeps a stronger durability than its own', async (t) => {
+  it('keeps a stronger durability of the database', async (t) => {
     const { seen } = await settingsOfWrites(t, { synchronous_commit: 'remote_apply' });
     assert.equal(seen?.['synchronous_commit'], 'remote_apply');
   });
 
-  it('warns once of a server that does not sync its files', async (t) => {
+  it('warns once about a server that does not sync its files', async (t) => {
     const { warnings } = await settingsOfWrites(t, {});
     // The servers of the tests trade durability for speed.
     assert.deepEqual(warnings, [

@@ -4,7 +4,7 @@ import { type Look, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: Look = { newest: 0, gone: 0, unbroken: 0 };
 
-/** The settled position after each look, and whether the next one needs the writers. */
+/** The settled position after each query, and whether the next query needs the list of writers. */
 function positions(...looks: Partial<Look>[]): [number | undefined, boolean][] {
   const settled = new Settled();
   return looks.map((look) => {
@@ -14,7 +14,7 @@ function positions(...looks: Partial<Look>[]): [number | undefined, boolean][] {
 }
 
 describe('the settled position of a feed', () => {
-  it('is the end of the positions that are all there, without a list of the writers', () => {
+  it('is the end of the contiguous positions, and needs no list of the writers for them', () => {
     const looks = [
       { newest: 3, unbroken: 3, writers: [] },
       { newest: 5, unbroken: 5 },
@@ -27,7 +27,7 @@ describe('the settled position of a feed', () => {
     ]);
   });
 
-  it('needs the writers from the start, and where a position stays missing', () => {
+  it('needs the list of writers at the start, and while a position is missing', () => {
     assert.equal(new Settled().needsWriters, true);
     const looks = [
       { newest: 3, unbroken: 3, writers: [] },
@@ -41,7 +41,7 @@ describe('the settled position of a feed', () => {
     ]);
   });
 
-  it('passes a missing position when all who may have drawn it have ended', () => {
+  it('passes a missing position after all transactions that may have it have ended', () => {
     const looks = [
       { newest: 5, unbroken: 3, writers: ['a', 'b'] },
       { newest: 8, unbroken: 3, writers: ['b', 'c'] },
@@ -54,7 +54,7 @@ describe('the settled position of a feed', () => {
     );
   });
 
-  it('does not take one who has begun later for one who may have drawn it', () => {
+  it('does not wait for transactions that started after a missing position', () => {
     const looks = [
       { newest: 5, unbroken: 3, writers: ['a'] },
       { newest: 5, unbroken: 3, writers: [] },
@@ -66,11 +66,11 @@ describe('the settled position of a feed', () => {
     );
   });
 
-  it('is not below what is gone', () => {
+  it('is never before the removed changes', () => {
     assert.deepEqual(positions({ newest: 9, gone: 7, unbroken: 7, writers: ['a'] }), [[7, false]]);
   });
 
-  it('is unknown at a server that does not have all that the last one had', () => {
+  it('is unknown on a server that lacks changes of the previous server', () => {
     const looks = [
       { newest: 9, unbroken: 9, writers: [] },
       { newest: 7, unbroken: 9 },

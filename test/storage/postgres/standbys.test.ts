@@ -51,7 +51,7 @@ describe('reads from standbys', async () => {
 
   const create = async (store: Store, name: string) => (await store.createUser({ name })).value.id;
 
-  it('show each write that was acknowledged before, by another store', async (t) => {
+  it('return every write that another store acknowledged before', async (t) => {
     const writer = await open(t, urlOf(primary), urlOf(quick, slow));
     const { store, untilAnswered } = await open(t, urlOf(primary), urlOf(quick, slow));
     for (let round = 0; round < 100; round += 1) {
@@ -68,7 +68,7 @@ describe('reads from standbys', async () => {
     await untilAnswered(1, quick, slow);
   });
 
-  it('of the feed of changes are complete', async (t) => {
+  it('return all changes of the feed', async (t) => {
     const { store, reads } = await open(t, urlOf(primary), urlOf(quick));
     await until(async () => {
       const after = (await store.changes?.position()) ?? 0;
@@ -79,10 +79,10 @@ describe('reads from standbys', async () => {
         [id],
       );
       return reads.filter(({ outcome }) => outcome === 'answered').length >= 20;
-    }, 'the standby answers 20 reads');
+    }, 'the standby completes 20 reads');
   });
 
-  it('are answered by another server where a standby lags, which is then left for a while', async (t) => {
+  it('use another server while a standby lags, and avoid that standby for a while', async (t) => {
     await set(slow, 'recovery_min_apply_delay', '1min');
     t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
     const { store, outcomes, reads } = await open(t, urlOf(primary), urlOf(slow));
@@ -91,10 +91,10 @@ describe('reads from standbys', async () => {
     assert.deepEqual(outcomes(), [`${slow.port} late`]);
     assert.ok((reads[0]?.lagBytes ?? 0) > 0);
     assert.equal((await store.getUser(id))?.name, 'late');
-    assert.equal(reads.length, 1, 'the standby is not asked again at once');
+    assert.equal(reads.length, 1, 'the standby must not be used again at once');
   });
 
-  it('are answered by the primary while a standby is down, and by the standby again', async (t) => {
+  it('use the primary while a standby is down, and then the standby again', async (t) => {
     const { store, reads, outcomes, untilAnswered } = await open(t, urlOf(primary), urlOf(quick));
     const id = await create(store, 'Ada');
     await untilAnswered(id, quick);
@@ -108,23 +108,23 @@ describe('reads from standbys', async () => {
       reads.length = 0;
       assert.equal((await store.getUser(id))?.name, 'Ada');
       return reads[0]?.outcome === 'answered';
-    }, 'the standby answers again');
+    }, 'the standby responds again');
   });
 
-  it('pass over a host that is no standby', async (t) => {
+  it('skip a host that is not a standby', async (t) => {
     const { store, outcomes } = await open(t, urlOf(primary), urlOf(primary));
     const id = await create(store, 'Ada');
     assert.equal((await store.getUser(id))?.name, 'Ada');
     assert.deepEqual(outcomes(), [`${primary.port} failed`]);
   });
 
-  it('need no rights beyond those on the tables', async (t) => {
+  it('need no rights except those on the tables', async (t) => {
     await primary.query(`CREATE ROLE reader LOGIN PASSWORD 'secret' IN ROLE pg_read_all_data`);
     const { store } = await open(t, urlOf(primary), urlOf(quick));
     const id = await create(store, 'Ada');
     const asReader = (url: string) => url.replace(/\/\/.*@/, '//reader:secret@');
     const { store: reader, untilAnswered } = await open(t, urlOf(primary), asReader(urlOf(quick)));
-    await until(async () => (await reader.getUser(id))?.name === 'Ada', 'the role is on the standby');
+    await until(async () => (await reader.getUser(id))?.name === 'Ada', 'the role exists on the standby');
     await untilAnswered(id, quick);
   });
 
@@ -143,8 +143,8 @@ describe('reads from standbys', async () => {
     assert.match(text, new RegExp(`^users_service_standby_lag_bytes_total{${host}} \\d+$`, 'm'));
   });
 
-  it('never come from a standby whose history is not that of the primary', async (t) => {
-    // `slow` stays behind and is promoted; `quick` has what is lost with the old primary, and more of the log.
+  it('never use a standby whose history differs from that of the primary', async (t) => {
+    // `slow` lags and is promoted. `quick` has more of the log, with a write that the old primary loses.
     await set(slow, 'primary_conninfo', '');
     for (let round = 0; round < 20; round += 1) {
       await primary.query(`SELECT pg_logical_emit_message(true, 'test', repeat('x', 100000))`);
@@ -157,7 +157,7 @@ describe('reads from standbys', async () => {
         [at?.lsn],
       );
       return row?.there === true;
-    }, 'the standby has it all');
+    }, 'the standby has all changes');
     await primary.stop('immediate');
     await slow.promote();
     await until(async () => {
@@ -165,7 +165,7 @@ describe('reads from standbys', async () => {
         `SELECT current_setting('transaction_read_only') AS mode`,
       );
       return row?.mode === 'off';
-    }, 'the new primary takes writes');
+    }, 'the new primary accepts writes');
     const { store, outcomes } = await open(t, urlOf(slow), urlOf(quick));
     const id = await create(store, 'after');
     assert.equal((await store.getUser(id))?.name, 'after');
@@ -173,8 +173,8 @@ describe('reads from standbys', async () => {
   });
 });
 
-describe('the question for the end of the log', () => {
-  it('is shared by the reads that come before it is sent, and by no later one', async () => {
+describe('the query for the end of the log', () => {
+  it('is shared by the reads that arrive before it is sent, and by no later read', async () => {
     const questions: PromiseWithResolvers<void>[] = [];
     const place = { timeline: 1, bytes: 100 };
     const primary = {
@@ -195,7 +195,7 @@ describe('the question for the end of the log', () => {
     assert.equal(questions.length, 1);
     const later = [reads.read({ text: 'SELECT' }, []), reads.read({ text: 'SELECT' }, [])];
     await turn();
-    assert.equal(questions.length, 1, 'one at a time');
+    assert.equal(questions.length, 1, 'two queries run at a time');
     questions[0]?.resolve();
     await Promise.all(first);
     await turn();

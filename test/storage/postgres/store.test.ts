@@ -23,7 +23,7 @@ const urls = new WeakMap<Repository, string>();
 
 function urlOf(repository: Repository): string {
   const url = urls.get(repository);
-  assert(url !== undefined, 'opened here');
+  assert(url !== undefined, 'the store was opened before');
   return url;
 }
 
@@ -54,7 +54,7 @@ const openEmpty = async (options?: PostgresStoreOptions) =>
 testRepository('PostgreSQL', openEmpty, {
   feed: true,
   reopen: (closed) => openAt(urlOf(closed)),
-  // Keys expire by the clock of the server, which all copies of the service share.
+  // Keys expire by the clock of the database server, which all copies of the service share.
   async passTime(repository, ms) {
     await queryAt(
       urlOf(repository),
@@ -68,7 +68,7 @@ testRepository('PostgreSQL', openEmpty, {
 });
 testTransfer('PostgreSQL', openEmpty);
 
-/** What brings a database of version 1 to a later one. */
+/** The migrations from version 1 to a later one. */
 const versions: Readonly<Record<number, string>> = {
   1: '',
   2: `
@@ -80,7 +80,7 @@ const versions: Readonly<Record<number, string>> = {
 };
 
 describe('opening a PostgreSQL store', () => {
-  it('lets ten processes start at once on an empty database', async () => {
+  it('works for ten processes that start at once on an empty database', async () => {
     const url = await postgres.createDatabase();
     const script = `
       import { openPostgresStore } from '${module}';
@@ -97,7 +97,7 @@ describe('opening a PostgreSQL store', () => {
     );
   });
 
-  it('lets ten stores of one process do so too', async (t) => {
+  it('works for ten stores of one process that start at once on an empty database', async (t) => {
     for (let round = 0; round < 3; round += 1) {
       const url = await postgres.createDatabase();
       const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgresStore(url)));
@@ -108,7 +108,7 @@ describe('opening a PostgreSQL store', () => {
   });
 
   for (const [version, toIt] of Object.entries(versions)) {
-    it(`brings one of version ${version} to the present schema, and keeps its rows`, async (t) => {
+    it(`migrates a database of version ${version} to the current schema, and keeps its rows`, async (t) => {
       const url = await postgres.createDatabase();
       const session = await openSession(t, url);
       await session.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
@@ -126,14 +126,14 @@ describe('opening a PostgreSQL store', () => {
     });
   }
 
-  it('refuses a database of a newer release', async (t) => {
+  it('rejects a database of a newer release', async (t) => {
     const { url } = await open(t);
     const session = await openSession(t, url);
     await session.query(`UPDATE meta SET value = '999' WHERE name = 'schema_version'`);
     await assert.rejects(openPostgresStore(url), /at schema version 999, made by a newer release/);
   });
 
-  it('refuses a database of another program, and leaves it as it is', async (t) => {
+  it('rejects a database of another program without changing it', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
     await session.query('CREATE TABLE posts (id integer)');
@@ -142,7 +142,7 @@ describe('opening a PostgreSQL store', () => {
     assert.deepEqual(tables, [{ tablename: 'posts' }]);
   });
 
-  it('refuses a database that cannot hold every text', async (t) => {
+  it('rejects a database that cannot store every text', async (t) => {
     const url = new URL(await postgres.createDatabase());
     const session = await openSession(t, url.href);
     const name = `latin_${url.pathname.slice(1)}`;
@@ -154,20 +154,20 @@ describe('opening a PostgreSQL store', () => {
 
   const secret = 'open-sesame';
   const refused: Readonly<Record<string, [change: (url: URL) => void, message: RegExp]>> = {
-    'a port where nobody listens': [
+    'a port without a server': [
       (url) => {
         url.port = '1';
       },
       /^PostgreSQL at 127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/,
     ],
-    'a host that is not there': [
+    'an unknown host': [
       (url) => {
         url.hostname = 'nowhere.invalid';
       },
       /^PostgreSQL at nowhere\.invalid:\d+ cannot be used: getaddrinfo/,
     ],
     'a wrong password': [() => {}, /cannot be used: password authentication failed for user "postgres"$/],
-    'a user that is not there': [
+    'an unknown user': [
       (url) => {
         url.username = 'mallory';
       },
@@ -175,7 +175,7 @@ describe('opening a PostgreSQL store', () => {
     ],
   };
   for (const [what, [change, message]] of Object.entries(refused)) {
-    it(`says where and why it cannot use ${what}, and keeps the password to itself`, async () => {
+    it(`fails for ${what} with the address and the reason, but not the password`, async () => {
       const url = new URL(await postgres.createDatabase());
       url.password = secret;
       change(url);
@@ -189,7 +189,7 @@ describe('opening a PostgreSQL store', () => {
     });
   }
 
-  it('does not repeat a URL it cannot read', async () => {
+  it('does not repeat an invalid URL in its error', async () => {
     const opening = openPostgresStore(`postgres://user:${secret}@host:123456/name`);
     await assert.rejects(opening, (error) => {
       assert.match(String(error), /the database URL cannot be used: Invalid URL/);
@@ -205,7 +205,7 @@ describe('opening a PostgreSQL store', () => {
     [{ pingTimeoutMs: Number.POSITIVE_INFINITY }, /^pingTimeoutMs must be .*, not Infinity$/],
   ];
   for (const [options, message] of invalid) {
-    it(`refuses the option ${inspect(options)}`, async () => {
+    it(`rejects the option ${inspect(options)}`, async () => {
       await assert.rejects(openPostgresStore('postgres://nowhere.invalid/', options), {
         name: 'RangeError',
         message,
@@ -214,7 +214,7 @@ describe('opening a PostgreSQL store', () => {
   }
 });
 
-it('without its driver says what to install', async () => {
+it('without its driver fails with the package to install', async () => {
   const script = `
     import { registerHooks } from 'node:module';
     registerHooks({
@@ -231,7 +231,7 @@ it('without its driver says what to install', async () => {
 });
 
 describe('closing a PostgreSQL store', () => {
-  it('leaves no session behind, though a call was under way and others waited', async (t) => {
+  it('ends all sessions even while a call runs and others wait', async (t) => {
     const { store, url } = await open(t, { poolSize: 2 });
     const session = await openSession(t, url);
     const writes = Array.from({ length: 20 }, (_, i) => store.createUser({ name: `user ${i}` }));

@@ -9,7 +9,7 @@ import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 describe('a backup of a SQLite file', () => {
-  it('holds all the file held, and opens as a store', async (t) => {
+  it('contains all records of the file, and can be opened as a store', async (t) => {
     const folder = temporaryFolder();
     const store = await openSqliteStore(join(folder, 'users.db'));
     t.after(() => store.close());
@@ -30,15 +30,15 @@ describe('a backup of a SQLite file', () => {
     assert.equal(
       (await copy.listUsers({ ...userQuery(), start: { after } })).items.length,
       1,
-      'after the same position',
+      'the backup continues after the same position',
     );
   });
 
-  it('is of one moment while the file is written, and ends', async (t) => {
+  it('is consistent while the file is written, and ends', async (t) => {
     const folder = temporaryFolder();
     const store = await openSqliteStore(join(folder, 'users.db'));
     t.after(() => store.close());
-    // Thousands of pages, hence several steps.
+    // Thousands of pages, so that the backup needs several steps.
     const filler = Array.from({ length: 2_000 }, (_, i) => ({ id: i + 1, name: `user ${i}`, version: 1 }));
     await store.importRows('users', filler);
     await store.importRows(
@@ -49,7 +49,7 @@ describe('a backup of a SQLite file', () => {
     let written = 0;
     const writing = (async () => {
       while (!backedUp) {
-        // In one transaction each, or in none.
+        // Both creations of a pair are in one transaction.
         await Promise.all([store.createUser({ name: 'pair' }), store.createUser({ name: 'pair' })]);
         written += 2;
       }
@@ -59,7 +59,7 @@ describe('a backup of a SQLite file', () => {
     const pages = await backupSqlite(join(folder, 'users.db'), target, (...step) => progress.push(step));
     backedUp = true;
     await writing;
-    assert.ok(written > 0, 'it was written meanwhile');
+    assert.ok(written > 0, 'no write happened during the backup');
     assert.ok(progress.length > 2, `${progress.length} steps`);
     assert.ok(progress.every(([done, total], i) => total === pages && done >= (progress[i - 1]?.[0] ?? 0)));
     assert.deepEqual(progress.at(-1), [pages, pages]);
@@ -70,7 +70,7 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
   });
 
-  it('is of a file that nobody has open, too', async (t) => {
+  it('also works for a file that no process has open', async (t) => {
     const folder = temporaryFolder();
     const store = await openSqliteStore(join(folder, 'users.db'));
     await addUsers(store, 'Ada');
@@ -83,19 +83,19 @@ describe('a backup of a SQLite file', () => {
 
   const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [
     ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db.*no such file/],
-    ['of what is no database', 'text.txt', 'backup.db', /not a database/],
-    ['onto a file that is there', 'users.db', 'text.txt', /text\.txt.*exists already/],
+    ['of a file that is not a database', 'text.txt', 'backup.db', /not a database/],
+    ['onto an existing file', 'users.db', 'text.txt', /text\.txt.*exists already/],
     ['onto a folder', 'users.db', 'folder', /folder.*exists already/],
     ['onto itself', 'users.db', 'users.db', /exists already/],
     ['into a folder that is missing', 'users.db', 'missing/backup.db', /missing\/backup\.db/],
   ];
   for (const [what, source, target, problem] of refusals) {
-    it(`is refused ${what}, leaving nothing behind`, async () => {
+    it(`is rejected ${what}, and leaves no file`, async () => {
       const folder = temporaryFolder();
       await (await openSqliteStore(join(folder, 'users.db'))).close();
       writeFileSync(
         join(folder, 'text.txt'),
-        'text that is no database, and long enough to be told. '.repeat(10),
+        'text that is longer than the header of a database. '.repeat(10),
       );
       mkdirSync(join(folder, 'folder'));
       const backup = backupSqlite(join(folder, source), join(folder, target));

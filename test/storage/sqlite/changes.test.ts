@@ -33,7 +33,7 @@ function query(path: string, sql: string): unknown {
 }
 
 describe('the feed of changes in a SQLite file', () => {
-  it('has what two processes write at random at once, in one order', async (t) => {
+  it('contains the concurrent random writes of two processes in one order', async (t) => {
     const path = newPath();
     const store = await open(t, path);
     const feed = feedOf(store);
@@ -54,7 +54,7 @@ describe('the feed of changes in a SQLite file', () => {
     await checkFeed(store, feed, changes);
   });
 
-  it('looks for commits of other processes only while it is watched', (t) => {
+  it('polls for commits of other processes only while it has followers', (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const db = new DatabaseSync(':memory:');
     t.after(() => db.close());
@@ -84,7 +84,7 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal(looks, before);
   });
 
-  it('reads on where many changes are of other types', async (t) => {
+  it('continues to read past many changes of other types', async (t) => {
     const path = newPath();
     const store = await open(t, path);
     query(
@@ -122,7 +122,7 @@ describe('the feed of changes in a SQLite file', () => {
     assert.ok(kept >= 100 && kept <= 100 + 256, `${kept} are kept`);
   });
 
-  it('begins anew when it was off for a write, and only then', async (t) => {
+  it('starts anew only after a write that was not recorded in the feed', async (t) => {
     const path = newPath();
     const first = await open(t, path);
     const changes = await addSample(first);
@@ -144,7 +144,7 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal((await readAll(feed, { after })).length, 1);
   });
 
-  it('begins behind the rows of a file of an earlier version', async (t) => {
+  it('starts after the rows of a file of an earlier version', async (t) => {
     const path = newPath();
     const db = new DatabaseSync(path);
     db.exec(readFileSync(new URL('version-1.sql', import.meta.url), 'utf8'));
@@ -154,7 +154,7 @@ describe('the feed of changes in a SQLite file', () => {
     assert.deepEqual(await readAll(feed, { after: await feed.position() }), []);
   });
 
-  it('is in a backup, which has none of the later positions', async (t) => {
+  it('is included in a backup, without later positions', async (t) => {
     const [path, target] = [newPath(), newPath()];
     const store = await open(t, path);
     const changes = await addSample(store);
@@ -165,7 +165,7 @@ describe('the feed of changes in a SQLite file', () => {
     await rejects(feed.read({ after: await feedOf(store).position(), limit: 1 }), 'gone');
   });
 
-  it('fails all writes of a group when a change cannot be added, and makes none of them', async (t) => {
+  it('fails and rolls back all writes of a group when a change cannot be added', async (t) => {
     const path = newPath();
     const store = await open(t, path);
     await addUsers(store, 'Ada', 'Bob');

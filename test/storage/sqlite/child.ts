@@ -1,7 +1,7 @@
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { writeAtRandom } from '../random-writes.ts';
 
-/** What a child process of the tests does with a file: `node child.ts ROLE PATH [LOAD]`. */
+/** The program of the child processes of the tests: `node child.ts ROLE PATH [LOAD]`. */
 export type ChildRole = 'create' | 'create-with-key' | 'load' | 'leave-open' | 'write-at-random';
 
 const [role, path = '', load = ''] = process.argv.slice(2);
@@ -19,7 +19,7 @@ switch (role) {
     break;
   }
   case 'load':
-    // Prints what was acknowledged, until it is killed.
+    // Prints acknowledged writes until it is killed.
     for (let i = 0; i < 32; i += 1) void createForever(`writer ${i}`);
     break;
   case 'leave-open':

@@ -34,7 +34,7 @@ async function makeFile(folder = temporaryFolder()): Promise<string> {
   return path;
 }
 
-/** The names, sizes and times of all files beside one. */
+/** The names, sizes and times of all files in the folder of a file. */
 function stateBeside(path: string): string[] {
   const folder = dirname(path);
   return readdirSync(folder).map((name) => {
@@ -43,11 +43,11 @@ function stateBeside(path: string): string[] {
   });
 }
 
-/** The problems found in a file, which must be as it was afterwards. */
+/** The problems found in a file, which must not be changed. */
 function problemsOf(path: string): string[] {
   const before = stateBeside(path);
   const findings = examineSqlite(path);
-  assert.deepEqual(stateBeside(path), before, 'nothing has changed');
+  assert.deepEqual(stateBeside(path), before, 'the examination has changed a file');
   for (const { level, remedy } of findings) assert.equal(remedy === '', level === 'ok');
   return problems(findings).map((line) => line.replaceAll(dirname(path), ''));
 }
@@ -57,7 +57,7 @@ function problems(findings: readonly Finding[]): string[] {
 }
 
 describe('the examination of a SQLite file', () => {
-  it('finds no problem in a healthy one, and reports each check', async () => {
+  it('finds no problem in a healthy file, and reports each check', async () => {
     const path = await makeFile();
     assert.deepEqual(problemsOf(path), []);
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
@@ -67,7 +67,7 @@ describe('the examination of a SQLite file', () => {
     );
   });
 
-  it('finds no problem in one that is in use, and sees what is in its log', async (t) => {
+  it('finds no problem in a file that is in use, and reads its log', async (t) => {
     const path = await makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
@@ -77,7 +77,7 @@ describe('the examination of a SQLite file', () => {
     await store.createUser({ name: 'Grace' });
   });
 
-  it('finds no problem in one whose service was killed', async (t) => {
+  it('finds no problem in a file whose service was killed', async (t) => {
     const path = await makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
@@ -91,7 +91,7 @@ describe('the examination of a SQLite file', () => {
     assert.match(problem, /^warn .*-wal has the latest writes \(.*\), but not their index/);
   });
 
-  it('accepts one that does not exist yet, without making its folder', () => {
+  it('accepts a file that does not exist yet, without creating its folder', () => {
     const folder = temporaryFolder();
     assert.deepEqual(problems(examineSqlite(join(folder, 'a', 'b', 'users.db'))), []);
     assert.deepEqual(problems(examineSqlite(join(folder, 'users.db'))), []);
@@ -100,12 +100,12 @@ describe('the examination of a SQLite file', () => {
 
   const damages: readonly [what: string, damage: (path: string) => void, problem: RegExp][] = [
     [
-      'is no database',
+      'is not a database',
       (path) => writeFileSync(path, 'text '.repeat(1_000)),
       /^fail .* cannot be read: file is not a/,
     ],
     ['has pages of another file', overwritePages, /^fail .* cannot be read: /],
-    ['is cut', (path) => fs.truncateSync(path, 8_192), /^fail .* cannot be read: /],
+    ['is truncated', (path) => fs.truncateSync(path, 8_192), /^fail .* cannot be read: /],
     [
       'has lost the row of an index',
       deleteFromIndex,
@@ -173,16 +173,16 @@ describe('the examination of a SQLite file', () => {
     });
   }
 
-  describe('by a user who may not write', {
+  describe('the examination of a SQLite file by a user without write access', {
     skip: process.platform === 'win32' && 'Windows has no users',
   }, () => {
-    it('names a file that is read-only', async (t) => {
+    it('reports a file that is read-only', async (t) => {
       const path = await makeFile(publicFolder(t));
       chmodSync(path, 0o444);
       assert.match(await examineAsNobody(path), /^fail the user \S+ cannot write to \S.*users \?#%\.db$/);
     });
 
-    it('names a folder that is read-only', async (t) => {
+    it('reports a folder that is read-only', async (t) => {
       const folder = join(publicFolder(t), 'inner');
       mkdirSync(folder, { mode: 0o555 });
       for (const path of [join(folder, 'users.db'), join(folder, 'a', 'users.db')]) {
@@ -212,7 +212,7 @@ function overwritePages(path: string): void {
   fs.closeSync(file);
 }
 
-// What a lost write leaves: an index that no longer agrees with its table.
+// A lost write can leave an index that differs from its table.
 function deleteFromIndex(path: string): void {
   using db = new DatabaseSync(path, { defensive: false });
   db.exec(`
@@ -228,7 +228,7 @@ function deleteFromIndex(path: string): void {
 
 /** The first problem that a process without root's privileges finds. */
 async function examineAsNobody(path: string): Promise<string> {
-  // All modules are loaded first: the user may not be able to read them.
+  // Load all modules first, because the user may have no access to their files.
   const examine = new URL('../../../src/storage/sqlite/examine.ts', import.meta.url).href;
   const user = process.getuid?.() === 0 ? (await findNobody()).uid : undefined;
   const source = `

@@ -33,13 +33,13 @@ async function refusal(path: string): Promise<DomainError> {
 }
 
 describe('the file of a SQLite store', () => {
-  it('is made with its folders', async () => {
+  it('is created with its folders', async () => {
     const path = join(temporaryFolder(), 'a', 'b c', 'ü?#%.db');
     await (await openSqliteStore(path)).close();
     assert.ok(existsSync(path));
   });
 
-  it('leaves nothing beside it when the store is closed', async () => {
+  it('is the only file in its folder after the store is closed', async () => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
     await store.createUser({ name: 'Ada' });
@@ -47,7 +47,7 @@ describe('the file of a SQLite store', () => {
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
   });
 
-  it('is used in the safest settings', async () => {
+  it('is used with the most durable settings', async () => {
     const path = join(temporaryFolder(), 'users.db');
     await (await openSqliteStore(path)).close();
     const db = connect(path);
@@ -56,7 +56,7 @@ describe('the file of a SQLite store', () => {
     db.close();
   });
 
-  it('is switched to write-ahead logging when it comes from elsewhere without', async (t) => {
+  it('is switched to write-ahead logging if another program created it without', async (t) => {
     const folder = temporaryFolder();
     const [path, copy] = [join(folder, 'users.db'), join(folder, 'copy.db')];
     await (await openSqliteStore(path)).close();
@@ -69,14 +69,14 @@ describe('the file of a SQLite store', () => {
     assert.ok(existsSync(`${copy}-wal`));
   });
 
-  it('is not read by writers of SQL: what a user is called stays data', async (t) => {
+  it('stores SQL in the name of a user as data', async (t) => {
     const store = await openSqliteStore(join(temporaryFolder(), 'users.db'));
     t.after(() => store.close());
     await store.createUser({ name: "x'); DELETE FROM users; --" });
     assert.equal(await store.countUsers({}), 1);
   });
 
-  describe('is refused, by its path and untouched,', () => {
+  describe('a SQLite file is rejected with its path and stays unchanged', () => {
     it('when a newer version of the service has written it', async () => {
       const path = join(temporaryFolder(), 'users.db');
       await (await openSqliteStore(path)).close();
@@ -101,7 +101,7 @@ describe('the file of a SQLite store', () => {
       assert.deepEqual(readFileSync(path), bytes);
     });
 
-    it('when it is no database', async () => {
+    it('when it is not a database', async () => {
       const path = join(temporaryFolder(), 'text.db');
       writeFileSync(path, 'some text that is longer than the header of a database file. '.repeat(20));
       const { message } = await refusal(path);
@@ -114,7 +114,7 @@ describe('the file of a SQLite store', () => {
       assert.ok(message.includes(path) && message.includes('unable to open'), message);
     });
 
-    it('when its folder cannot be made', async () => {
+    it('when its folder cannot be created', async () => {
       const file = join(temporaryFolder(), 'file');
       writeFileSync(file, '');
       const path = join(file, 'users.db');
@@ -124,7 +124,7 @@ describe('the file of a SQLite store', () => {
     });
 
     for (const path of ['/proc/users-service/users.db', '/proc/a/b/c/users.db']) {
-      it(`at once, when a folder takes no others: ${path}`, {
+      it(`at once when its folder cannot be created in a special folder: ${path}`, {
         skip: !existsSync('/proc') && 'no /proc',
       }, async () => {
         const { kind, message } = await refusal(path);
@@ -146,7 +146,7 @@ describe('the file of a SQLite store', () => {
     });
   });
 
-  it('is unavailable when it is damaged while in use', async (t) => {
+  it('causes errors of the kind unavailable when it is damaged while in use', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
     for (let i = 0; i < 50; i += 1) await store.createUser({ name: `user ${i}` });
@@ -188,7 +188,7 @@ describe('the files of a SQLite store that is in use', () => {
   }
 
   for (const suffix of ['', '-wal', '-shm']) {
-    it(`take no writes and are not ready while users.db${suffix} is away, and are found when it is back`, async (t) => {
+    it(`fail writes and readiness while users.db${suffix} is missing, and recover when it is back`, async (t) => {
       const { path, store, notReady } = await open(t);
       const file = path + suffix;
       renameSync(file, `${file}.away`);
@@ -199,7 +199,7 @@ describe('the files of a SQLite store that is in use', () => {
       await store.ping();
     });
 
-    it(`take no writes and are not ready when another file has the place of users.db${suffix}`, async (t) => {
+    it(`fail writes and readiness when users.db${suffix} was replaced by another file`, async (t) => {
       const { path, store, notReady } = await open(t);
       const file = path + suffix;
       copyFileSync(file, `${file}.other`);
@@ -209,7 +209,7 @@ describe('the files of a SQLite store that is in use', () => {
     });
   }
 
-  it('take no writes and are not ready while their folder has another name', async (t) => {
+  it('fail writes and readiness while their folder is renamed', async (t) => {
     const { folder, store, notReady } = await open(t);
     renameSync(folder, `${folder}.away`);
     await notReady('has been removed or replaced');
@@ -219,7 +219,7 @@ describe('the files of a SQLite store that is in use', () => {
     await store.ping();
   });
 
-  it('take no writes and are not ready once the log has been cut', async (t) => {
+  it('fail writes and readiness after the log was truncated', async (t) => {
     const { path, store } = await open(t);
     await store.createUser({ name: 'Bob' });
     truncateSync(`${path}-wal`);
@@ -231,10 +231,10 @@ describe('the files of a SQLite store that is in use', () => {
     ['the log is removed', (path: string) => rmSync(`${path}-wal`)],
     ['the index of the log is removed', (path: string) => rmSync(`${path}-shm`)],
     ['the file is removed', (path: string) => rmSync(path)],
-    ['the log is cut', (path: string) => truncateSync(`${path}-wal`)],
+    ['the log is truncated', (path: string) => truncateSync(`${path}-wal`)],
     ['the log is replaced', (path: string) => renameSync(copyOf(`${path}-wal`), `${path}-wal`)],
   ] as const) {
-    it(`acknowledge nothing more, at whatever moment of a load ${what}`, async (t) => {
+    it(`acknowledge no further write when ${what} at any moment of a load`, async (t) => {
       for (let round = 0; round < 5; round += 1) {
         const { path, store } = await open(t);
         let isDamaged = false;
@@ -267,10 +267,10 @@ function copyOf(file: string): string {
   return `${file}.copy`;
 }
 
-describe('who can use the files of a SQLite store', () => {
+describe('the access rights of the files of a SQLite store', () => {
   const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
-  it('their owner alone, with the folders that were made for them', async (t) => {
+  it('are limited to their owner, also for folders that the store created', async (t) => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o755);
     const path = join(folder, 'made', 'too', 'users.db');
@@ -283,7 +283,7 @@ describe('who can use the files of a SQLite store', () => {
     assert.equal(modeOf(join(folder, 'backup.db')), '600');
   });
 
-  it('as before, when they were there', async () => {
+  it('are not changed for existing files and folders', async () => {
     const path = join(temporaryFolder(), 'users.db');
     await (await openSqliteStore(path)).close();
     chmodSync(path, 0o640);
@@ -292,7 +292,7 @@ describe('who can use the files of a SQLite store', () => {
   });
 
   for (const what of ['file', 'folder', 'log'] as const) {
-    it(`refuses to start where the ${what} cannot be written, naming it and the user`, async () => {
+    it(`are checked at the start: a read-only ${what} is reported with the user`, async () => {
       const folder = temporaryFolder();
       const path = join(folder, 'users.db');
       await (await openSqliteStore(path)).close();
@@ -301,10 +301,10 @@ describe('who can use the files of a SQLite store', () => {
       const place = { file: path, folder, log: `${path}-wal` }[what];
       chmodSync(dirname(folder), 0o755);
       chmodSync(place, what === 'folder' ? 0o555 : 0o444);
-      // Root can write everything: another user tries.
+      // Root can write everywhere, so run the process as another user.
       const user = userInfo().uid === 0 ? 'process.setgid(65_534); process.setuid(65_534);' : '';
       const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url);
-      // After the import: the other user may have no access to the checkout.
+      // Change the user after the import, because the other user may have no access to the checkout.
       const script = `
         import { openSqliteStore } from '${module}';
         ${user}
@@ -333,7 +333,7 @@ describe('options of a SQLite store', () => {
   ];
   for (const options of bad) {
     const [[name, value] = []] = Object.entries(options);
-    it(`refuse ${name} ${value}, naming it and its range`, async () => {
+    it(`reject ${name} ${value} with its name and range`, async () => {
       const path = join(temporaryFolder(), 'users.db');
       const message = new RegExp(`^${name} must be a whole number from \\d+ to \\d+, not ${value}$`);
       await assert.rejects(openSqliteStore(path, options), { name: 'RangeError', message });

@@ -14,7 +14,7 @@ function sqliteError(errcode: number): Error {
   return Object.assign(new Error(`result ${errcode}`), { errcode });
 }
 
-/** A database file that other processes lock, on a disk that fails now and then. */
+/** A database file that other processes lock, on a disk that sometimes fails. */
 class FakeDatabase {
   readonly rows: number[] = [];
   isTransaction = false;
@@ -41,7 +41,7 @@ class FakeDatabase {
       this.isTransaction = false;
     } else {
       if (!this.isTransaction) throw sqliteError(noTransaction);
-      // On some errors SQLite ends the transaction by itself.
+      // On some errors SQLite rolls back the transaction itself.
       if (this.#scheduler.oneIn(6)) {
         this.isTransaction = this.#scheduler.oneIn(2);
         throw sqliteError(full);
@@ -57,14 +57,14 @@ class FakeDatabase {
       this.isTransaction = false;
       throw sqliteError(ioError);
     }
-    // Without a transaction, each statement commits itself.
+    // Without a transaction, SQLite commits each statement at once.
     (this.isTransaction ? this.#added : this.rows).push(row);
     return row;
   }
 }
 
 testSchedules(
-  'a group is committed as a whole, apart from writes that fail by themselves, or not at all',
+  'a group is committed completely except for writes that fail, or not at all',
   async (scheduler) => {
     const db = new FakeDatabase(scheduler);
     const writes = { continueIds: (last: number) => db.add(last) } as unknown as SqliteWrites;
@@ -81,17 +81,17 @@ testSchedules(
       const before = db.rows.length;
       const since = scheduler.now;
       const { outcomes, failure } = commit(ids.map((id) => ({ name: 'continueIds', parameters: [id] })));
-      assert.ok(scheduler.now - since <= busyTimeoutMs + 2, 'it waits no longer for the lock than it may');
-      assert.equal(db.isTransaction, false, 'no transaction stays open');
+      assert.ok(scheduler.now - since <= busyTimeoutMs + 2, 'the group waited too long for the lock');
+      assert.equal(db.isTransaction, false, 'a transaction stayed open');
       assert.equal(outcomes.length, ids.length);
       const made = outcomes.flatMap((outcome) => ('value' in outcome ? [outcome.value] : []));
       const added = db.rows.slice(before);
       if (failure === undefined) assert.deepEqual(added, made);
       else {
-        assert.deepEqual(made, [], 'no write of a failed group is acknowledged');
-        if (db.filesAreThere) assert.deepEqual(added, [], 'nor committed');
+        assert.deepEqual(made, [], 'a write of a failed group was acknowledged');
+        if (db.filesAreThere) assert.deepEqual(added, [], 'a write of a failed group was committed');
       }
-      if (!mayCommit && !db.filesAreThere) assert.deepEqual(added, [], 'lost files are not written to again');
+      if (!mayCommit && !db.filesAreThere) assert.deepEqual(added, [], 'a write went to lost files');
       if (db.filesAreThere) mayCommit = true;
       else if (added.length > 0) mayCommit = false;
       await scheduler.turn();

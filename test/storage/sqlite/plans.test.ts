@@ -13,10 +13,10 @@ import { temporaryFolder } from '../temporary.ts';
 const user = { id: 5, name: 'Ada', role: 'admin' };
 const post = { id: 5, userId: 1, title: 'title', body: '' };
 
-// Within one role, either has the names in order.
+// Within one role, both indexes have the names in order.
 const byRoleAndName = ['users_by_role_name', 'users_by_role_desc_name'];
 
-/** Each combination of sort and filter, and the indexes that serve its pages. */
+/** Each combination of sort and filter, with the indexes that serve its pages. */
 const userPlans: readonly (readonly [query: string, indexes: readonly string[]])[] = [
   ['', ['INTEGER PRIMARY KEY']],
   ['sort=-id', ['INTEGER PRIMARY KEY']],
@@ -56,7 +56,7 @@ const postPlans: typeof userPlans = [
 
 describe('query plans of SQLite', () => {
   let db: DatabaseSync;
-  /** The statements that are prepared, in order. */
+  /** The prepared statements in order. */
   let statements: string[];
   before(async () => {
     const path = join(temporaryFolder(), 'users.db');
@@ -76,7 +76,7 @@ describe('query plans of SQLite', () => {
     return steps.map((row) => String(row['detail']));
   }
 
-  /** Lists a first page, a later one and one after a row, and looks at the plan of the one statement of each. */
+  /** Lists a first page, a later page and a page after a row, and checks the plan of each statement. */
   function check(
     kind: RecordKind,
     filter: object,
@@ -89,10 +89,10 @@ describe('query plans of SQLite', () => {
       statements = [];
       reads.collections[kind].list(filter, { ...query, start });
       const [sql = '', ...more] = statements;
-      assert.deepEqual(more, [], 'a page is one statement');
+      assert.deepEqual(more, [], 'a page must be one statement');
       const steps = planOf(sql).filter((step) => !['MERGE (UNION ALL)', 'LEFT', 'RIGHT'].includes(step));
       const shown = `${sql}\n${steps.join('\n')}`;
-      // Of two bounds on one side, SQLite could start at the one that is farther off.
+      // With two bounds on one side, SQLite could start at the more distant one.
       for (const select of sql.split('UNION ALL')) {
         for (const side of [/\b(name|title) >/g, /\b(name|title) </g]) {
           assert.ok((select.match(side) ?? []).length <= 1, shown);
@@ -104,7 +104,7 @@ describe('query plans of SQLite', () => {
         // A scan without an index goes by rowid, which is the id.
         assert.ok(indexes.includes(index ?? 'INTEGER PRIMARY KEY'), shown);
       }
-      // A tie may hold most of the table: its rest is found by its id.
+      // Rows with an equal value can be most of the table, so the rest of them must be found by id.
       if ('after' in start)
         assert.ok(
           steps.some((step) => /(rowid|id)[<>]\?/.test(step)),
@@ -114,21 +114,21 @@ describe('query plans of SQLite', () => {
   }
 
   for (const [text, indexes] of [...userPlans, ...userSearches]) {
-    it(`users, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
+    it(`read pages of users with ${text || 'the defaults'} along an index, without sorting`, () => {
       const query = userQuery(text);
       check('users', query.filter, query, user, indexes);
     });
   }
 
   for (const [text, indexes] of postPlans) {
-    it(`posts of a user, ${text || 'by default'}: each step along an index, nothing sorted`, () => {
+    it(`read pages of posts with ${text || 'the defaults'} along an index, without sorting`, () => {
       const query = postQuery(text);
       check('posts', { userId: 1, ...query.filter }, query, post, indexes);
     });
   }
 
   for (const sort of ['id', '-id', 'role', 'role,name']) {
-    it(`a search by ${sort} reads the names that match along their index, and sorts them`, () => {
+    it(`read the matching names of a search sorted by ${sort} along their index, and sort them`, () => {
       statements = [];
       const query = userQuery(`name=A&sort=${sort}`);
       sqliteReads(db).collections.users.list(query.filter, query);
@@ -145,7 +145,7 @@ describe('query plans of SQLite', () => {
     'id=1,2&role=admin&sort=name',
     'id=1,2&name=A&sort=-role,name',
   ]) {
-    it(`users, ${text}: only those with these ids are read`, () => {
+    it(`read only the users with the requested ids with ${text}`, () => {
       const query = userQuery(text);
       for (const start of [query.start, { after: positionOf(user, query.sort) }]) {
         statements = [];
@@ -157,7 +157,7 @@ describe('query plans of SQLite', () => {
     });
   }
 
-  it('the check itself refuses a sort that no index serves', () => {
+  it('fail the check for a sort without an index', () => {
     const query = userQuery('sort=name,role');
     assert.throws(() => check('users', query.filter, query, user, ['users_by_name']), assert.AssertionError);
   });
@@ -171,7 +171,7 @@ describe('query plans of SQLite', () => {
       'by_expiry',
     ],
   ] as const) {
-    it(`finds ${what} by index`, () => {
+    it(`find ${what} by an index`, () => {
       const steps = planOf(sql);
       assert.equal(steps.length, 1);
       assert.match(steps[0] ?? '', new RegExp(`^SEARCH .*${index}`));

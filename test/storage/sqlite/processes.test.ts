@@ -21,7 +21,7 @@ function start(role: ChildRole, path: string): Child {
   return spawn(process.execPath, [program, role, path], { stdio: ['ignore', 'pipe', 'inherit'] });
 }
 
-/** What a child prints, once it has ended by itself and well. */
+/** The output of a child process that has exited with 0. */
 async function outputOf(child: Child): Promise<string> {
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => {
@@ -33,7 +33,7 @@ async function outputOf(child: Child): Promise<string> {
 }
 
 describe('several processes on one SQLite file', () => {
-  it('all come up when ten open a new file at once', async () => {
+  it('all start when ten open a new file at once', async () => {
     const path = join(temporaryFolder(), 'new', 'users.db');
     const ids = await Promise.all(Array.from({ length: 10 }, () => outputOf(start('create', path))));
     assert.deepEqual(
@@ -42,7 +42,7 @@ describe('several processes on one SQLite file', () => {
     );
   });
 
-  it('all come up when four threads open a new file in the same moment, time and again', async (t) => {
+  it('all start when four threads repeatedly open a new file at the same moment', async (t) => {
     const barrier = new Int32Array(new SharedArrayBuffer(8));
     const rounds = 20;
     const source = `
@@ -68,7 +68,7 @@ describe('several processes on one SQLite file', () => {
     assert.deepEqual(done.flat(), ['done', 'done', 'done', 'done']);
   });
 
-  it('create once where five use one key at once', async () => {
+  it('create one user when five use the same key at once', async () => {
     const path = join(temporaryFolder(), 'users.db');
     const replayed = await Promise.all(
       Array.from({ length: 5 }, () => outputOf(start('create-with-key', path))),
@@ -76,7 +76,7 @@ describe('several processes on one SQLite file', () => {
     assert.deepEqual(replayed.toSorted(), ['false', 'true', 'true', 'true', 'true']);
   });
 
-  it('write side by side, and see what the others have written', async (t) => {
+  it('write concurrently, and see the writes of the others', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
     t.after(() => store.close());
@@ -94,11 +94,11 @@ describe('several processes on one SQLite file', () => {
     }
     child.kill('SIGKILL');
     await once(lines, 'close');
-    assert.equal(new Set([...ours, ...theirs]).size, ours.length + theirs.length, 'no id was given twice');
+    assert.equal(new Set([...ours, ...theirs]).size, ours.length + theirs.length, 'an id was assigned twice');
     assert.ok((await store.countUsers({})) >= ours.length + theirs.length);
   });
 
-  it('share positions', async (t) => {
+  it('accept cursors of each other', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const [one, other] = [await openSqliteStore(path), await openSqliteStore(path)];
     t.after(() => Promise.all([one.close(), other.close()]));
@@ -108,7 +108,7 @@ describe('several processes on one SQLite file', () => {
     assert.deepEqual(items, [{ id: 2, name: 'b' }]);
   });
 
-  it('keep every acknowledged write of one that is killed under load', async (t) => {
+  it('keep every acknowledged write of a process that is killed under load', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const child = start('load', path);
     const acknowledged: string[] = [];
@@ -130,7 +130,7 @@ describe('several processes on one SQLite file', () => {
     db.close();
   });
 
-  it('write whatever way they were started', async () => {
+  it('can also write when they were started with --eval', async () => {
     const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url).href;
     const script = `
       const { openSqliteStore } = await import(${JSON.stringify(module)});
@@ -143,7 +143,7 @@ describe('several processes on one SQLite file', () => {
     assert.equal(await outputOf(child), '1');
   });
 
-  it('need no end of a store that is idle to end', async () => {
+  it('can exit without closing an idle store', async () => {
     const path = join(temporaryFolder(), 'users.db');
     assert.equal(await outputOf(start('leave-open', path)), 'created');
   });
@@ -156,7 +156,7 @@ describe('a SQLite file that another process has locked', () => {
     return db;
   }
 
-  it('is read meanwhile, and written when the lock is free', async (t) => {
+  it('can be read, and is written when the lock is released', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
     t.after(() => store.close());
@@ -175,15 +175,15 @@ describe('a SQLite file that another process has locked', () => {
       reads += 1;
       await new Promise((resolve) => setImmediate(resolve));
     }
-    assert.equal(written, 0, 'no write passes the lock');
-    assert.ok(reads > 100, `${reads} reads went on`);
+    assert.equal(written, 0, 'a write ignored the lock');
+    assert.ok(reads > 100, `${reads} reads succeeded`);
     other.exec('COMMIT');
     other.close();
     await Promise.all(writing);
     assert.equal(await store.countUsers({}), 11);
   });
 
-  it('is unavailable for writes when the lock is not free in time, and works again afterwards', async (t) => {
+  it('fails writes as unavailable at the lock timeout, and accepts writes again later', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
     t.after(() => store.close());
@@ -199,7 +199,7 @@ describe('a SQLite file that another process has locked', () => {
     assert.equal((await store.createUser({ name: 'Eve' })).value.id, 2);
   });
 
-  it('is closed while a write waits for it: the write still gets its answer', async (t) => {
+  it('can be closed while a write waits for the lock, and the write still completes', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
     await store.createUser({ name: 'Ada' });

@@ -24,7 +24,7 @@ function schemaOf(path: string): string[] {
 
 describe('a SQLite file of an earlier version', () => {
   for (const [version, sql] of Object.entries(versions)) {
-    it(`of version ${version} keeps its rows and gets the present schema`, async (t) => {
+    it(`of version ${version} keeps its rows and gets the current schema`, async (t) => {
       const folder = temporaryFolder();
       const [path, fresh] = [join(folder, 'old.db'), join(folder, 'fresh.db')];
       const db = new DatabaseSync(path);

@@ -14,7 +14,7 @@ const paths = new WeakMap<Repository, string>();
 
 function pathOf(repository: Repository): string {
   const path = paths.get(repository);
-  assert(path !== undefined, 'opened here');
+  assert(path !== undefined, 'the store was opened before');
   return path;
 }
 

@@ -8,7 +8,7 @@ import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
 const maxPendingWrites = 8;
 const maxWaitMs = 50;
 
-/** A writer thread without a thread: it commits groups, refuses some, and sometimes ends. */
+/** Simulates the writer thread. It commits groups, rejects some, and sometimes exits. */
 function startWriter(scheduler: Scheduler, committed: number[], busy: { writers: number }): Worker {
   let isOver = false;
   const end = () => {
@@ -20,7 +20,7 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
     ref: () => undefined,
     unref: () => undefined,
     postMessage(message: WriterMessage) {
-      assert.equal(busy.writers, 0, 'one group at a time');
+      assert.equal(busy.writers, 0, 'two groups are written at a time');
       if (message === 'close') return scheduler.soon(() => writer.emit('exit', 0), writer);
       busy.writers += 1;
       const isCommitted = !scheduler.oneIn(4);
@@ -41,13 +41,13 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
       }, writer);
     },
   });
-  // One that ends while it has nothing to do.
+  // The thread exits while it is idle.
   if (scheduler.oneIn(3)) scheduler.soon(end);
   return writer as unknown as Worker;
 }
 
 testSchedules(
-  'the write queue answers each write once, in order, and commits those it acknowledges',
+  'the write queue completes each write once and in order, and acknowledges only committed writes',
   async (scheduler) => {
     const committed: number[] = [];
     const acknowledged: number[] = [];
@@ -65,8 +65,8 @@ testSchedules(
       const isFull = pending > maxPendingWrites;
       try {
         assert.equal(await queue.write('create', ['users', { id }]), id);
-        assert.ok(!isFull, 'more writes wait than may');
-        assert.ok(committed.includes(id), `${id} is acknowledged without a commit`);
+        assert.ok(!isFull, 'more writes wait than allowed');
+        assert.ok(committed.includes(id), `${id} was acknowledged without a commit`);
         acknowledged.push(id);
       } catch (caught) {
         assert.ok(caught instanceof DomainError);
@@ -88,7 +88,7 @@ testSchedules(
     assert.deepEqual(
       committed,
       committed.toSorted((a, b) => a - b),
-      'commits have the order of the writes',
+      'commits must have the order of the writes',
     );
     assert.equal(new Set(committed).size, committed.length);
     assert.equal(acknowledged.length + unsure.length, count);

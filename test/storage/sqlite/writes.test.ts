@@ -21,14 +21,14 @@ async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ sto
   return { store, path };
 }
 
-/** Transactions in a write-ahead log that has not been copied back (sqlite.org/fileformat2.html#the_write_ahead_log). */
+/** The number of transactions in a write-ahead log (sqlite.org/fileformat2.html#the_write_ahead_log). */
 function countCommits(path: string): number {
   const log = readFileSync(`${path}-wal`);
   const frameBytes = 24 + log.readUInt32BE(8);
   let commits = 0;
   for (let at = 32; at + frameBytes <= log.length; at += frameBytes) {
     const ofThisLog = log.subarray(at + 8, at + 16).equals(log.subarray(16, 24));
-    // Only the last frame of a transaction tells the size of the file after it.
+    // Only the last frame of a transaction contains the size of the file.
     if (ofThisLog && log.readUInt32BE(at + 4) !== 0) commits += 1;
   }
   return commits;
@@ -39,7 +39,7 @@ function createUsers(store: Store, count: number): Promise<unknown>[] {
 }
 
 describe('group commit of SQLite', () => {
-  it('makes one transaction of the writes that arrive together', async (t) => {
+  it('uses one transaction for writes that arrive together', async (t) => {
     const { store, path } = await open(t);
     await addUsers(store, 'Ada');
     const before = countCommits(path);
@@ -47,7 +47,7 @@ describe('group commit of SQLite', () => {
     assert.equal(countCommits(path) - before, 1);
   });
 
-  it('makes a transaction of each write that arrives alone', async (t) => {
+  it('uses one transaction for each write that arrives alone', async (t) => {
     const { store, path } = await open(t);
     await addUsers(store, 'Ada');
     const before = countCommits(path);
@@ -55,7 +55,7 @@ describe('group commit of SQLite', () => {
     assert.equal(countCommits(path) - before, 5);
   });
 
-  it('makes few transactions for 64 writers that each wait for their answer', async (t) => {
+  it('uses few transactions for 64 writers that each wait for their result', async (t) => {
     const { store, path } = await open(t);
     await addUsers(store, 'Ada');
     const before = countCommits(path);
@@ -68,7 +68,7 @@ describe('group commit of SQLite', () => {
     assert.ok(commits >= 5 && commits <= 20, `${commits} transactions for 320 writes`);
   });
 
-  it('answers a write only when it is committed', async (t) => {
+  it('acknowledges a write only after it is committed', async (t) => {
     const { store, path } = await open(t);
     const other = connect(path);
     t.after(() => other.close());
@@ -77,7 +77,7 @@ describe('group commit of SQLite', () => {
       await Promise.all(
         Array.from({ length: 20 }, async () => {
           const { value } = await store.createUser({ name: 'Ada' });
-          assert.ok(find.get(value.id), `another connection sees user ${value.id}`);
+          assert.ok(find.get(value.id), `another connection does not see user ${value.id}`);
         }),
       );
     }
@@ -98,11 +98,11 @@ describe('group commit of SQLite', () => {
       ]),
       store.importRows('posts', [{ id: 7, userId: 99, title: 'orphan', body: '', version: 1 }]),
       store.createPost(99, { title: 'orphan', body: '' }),
-      // biome-ignore lint/suspicious/noExplicitAny: what a caller without types might pass
+      // biome-ignore lint/suspicious/noExplicitAny: a caller without types might pass this
       store.createUser({ name: { not: 'a string' } as any }),
       store.createUser({ name: 'last' }),
     ]);
-    assert.equal(countCommits(path) - before, 1, 'they were one group');
+    assert.equal(countCommits(path) - before, 1, 'the writes must be one group');
     assert.deepEqual(
       results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.kind)),
       ['done', 'precondition-failed', 'conflict', 'conflict', 'done', 'internal', 'done'],
@@ -111,17 +111,17 @@ describe('group commit of SQLite', () => {
     assert.deepEqual([users.count, posts.count], [4, 1]);
   });
 
-  it('undoes all of a write that fails in its second statement', async (t) => {
+  it('rolls back a write that fails in its second statement', async (t) => {
     const { store } = await open(t);
     await store.continueIds({ ...byKind(() => 0), users: maxId });
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
     await rejects(store.createUser({ name: 'Ada' }, key), 'unavailable');
     await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
     const created = await store.createPost(1, { title: 'title', body: '' }, key);
-    assert.equal(created?.replayed, false, 'the key of the failed creation is free');
+    assert.equal(created?.replayed, false, 'the key of the failed creation must be free');
   });
 
-  it('keeps the order of the writes of one caller', async (t) => {
+  it('commits the writes of one caller in their order', async (t) => {
     const { store } = await open(t);
     const results = await Promise.all([
       store.createUser({ name: 'a' }),
@@ -138,7 +138,7 @@ describe('group commit of SQLite', () => {
     ]);
   });
 
-  it('refuses writes beyond its bound, and takes them again later', async (t) => {
+  it('rejects writes beyond its limit, and accepts writes again later', async (t) => {
     const { store } = await open(t, { maxPendingWrites: 10 });
     const results = await Promise.allSettled(createUsers(store, 15));
     const kinds = results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.kind));
@@ -147,7 +147,7 @@ describe('group commit of SQLite', () => {
     assert.equal(await store.countUsers({}), 20);
   });
 
-  it('takes more writes than a group holds', async (t) => {
+  it('accepts more writes than fit into one group', async (t) => {
     const { store, path } = await open(t);
     await addUsers(store, 'Ada');
     const before = countCommits(path);
@@ -158,7 +158,7 @@ describe('group commit of SQLite', () => {
 });
 
 describe('the writer thread', () => {
-  it('starts with the store, not with the first write', async (t) => {
+  it('starts when the store opens, not at the first write', async (t) => {
     let started = 0;
     const count = () => {
       started += 1;
@@ -193,7 +193,7 @@ describe('a writer thread that is lost', () => {
   for (const [what, source] of [
     ['crashes', crash],
     ['exits', exit],
-    ['does not even load', 'this is no JavaScript'],
+    ['does not load', 'this is not JavaScript'],
   ] as const) {
     it(`fails the pending writes and is replaced when it ${what}`, async (t) => {
       const queue = queueOf(t, source, answer);
@@ -205,13 +205,13 @@ describe('a writer thread that is lost', () => {
     });
   }
 
-  it('fails the writes when it cannot be started, and tries again at a later one', async (t) => {
+  it('fails the writes when it cannot be restarted, and is started again at a later write', async (t) => {
     const queue = queueOf(t);
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
   });
 
-  it('lets the queue close', async (t) => {
+  it('does not prevent the queue from closing', async (t) => {
     const queue = queueOf(t, crash);
     const write = rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await queue.drain();
@@ -221,7 +221,7 @@ describe('a writer thread that is lost', () => {
 });
 
 describe('writes that wait too long for their turn', () => {
-  it('are unavailable', async (t) => {
+  it('fail as unavailable', async (t) => {
     const held = new Int32Array(new SharedArrayBuffer(4));
     const source = `const { parentPort, workerData } = require("node:worker_threads");
       parentPort.on("message", (m) => {
@@ -233,7 +233,7 @@ describe('writes that wait too long for their turn', () => {
     const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
     t.after(() => queue.close());
     const first = queue.write('delete', ['users', [1]]);
-    // Behind the first, whose group leaves in the same turn.
+    // These wait behind the first write, whose group is sent in the same turn.
     await new Promise((resolve) => setImmediate(resolve));
     const second = queue.write('delete', ['users', [1]]);
     const later = performance.now() + 501;
@@ -246,7 +246,7 @@ describe('writes that wait too long for their turn', () => {
 });
 
 describe('a full disk', () => {
-  it('fails writes and readiness, while reads go on, until there is room', async (t) => {
+  it('fails writes and readiness but not reads, until there is space again', async (t) => {
     const folder = join(temporaryFolder(), 'disk');
     mkdirSync(folder);
     try {
@@ -264,7 +264,7 @@ describe('a full disk', () => {
     const acknowledged = results.filter((result) => result.status === 'fulfilled').length;
     for (const result of results)
       if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
-    assert.ok(acknowledged < 200, 'the disk is full');
+    assert.ok(acknowledged < 200, 'the disk must be full');
     assert.equal(await store.countUsers({}), 1 + acknowledged);
     await rejects(store.createUser({ name: 'x'.repeat(200) }), 'unavailable');
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
@@ -275,7 +275,7 @@ describe('a full disk', () => {
           () => true,
           () => false,
         ),
-      'ready again without a write',
+      'the store must be ready again without a write',
     );
     await Promise.all(createUsers(store, 20));
     assert.equal(await store.countUsers({}), 21 + acknowledged);
