@@ -30,10 +30,10 @@ function problems(argv: readonly string[], env: Environment = {}): readonly stri
   return [];
 }
 
-describe('a value is taken', () => {
+describe('a value of an option is read', () => {
   const rows: [name: string, argv: string[], env: Environment, expected: Partial<Config>][] = [
     [
-      'from nowhere',
+      'from its default',
       [],
       {},
       { port: 3000, 'grpc-port': 50_051, auth: 'none', 'api-key': [], public: undefined },
@@ -46,32 +46,37 @@ describe('a value is taken', () => {
       { PORT: '8080', DATABASE_URL: 'memory:' },
       { port: 8080, database: 'memory:' },
     ],
-    ['from the flag rather than the environment', ['--port', '1'], { PORT: '2' }, { port: 1 }],
+    ['from the flag before the environment', ['--port', '1'], { PORT: '2' }, { port: 1 }],
     [
-      'from no empty variable',
+      'from its default if the variable is empty',
       [],
       { PORT: '', API_KEY: '', LOG: '' },
       { port: 3000, 'api-key': [], log: 'json' },
     ],
-    ['empty from a flag that is a list', ['--api-key='], { API_KEY: 'k' }, { 'api-key': [] }],
+    ['as empty from an empty flag of a list', ['--api-key='], { API_KEY: 'k' }, { 'api-key': [] }],
     ['with = in it', ['--api-key=a=b'], {}, { 'api-key': ['a=b'] }],
-    ['with two dashes in it, after =', ['--public=--x'], {}, { public: '--x' }],
-    ['with one dash in it, after =', ['--api-key=-k'], {}, { 'api-key': ['-k'] }],
-    ['as a list without blanks', ['--api-key', 'a, b'], {}, { 'api-key': ['a', 'b'] }],
+    ['with two leading dashes after =', ['--public=--x'], {}, { public: '--x' }],
+    ['with one leading dash after =', ['--api-key=-k'], {}, { 'api-key': ['-k'] }],
+    ['as a list without the spaces', ['--api-key', 'a, b'], {}, { 'api-key': ['a', 'b'] }],
     ['as off', ['--grpc-port', 'off'], {}, { 'grpc-port': false }],
-    ['as a toggle alone', ['--require-preconditions'], {}, { 'require-preconditions': true }],
+    ['as a toggle without a value', ['--require-preconditions'], {}, { 'require-preconditions': true }],
     [
       'as a toggle before another flag',
       ['--require-preconditions', '--port', '1'],
       {},
       { 'require-preconditions': true, port: 1 },
     ],
-    ['as a path that is empty', ['--public='], { PUBLIC_DIR: 'x' }, { public: undefined }],
-    ['as a toggle with a word', ['--require-preconditions=off'], {}, { 'require-preconditions': false }],
+    ['as an empty path', ['--public='], { PUBLIC_DIR: 'x' }, { public: undefined }],
+    [
+      'as a toggle with a value after =',
+      ['--require-preconditions=off'],
+      {},
+      { 'require-preconditions': false },
+    ],
     ['as a toggle with a value', ['--require-preconditions', 'No'], {}, { 'require-preconditions': false }],
     ['as an address in brackets', ['--host', '[::1]'], {}, { host: '::1' }],
     [
-      'at either end of its range',
+      'at both ends of its range',
       ['--port', '0', '--grpc-port', '65535'],
       {},
       { port: 0, 'grpc-port': 65_535 },
@@ -83,7 +88,7 @@ describe('a value is taken', () => {
       { cors: ['https://a.example', 'http://localhost:1'] },
     ],
     [
-      'as a path with odd characters',
+      'as a path with special characters',
       ['--database', 'sqlite:a b?c#d.db'],
       {},
       { database: 'sqlite:a b?c#d.db' },
@@ -209,12 +214,12 @@ describe('a mistake is named with its option and what it must be', () => {
     });
   }
 
-  it('every wrong value is reported at once', () => {
+  it('all wrong values are reported together', () => {
     assert.equal(problems(['--port', 'x', '--host', '', '--auth', 'z'], { WORKERS: '0' }).length, 4);
   });
 });
 
-describe('a secret is never shown', () => {
+describe('a secret is never printed', () => {
   const secret = 'hunter2';
   const urls = [
     `postgres://u:${secret}@h/x`,
@@ -253,15 +258,15 @@ describe('a secret is never shown', () => {
     });
   }
 
-  it('in what is in force', () => {
+  it('in the output of --print-config', () => {
     const text = printConfig(parseConfig(['--api-key', `${secret},b`], {}));
     assert.match(text, /^api-key = "\(hidden\)" {2}# flag$/m);
     assert.doesNotMatch(text, new RegExp(secret));
   });
 });
 
-describe('the texts', () => {
-  it('--print-config says of each option what is in force and why', () => {
+describe('the texts of options', () => {
+  it('--print-config lists the value and the source of each option', () => {
     const argv = [
       '--port',
       '8080',
@@ -283,10 +288,10 @@ describe('the texts', () => {
       'public = ""  # default',
       'workers = "2"  # environment',
     ]);
-    assert.equal(lines.length, optionRows.length + 1, 'a line each, and the last one ends');
+    assert.equal(lines.length, optionRows.length + 1, 'there must be one line for each option');
   });
 
-  it('--help has a line for each option, with flag, variable, meaning and default, in columns', () => {
+  it('--help has a line for each option with columns for flag, variable, meaning and default', () => {
     const lines = optionsHelp().split('\n');
     assert.match(lines[1] ?? '', /^ {2}--port PORT +PORT +HTTP port; 0: any free port\. \[3000\]$/);
     assert.match(lines[5] ?? '', /^ {2}--api-key KEYS +API_KEY +Keys that x-api-key may hold, .*\.$/);
@@ -300,7 +305,7 @@ describe('the texts', () => {
     }
   });
 
-  it('the meaning of each is a sentence, with the unit where there is one', () => {
+  it('the meaning of each option is a sentence with its unit, if any', () => {
     for (const [flag, { meaning }] of optionRows) {
       assert.match(meaning, /^[A-Z].*\.$|^gRPC /, flag);
       if (flag.endsWith('-ms')) assert.match(meaning, / in ms[,;.]/, flag);
@@ -310,7 +315,7 @@ describe('the texts', () => {
 });
 
 describe('the table of options', () => {
-  it('has defaults that are allowed themselves', () => {
+  it('has valid defaults', () => {
     const { config } = parseConfig([], {});
     assert.deepEqual(config, { ...defaults });
   });
@@ -336,7 +341,7 @@ describe('the table of options', () => {
     ],
   ];
   for (const [name, options, error] of wrong) {
-    it(`is what the library checks ${name} by`, () => {
+    it(`has the range that the library uses to check ${name}`, () => {
       assert.throws(() => createService(options), error);
     });
   }

@@ -16,9 +16,9 @@ const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 interface Printed {
   readonly child: ChildProcess;
-  /** The id and type of the next line. */
+  /** Resolves to the id and type of the next line. */
   next(): Promise<string>;
-  /** Resolves to the exit code and what was written to standard error. */
+  /** Resolves to the exit code and the text on standard error. */
   readonly ended: Promise<readonly [code: number | null, stderr: string]>;
 }
 
@@ -52,7 +52,7 @@ async function temporaryFile(t: TestContext): Promise<string> {
 }
 
 describe('users-service changes', () => {
-  it('prints each change, keeps the position, ends with 0 by SIGTERM, and continues there', async (t) => {
+  it('prints each change, exits with 0 on SIGTERM, and continues at the saved position', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     const state = await temporaryFile(t);
@@ -66,12 +66,12 @@ describe('users-service changes', () => {
     first.child.kill('SIGTERM');
     assert.deepEqual(await first.ended, [0, '']);
     await repository.deleteUser(1);
-    // The file counts, and not where the first start began.
+    // The position in the file takes precedence over the one of the first start.
     const second = startCommand(t, [...args, '--after', '0']);
     assert.equal(await second.next(), '3 user.deleted');
   });
 
-  it('filters, begins after a position, and sends the key from the environment', async (t) => {
+  it('filters changes, starts after a position, and sends the key from the environment', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository, auth: 'all', apiKeys: ['secret'] });
     for (const name of ['Ada', 'Grace', 'Mary']) await repository.createUser({ name });
@@ -83,7 +83,7 @@ describe('users-service changes', () => {
     assert.equal(await command.next(), '6 user.deleted');
   });
 
-  it('connects again when the service comes back, and misses nothing', async (t) => {
+  it('reconnects after a restart of the service, and misses no change', async (t) => {
     const repository = createMemoryStore();
     const first = await startService(t, { repository });
     const command = startCommand(t, ['--url', first.http]);
@@ -95,7 +95,7 @@ describe('users-service changes', () => {
     assert.equal(await command.next(), '2 user.created');
   });
 
-  it('ends with 4 when its position is no longer kept', async (t) => {
+  it('exits with 4 when its position is no longer kept', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
     const { code, stdout, stderr } = await runCommand(['changes', '--url', http, '--after', '7']);
@@ -110,7 +110,7 @@ describe('users-service changes', () => {
     assert.match(message, /^users-service: the position is no longer kept: /);
   });
 
-  it('ends with 1 at a response that would be the same again', async (t) => {
+  it('exits with 1 at a response that a retry would not change', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['secret'] });
     const refused = await runCommand(['changes', '--url', http]);
     assert.equal(refused.code, 1);
@@ -140,7 +140,7 @@ describe('users-service changes', () => {
     });
   }
 
-  it('rejects a state file that it has not written', async (t) => {
+  it('rejects a file without a saved position', async (t) => {
     const state = await temporaryFile(t);
     await writeFile(state, 'my diary');
     const { code, stderr } = await runCommand(['changes', ...url, '--state', state]);

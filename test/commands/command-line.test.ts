@@ -25,7 +25,7 @@ describe('help and version', () => {
 
   const commands = ['copy', 'export', 'import', 'backup', 'doctor'];
   for (const name of commands) {
-    it(`${name} --help lists its options, and does nothing`, async () => {
+    it(`${name} --help lists its options without running the command`, async () => {
       for (const argv of [
         [name, '--help'],
         [name, '--nope', '-h'],
@@ -51,7 +51,7 @@ describe('help and version', () => {
     });
   }
 
-  it('--print-config starts nothing and shows no secret', async () => {
+  it('--print-config does not start the service and prints no secret', async () => {
     const env = { API_KEY: 'hunter2', DATABASE_URL: 'postgres://u:hunter2@h/x' };
     const { code, stdout, stderr } = await runCommand(['--print-config', '--port', '1'], { env });
     assert.deepEqual([code, stderr], [0, '']);
@@ -61,8 +61,8 @@ describe('help and version', () => {
   });
 });
 
-describe('a wrong call', () => {
-  it('of the process has a line for each wrong value, and exit code 2', async () => {
+describe('an invalid command line', () => {
+  it('prints a line for each wrong value and exits with 2', async () => {
     const { code, stdout, stderr } = await runMain(['--port', 'x'], { env: { AUTH: 'y' } });
     assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
     assert.deepEqual(stderr.split('\n'), [
@@ -73,7 +73,7 @@ describe('a wrong call', () => {
   });
 
   for (const name of ['server', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    it(`of the command ${name} says that there is none`, async () => {
+    it(`with ${name} reports that it is not a command`, async () => {
       const { code, stderr } = await runCommand([name]);
       const names = 'serve, copy, export, import, backup, changes, verify, doctor, help and version';
       const expected = `users-service: "${name}" is not a command; the commands are ${names}\n`;
@@ -97,7 +97,7 @@ describe('a wrong call', () => {
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
   ];
   for (const [argv, problem] of calls) {
-    it(`${argv.join(' ')} names what is wrong, with exit code 2`, async () => {
+    it(`${argv.join(' ')} prints the problem and exits with 2`, async () => {
       assert.deepEqual(await runCommand(argv), {
         code: 2,
         stdout: '',
@@ -123,19 +123,19 @@ describe('the text of an error', () => {
       chain('no', 'postgres://u:hun@ter2@h/x?password=hunter2'),
       'no: postgres://u:(hidden)@h/x?password=(hidden)',
     ],
-    ['is that of whatever was thrown', 'text', 'text'],
+    ['is a thrown value that is not an Error', 'text', 'text'],
   ];
   for (const [name, error, expected] of rows) {
     it(name, () => assert.equal(describeError(error), expected));
   }
 
-  it('ends where causes go in a circle', () => {
+  it('ends when causes form a cycle', () => {
     const error = new Error('a');
     error.cause = error;
     assert.equal(describeError(error), 'a');
   });
 
-  it('of a failed command says why, without the password', async () => {
+  it('of a failed command contains the reason but not the password', async () => {
     const database = 'postgres://u:hunter2@127.0.0.1:1/x';
     const { code, stderr } = await runCommand(['export', '--database', database]);
     assert.equal(code, 1);
@@ -149,26 +149,26 @@ describe('the text of an error', () => {
   }
 });
 
-describe('what an option names is checked before anything is made', () => {
+describe('files and folders of options are checked before the database is created', () => {
   const [good, other] = [createCertificate('good'), createCertificate('other')];
   const pem = { 'good.crt': good.cert, 'good.key': good.key, 'other.key': other.key, 'a.txt': 'no PEM' };
   const tls = (cert: string, key: string): string[] => ['--tls-cert', cert, '--tls-key', key];
   const noFile = '(ENOENT)';
   const rows: [name: string, argv: string[], env: Record<string, string>, expected: string[]][] = [
     [
-      'no public folder',
+      'a missing public folder',
       ['--public', 'none'],
       {},
       [`--public must be a folder that can be read, not "none" ${noFile}`],
     ],
     [
-      'a file for the public folder',
+      'a file instead of the public folder',
       [],
       { PUBLIC_DIR: 'a.txt' },
       ['PUBLIC_DIR must be a folder that can be read, not "a.txt" (ENOTDIR)'],
     ],
     [
-      'neither certificate nor key',
+      'a missing certificate and key',
       tls('none', 'none'),
       {},
       [
@@ -177,13 +177,13 @@ describe('what an option names is checked before anything is made', () => {
       ],
     ],
     [
-      'a certificate that is none',
+      'an invalid certificate',
       tls('a.txt', 'good.key'),
       {},
       ['--tls-cert must be a certificate chain in PEM that can be read, not "a.txt" (ERR_OSSL)'],
     ],
     [
-      'a key that is none',
+      'an invalid key',
       [],
       { TLS_CERT: 'good.crt', TLS_KEY: 'a.txt' },
       ['TLS_KEY must be a private key in PEM that can be read, not "a.txt" (ERR_OSSL)'],
@@ -195,13 +195,13 @@ describe('what an option names is checked before anything is made', () => {
       ['--tls-key must be the key of the certificate, not "other.key" (ERR_OSSL)'],
     ],
     [
-      'no public folder for --print-config',
+      'a missing public folder with --print-config',
       ['--print-config', '--public', 'none'],
       {},
       [`--public must be a folder that can be read, not "none" ${noFile}`],
     ],
     [
-      'for several workers, once',
+      'a missing file with several workers, reported once',
       ['--public', 'none', '--workers', '2'],
       {},
       [`--public must be a folder that can be read, not "none" ${noFile}`],
@@ -223,10 +223,10 @@ describe('what an option names is checked before anything is made', () => {
         },
       });
       assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
-      // OpenSSL's versions differ in their reasons.
+      // The reason depends on the version of OpenSSL.
       const lines = stderr.replaceAll(/ERR_OSSL_\w+/g, 'ERR_OSSL').replaceAll(`${folder}/`, '');
       assert.deepEqual(lines.split('\n'), [...expected.map((line) => `users-service: ${line}`), '']);
-      assert.deepEqual((await readdir(folder)).sort(), Object.keys(pem).sort(), 'no database was made');
+      assert.deepEqual((await readdir(folder)).sort(), Object.keys(pem).sort(), 'no database was created');
     });
   }
 });

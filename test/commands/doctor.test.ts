@@ -30,7 +30,7 @@ async function temporary(t: TestContext, files: Readonly<Record<string, string>>
 }
 
 describe('users-service doctor', () => {
-  it('prints a line for each check, changes nothing, and ends with 0 when all is well', async (t) => {
+  it('prints a line for each check, changes no data, and exits with 0 without problems', async (t) => {
     const folder = await temporary(t);
     const { code, stdout } = await runMain([
       'doctor',
@@ -47,7 +47,7 @@ describe('users-service doctor', () => {
     assert.deepEqual(await readdir(folder), []);
   });
 
-  it('ends with 3 for a warning, and with 1 for a failure', async (t) => {
+  it('exits with 3 for a warning, and with 1 for a failure', async (t) => {
     const memory = [...free, '--database', 'memory:'];
     const warned = await doctor(memory, 'v25.1.0');
     assert.deepEqual(warned.problems, [
@@ -63,7 +63,7 @@ describe('users-service doctor', () => {
     );
   });
 
-  it('ends with 2 for a wrong option, as the service does', async () => {
+  it('exits with 2 for a wrong option, as the service does', async () => {
     const { code, stdout, stderr } = await runCommand(['doctor', '--port', 'x']);
     assert.deepEqual([code, stdout], [2, '']);
     assert.equal(stderr, 'users-service: --port must be a whole number from 0 to 65535, not "x"\n');
@@ -78,18 +78,18 @@ describe('users-service doctor', () => {
     assert.doesNotMatch(problems.join(), /hunter2/);
   });
 
-  describe('for certificates', () => {
+  describe('users-service doctor for certificates', () => {
     const rows: [what: string, days: number, problem: RegExp | undefined][] = [
-      ['valid for long', 90.5, undefined],
+      ['that is valid for a long time', 90.5, undefined],
       [
-        'soon to expire',
+        'that expires soon',
         5.5,
         /^warn .*cert\.pem: the certificate of CN=x is valid for 5 more days; renew it/,
       ],
       ['expired', -0.5, /^fail .*cert\.pem: the certificate of CN=x ended 1 days ago; renew it/],
     ];
     for (const [what, days, problem] of rows) {
-      it(`reports one ${what}`, async (t) => {
+      it(`reports a certificate ${what}`, async (t) => {
         const [{ cert, key }, { cert: other }] = [createCertificate('x', days), createCertificate('ca', 900)];
         const folder = await temporary(t, { 'cert.pem': `${cert}${other}`, 'key.pem': key });
         const tls = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')];
@@ -100,7 +100,7 @@ describe('users-service doctor', () => {
       });
     }
 
-    it('reports one that is not valid yet, and a key that every user may read', async (t) => {
+    it('reports a certificate that is not valid yet, and a key that every user may read', async (t) => {
       const { cert, key } = createCertificate('x', 90);
       const folder = await temporary(t, { 'cert.pem': cert });
       await writeFile(join(folder, 'key.pem'), key, { mode: 0o644 });
@@ -114,7 +114,7 @@ describe('users-service doctor', () => {
       );
     });
 
-    it('reports one that is missing beside everything else', async (t) => {
+    it('reports a missing certificate in addition to all other checks', async (t) => {
       const folder = await temporary(t);
       const tls = [
         '--tls-cert',
@@ -134,8 +134,8 @@ describe('users-service doctor', () => {
     });
   });
 
-  describe('for ports', () => {
-    it('reports those that are free', async () => {
+  describe('users-service doctor for ports', () => {
+    it('reports free ports', async () => {
       const [http, grpc] = await freePorts(2);
       const { lines } = await doctor([
         '--database',
@@ -151,7 +151,7 @@ describe('users-service doctor', () => {
       ]);
     });
 
-    it('reports one that another program has', async (t) => {
+    it('reports a port that another program uses', async (t) => {
       const server = createServer((socket) => socket.end('no HTTP')).listen(0, '127.0.0.1');
       t.after(() => server.close());
       await new Promise((resolve) => server.once('listening', resolve));
@@ -171,7 +171,7 @@ describe('users-service doctor', () => {
       ]);
     });
 
-    it('accepts those that the running service has', async (t) => {
+    it('accepts the ports of the running service', async (t) => {
       const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
       t.after(() => service.close());
       const { http, grpc = '' } = await service.listen();

@@ -59,7 +59,7 @@ for (const [what, text, mode, problem] of [
   ['that others can read', 'key\n', 0o644, /others have access: chmod 600/],
   ['with a misspelt scope', 'app:wirte=secret\n', 0o600, /line 1: apiKeys must give the key "app" scopes/],
 ] as const) {
-  test(`a file of API keys ${what} is refused before anything starts`, async (t) => {
+  test(`a file of API keys ${what} is rejected before the service starts`, async (t) => {
     const file = await keysFile(t, text, mode);
     const { code, stderr } = await runMain(['--database', 'memory:', '--port', '0', '--api-keys-file', file]);
     assert.equal(code, 2);

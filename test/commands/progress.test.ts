@@ -7,24 +7,24 @@ function sink(isTTY: boolean, columns = 100) {
   return { written, isTTY, columns, write: (text: string) => written.push(text) };
 }
 
-it('on a terminal draws one bar over and over, with rate and time left', () => {
+it('redraws one bar on a terminal, with rate and remaining time', () => {
   const terminal = sink(true);
   const progress = createProgress(terminal, 'copy', 1_000);
   progress.update(500);
   progress.finish();
   const [drawn = ''] = terminal.written;
   assert.match(drawn, /^\rcopy \[#{15}\.{15}\] 50 % \(500 of 1,000, [\d,]+\/s, \d+ s left\)/);
-  assert.ok(drawn.endsWith('\u001b[K'), 'what a longer line left behind is cleared');
+  assert.ok(drawn.endsWith('\u001b[K'), 'the rest of a longer line is cleared');
   assert.match(terminal.written.at(-1) ?? '', /\n$/);
 });
 
-it('is never wider than the terminal, whose line would break', () => {
+it('is never wider than the terminal, so that its line does not wrap', () => {
   const terminal = sink(true, 20);
   createProgress(terminal, 'copy', 1_000).update(500);
   assert.equal(terminal.written.join('').replace('\r', '').replace('\u001b[K', '').length, 19);
 });
 
-it('elsewhere writes whole lines, few of them', () => {
+it('writes a few complete lines when the output is not a terminal', () => {
   const file = sink(false);
   const progress = createProgress(file, 'copy', 1_000);
   for (let done = 0; done <= 1_000; done += 1) progress.update(done);
@@ -33,7 +33,7 @@ it('elsewhere writes whole lines, few of them', () => {
   assert.match(file.written[0] ?? '', /^copy 100 % \(1,000 of 1,000, [\d,]+\/s\)\n$/);
 });
 
-it('without a total says how far and how fast', () => {
+it('shows the count and the rate without a total', () => {
   const file = sink(false);
   const progress = createProgress(file, 'import');
   progress.update(42);
@@ -41,7 +41,7 @@ it('without a total says how far and how fast', () => {
   assert.match(file.written[0] ?? '', /^import 42 \([\d,]+\/s\)\n$/);
 });
 
-it('of nothing is done at once', () => {
+it('is complete at once for 0 items', () => {
   const file = sink(false);
   createProgress(file, 'copy', 0).finish();
   assert.match(file.written[0] ?? '', /100 % \(0 of 0/);

@@ -25,13 +25,13 @@ async function postsOf(count: number, body: string) {
   return { limits, store: { ...store, exportRows } };
 }
 
-// Of posts, at a time.
+// The most posts that are read at a time.
 const maxPosts = 2_500;
 
-describe('a source that is not there', () => {
+describe('a missing source', () => {
   for (const { form, file } of storeSchemes) {
     if (file === undefined) continue;
-    it(`is not made: ${form}`, async () => {
+    it(`is not created: ${form}`, async () => {
       const url = form.replace('PATH', join(temporaryFolder(), 'missing'));
       const path = file(url);
       assert.ok(path);
@@ -41,8 +41,8 @@ describe('a source that is not there', () => {
   }
 });
 
-describe('how many records a store has', () => {
-  it('counts every kind', async () => {
+describe('the number of records of a store', () => {
+  it('includes every kind of record', async () => {
     const store = createMemoryStore();
     assert.equal(countOf(await store.summary()), 0);
     await store.createUser({ name: 'Ada' });
@@ -57,7 +57,7 @@ describe('batches of a store', () => {
     ['short', 25_000, ''],
     ['long', 2_500, 'x'.repeat(10_000)],
   ] as const) {
-    it(`of ${what} posts hold each of them once, in order, and no more than may be moved at a time`, async () => {
+    it(`of ${what} posts contain each post once, in order, and never exceed the size of a batch`, async () => {
       const { store, limits } = await postsOf(count, body);
       const ids: number[] = [];
       for await (const { rows: posts } of batchesOf(store, 'posts')) {
@@ -74,7 +74,7 @@ describe('batches of a store', () => {
     });
   }
 
-  it('are read one ahead, and a failure is reported when its batch is asked for', async () => {
+  it('are read one batch ahead, and a failure is reported when its batch is requested', async () => {
     let calls = 0;
     const full = createMemoryStore();
     await full.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);

@@ -27,7 +27,7 @@ function portOf(url: string): number {
   return Number(new URL(url).port);
 }
 
-/** Resolves when the process has printed such an event. */
+/** Resolves when the process has printed an event of this type. */
 async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
   while (lines.filter((line) => line['event'] === event).length < count) {
     assert.ok(child.stdout);
@@ -39,20 +39,20 @@ function fileIn(folder: string): string[] {
   return ['--database', `sqlite:${folder}/x.db`];
 }
 
-describe('a start that fails is one line naming the option, and exit code 1', () => {
+describe('a failed start prints one line with the name of the option, and exits with 1', () => {
   const rows: [name: string, argv: (taken: string, folder: string) => string[], expected: RegExp][] = [
     [
-      'the HTTP port taken',
+      'an HTTP port in use',
       (taken, folder) => ['--port', taken, ...fileIn(folder)],
       /^--port: 127.0.0.1:\d+ is in use$/,
     ],
     [
-      'the gRPC port taken',
+      'a gRPC port in use',
       (taken, folder) => ['--grpc-port', taken, ...fileIn(folder)],
       /^--grpc-port: 127.0.0.1:\d+ is in use$/,
     ],
     [
-      'the port of several workers taken',
+      'a port in use with several workers',
       (taken, folder) => ['--port', taken, '--workers', '3', ...fileIn(folder)],
       /^--port: 127.0.0.1:\d+ is in use$/,
     ],
@@ -67,12 +67,12 @@ describe('a start that fails is one line naming the option, and exit code 1', ()
       /^--host: 192.0.2.1 is not an address of this machine$/,
     ],
     [
-      'a database that cannot be made',
+      'a database that cannot be created',
       () => ['--database', 'sqlite:/dev/null/x.db'],
       /^--database: .*\/dev\/null/,
     ],
     [
-      'a database that does not answer',
+      'a database that does not respond',
       () => ['--database', 'postgres://u:hunter2@127.0.0.1:1/x'],
       /^--database: .*127.0.0.1:1/,
     ],
@@ -88,9 +88,9 @@ describe('a start that fails is one line naming the option, and exit code 1', ()
       const env = { PORT: '0', GRPC_PORT: '0', DATABASE_URL: 'memory:' };
       const { code, stdout, stderr } = await runCommand(argv(String(address.port), folder), { env });
       assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
-      assert.deepEqual(await readdir(folder), [], 'no database was made');
+      assert.deepEqual(await readdir(folder), [], 'no database was created');
       const [line = '', ...rest] = stderr.split('\n');
-      assert.deepEqual(rest, [''], 'one line');
+      assert.deepEqual(rest, [''], 'there must be only one line');
       assert.ok(line.startsWith('users-service: '));
       assert.match(line.slice('users-service: '.length), expected);
       assert.doesNotMatch(line, /hunter2/);
@@ -98,22 +98,26 @@ describe('a start that fails is one line naming the option, and exit code 1', ()
   }
 });
 
-describe('what is printed when it is ready', () => {
+describe('the output of a service that is ready', () => {
   const argv = ['--port', '0', '--database', 'memory:'];
   const rows: [name: string, argv: string[], expected: RegExp][] = [
     [
-      'a JSON line with both addresses',
+      'is a JSON line with both addresses',
       ['--grpc-port', '0'],
       /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+","files":\d+\}\n$/,
     ],
-    ['without gRPC, one address', ['--grpc-port', 'off'], /"http":"http:\/\/127.0.0.1:\d+","files":\d+\}\n$/],
     [
-      'pretty, a line for people',
+      'is a JSON line with one address without gRPC',
+      ['--grpc-port', 'off'],
+      /"http":"http:\/\/127.0.0.1:\d+","files":\d+\}\n$/,
+    ],
+    [
+      'is a readable line with the log format pretty',
       ['--log', 'pretty', '--grpc-port', '0'],
       /^[\d:.]+ listening on http:\S+ and gRPC on \S+, \d+ static files\n$/,
     ],
     [
-      'without a log, a plain line',
+      'is a plain line without a log',
       ['--log', 'off', '--grpc-port', '0'],
       /^listening on http:\S+ and 127.0.0.1:\d+\n$/,
     ],
@@ -131,9 +135,9 @@ describe('what is printed when it is ready', () => {
   }
 });
 
-describe('a signal', () => {
+describe('a signal to the service', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`${signal} lets a slow request finish, cuts half a request at the deadline, and ends with 0`, async (t) => {
+    it(`${signal} waits for a slow request, aborts an incomplete one at the deadline, and exits with 0`, async (t) => {
       const running = await startProcess(t, ['--database', 'memory:', '--drain-timeout-ms', '1500']);
       const port = portOf(running.http);
       const idle = await Wire.open(t, port);
@@ -150,7 +154,7 @@ describe('a signal', () => {
       const ended = running.end(signal);
       await printed(running, 'draining');
       await idle.end();
-      assert.ok(performance.now() - startedAt < 1_400, 'the idle one does not wait for the others');
+      assert.ok(performance.now() - startedAt < 1_400, 'the idle connection must close before the others');
       slow.write(whole.slice(-1));
       const answer = await slow.next();
       assert.deepEqual([answer.status, answer.headers['connection']], [201, 'close']);
@@ -171,7 +175,7 @@ describe('a signal', () => {
     assert.equal(await ended, 0);
   });
 
-  it('that comes twice at once, as through npm on a terminal, counts as one', async (t) => {
+  it('counts once when it arrives twice at once, as npm on a terminal sends it', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '300']);
     running.child.kill('SIGINT');
     assert.equal(await running.end('SIGINT'), 0);
@@ -181,7 +185,7 @@ describe('a signal', () => {
     ['SIGTERM', 143],
     ['SIGINT', 130],
   ] as const) {
-    it(`${signal} a while after the first ends it at once with ${code}`, async (t) => {
+    it(`${signal} some time after the first one ends the process at once with ${code}`, async (t) => {
       const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '60000']);
       running.child.kill('SIGTERM');
       await printed(running, 'draining');
@@ -191,14 +195,14 @@ describe('a signal', () => {
     });
   }
 
-  it('SIGHUP without TLS or workers changes nothing', async (t) => {
+  it('SIGHUP without TLS or workers has no effect', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);
     running.child.kill('SIGHUP');
     assert.equal((await fetch(`${running.http}/health`)).status, 200);
     assert.equal(await running.end(), 0);
   });
 
-  it('SIGHUP reads the certificate again, and keeps the old one when the new one cannot be used', async (t) => {
+  it('SIGHUP reloads the certificate, and keeps the old one when the new one is invalid', async (t) => {
     const folder = await temporaryFolder(t);
     const [first, second] = [createCertificate('first'), createCertificate('second')];
     const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
@@ -236,8 +240,8 @@ describe('a signal', () => {
   });
 });
 
-describe('the process', () => {
-  it('prints no key and no password, whatever goes wrong', async (t) => {
+describe('the process of the service', () => {
+  it('prints no key and no password when errors occur', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:', '--auth', 'all'], { API_KEY: 'hunter2' });
     for (const path of ['/users', '/private', '/boom', '/info', '/nowhere']) {
       await (await fetch(running.http + path, { headers: { 'x-api-key': 'hunter2' } })).text();
@@ -247,7 +251,7 @@ describe('the process', () => {
     assert.ok(running.lines.length > 5);
   });
 
-  it('goes on when its output is not read', async (t) => {
+  it('continues to serve when its output is not read', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);
     running.child.stdout?.destroy();
     for (let n = 0; n < 20; n += 1) assert.equal((await fetch(`${running.http}/health`)).status, 200);
@@ -264,7 +268,7 @@ describe('the process', () => {
     assert.match(String(last?.['cause']), /not caught/);
   });
 
-  it('prints one clear line on a Node.js that is too old', async () => {
+  it('prints one clear line on an unsupported version of Node.js', async () => {
     const source = 'Object.defineProperty(process.versions, "node", { value: "20.20.2" })';
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
     const { code, stdout, stderr } = await runTool(process.execPath, [preload, main]);
@@ -272,7 +276,7 @@ describe('the process', () => {
     assert.match(stderr, /^users-service: needs Node.js 24 or newer, this is v[\d.]+\n$/);
   });
 
-  it('gets that far on such a Node.js: its first file imports nothing by itself', async () => {
+  it('can print this line because its first file has no static imports', async () => {
     const text = await readFile(main, 'utf8');
     assert.doesNotMatch(text, /^\s*(import|export)\b(?!\()/m);
   });

@@ -21,7 +21,7 @@ async function temporaryFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
-/** A store with changed, deleted and awkward rows. */
+/** A store with changed, deleted and unusual rows. */
 async function fillStore(url: string): Promise<void> {
   const store = await openStore(url);
   for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 emoji']) {
@@ -43,7 +43,7 @@ const lines = (text: string): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line));
 
 describe('export and import', () => {
-  it('keep ids, roles, versions, posts and the ids given so far', async (t) => {
+  it('keep ids, roles, versions, posts and the last used ids', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
@@ -71,10 +71,10 @@ describe('export and import', () => {
     const store = await openStore(b);
     t.after(() => store.close());
     const { value } = await store.createUser({ name: 'next' });
-    assert.equal(value.id, 7, 'the id of the deleted user is not given again');
+    assert.equal(value.id, 7, 'the id of the deleted user must not be reused');
   });
 
-  it('takes an export from before posts had versions, whose checksum holds', async (t) => {
+  it('accept a file of an earlier release without versions of posts', async (t) => {
     const url = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
     const input = `\
 {"type":"user","id":1,"name":"Ada","role":"admin","version":1}
@@ -88,7 +88,7 @@ describe('export and import', () => {
     assert.equal((await store.getPost(1, 1))?.version, 1);
   });
 
-  it('run twice, an import adds nothing', async (t) => {
+  it('add no records when the same file is imported twice', async (t) => {
     const folder = await temporaryFolder(t);
     await fillStore(`sqlite:${join(folder, 'a.db')}`);
     const file = join(folder, 'all.ndjson');
@@ -98,7 +98,7 @@ describe('export and import', () => {
     assert.match(imported.stdout, /^imported 0 new of 10 records/);
   });
 
-  it('an existing file is not overwritten', async (t) => {
+  it('do not overwrite an existing file', async (t) => {
     const folder = await temporaryFolder(t);
     const file = join(folder, 'precious');
     await writeFile(file, 'precious');
@@ -109,7 +109,7 @@ describe('export and import', () => {
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
-  it('show their progress, the import once for each time it reads the file', async (t) => {
+  it('show their progress, for an import once for each time it reads the file', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
@@ -119,7 +119,7 @@ describe('export and import', () => {
     assert.match(imported.stderr, /^check 10 \(.*\nimport 100 % \(10 of 10, .*\n$/);
   });
 
-  it('work as the README writes them, with npm', async (t) => {
+  it('work with npm as described in the README', async (t) => {
     if ((await runTool('npm', ['--version'])).code !== 0) return t.skip('npm is not installed');
     const readme = await readFile(join(checkout, 'README.md'), 'utf8');
     const [, prefix] = /In a checkout,\s+`users-service` is `([^`]+)`/.exec(readme) ?? [];
@@ -134,7 +134,7 @@ describe('export and import', () => {
     assert.match(stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
   });
 
-  it('keep nothing of the input once it is imported', async (t) => {
+  it('remove their temporary copy of the input after the import', async (t) => {
     const folder = await temporaryFolder(t);
     const { code } = await runMain(['import', '--database', 'memory:', '--partial'], {
       env: { TMPDIR: folder },
@@ -148,18 +148,18 @@ describe('export and import', () => {
 const user = '{"type":"user","id":1,"name":"Ada"}';
 const noEnd = /^users-service: the file has no end record after 3 records: it was cut, .* --partial /m;
 
-describe('a file that is not a whole export is refused before anything of it is imported', () => {
+describe('import rejects an incomplete or damaged file before it imports any record', () => {
   const spoilt: [what: string, spoil: (lines: string[]) => string[], message: RegExp][] = [
     ['cut', (all) => all.slice(0, 3), noEnd],
     ['without a record', (all) => all.toSpliced(2, 1), /the file is damaged: its 9 records do not have/],
     ['with another name', (all) => all.with(0, all[0]?.replace('Ada', 'Eve') ?? ''), /the file is damaged/],
     ['with a broken line at the end', (all) => [...all.slice(0, -1), '{"type":'], /line 11 is not JSON: "\{/],
-    ['with more after its end', (all) => [...all, user], /line 12 follows the end record/],
+    ['with a line after its end', (all) => [...all, user], /line 12 follows the end record/],
     ['empty', () => [], /the file is empty/],
     ['blank', () => ['', ''], /the file is empty/],
   ];
   for (const [what, spoil, message] of spoilt) {
-    it(`${what}; the right file is imported after it`, async (t) => {
+    it(`${what}, and then imports the correct file`, async (t) => {
       const folder = await temporaryFolder(t);
       const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
       await fillStore(a);
@@ -170,13 +170,13 @@ describe('a file that is not a whole export is refused before anything of it is 
       const refused = await runCommand(['import', '--database', b], { input });
       assert.deepEqual([refused.code, refused.stdout], [1, '']);
       assert.match(refused.stderr, message);
-      assert.deepEqual(await readdir(folder), ['a.db', 'all.ndjson'], 'the store was not even made');
+      assert.deepEqual(await readdir(folder), ['a.db', 'all.ndjson'], 'the store must not be created');
       const imported = await runCommand(['import', file, '--database', b]);
       assert.match(imported.stdout, /^imported 10 new of 10 records/);
     });
   }
 
-  it('but with --partial a cut one is imported as far as it goes', async () => {
+  it('except that --partial imports the complete lines of a truncated file', async () => {
     const { code, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
       input: user,
     });
@@ -184,7 +184,7 @@ describe('a file that is not a whole export is refused before anything of it is 
     assert.match(stdout, /^imported 1 new of 1 record, /);
   });
 
-  it('also with --partial when it is empty or damaged', async () => {
+  it('also with --partial if it is empty or damaged', async () => {
     const end = '{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}';
     for (const input of ['', `${user}\n${end}`]) {
       const { code } = await runCommand(['import', '--partial', '--database', 'memory:'], { input });
@@ -193,29 +193,29 @@ describe('a file that is not a whole export is refused before anything of it is 
   });
 
   const wrong: readonly (readonly [what: string, input: string, message: RegExp])[] = [
-    ['no JSON', 'nonsense', /line 1 is not JSON: "nonsense"\n$/],
+    ['a line that is not JSON', 'nonsense', /line 1 is not JSON: "nonsense"\n$/],
     [
-      "npm's lines before the first record",
+      'output of npm before the first record',
       `\n> users-service@1.0.0 start\n> node src/main.ts export\n\n${user}`,
       /line 2 is not JSON: "> users-service@1.0.0 start"; npm wrote it: .*--silent/,
     ],
     ['an array', '[]', /line 1: the record must be a JSON object/],
     ['an unknown field', '{"type":"user","id":1,"nam":"Ada"}', /line 1: "nam" is not a known field/],
     [
-      "another record's field",
+      'a field of another type of record',
       '{"type":"user","id":1,"name":"Ada","title":"x"}',
       /line 1: "title" is not a known/,
     ],
-    ['no type', '{"id":1}', /line 1: type must be/],
+    ['a record without a type', '{"id":1}', /line 1: type must be/],
     ['a blank name', '{"type":"user","id":1,"name":" "}', /line 1: name must not be blank/],
-    ['no id', '{"type":"user","name":"Ada"}', /line 1: id must be/],
+    ['a record without an id', '{"type":"user","name":"Ada"}', /line 1: id must be/],
     ['an id beyond int32', '{"type":"user","id":2147483648,"name":"Ada"}', /line 1: id must be/],
     ['version 0', '{"type":"user","id":1,"name":"Ada","version":0}', /line 1: version must be/],
-    ['a post of no user', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
-    ['the same id twice', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
+    ['a post without its user', '{"type":"post","id":1,"userId":9,"title":"t"}', /post 1 has no user/],
+    ['a repeated id', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
   ];
   for (const [what, input, message] of wrong) {
-    it(`refuses ${what}, with the line`, async () => {
+    it(`rejects ${what} with its line`, async () => {
       const { code, stderr, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
         input,
       });
@@ -225,7 +225,7 @@ describe('a file that is not a whole export is refused before anything of it is 
     });
   }
 
-  it('refuses a file that is not there', async () => {
+  it('rejects a missing file', async () => {
     const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', 'memory:']);
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: ENOENT.*\/nowhere\.ndjson'\n$/);
@@ -233,7 +233,7 @@ describe('a file that is not a whole export is refused before anything of it is 
 });
 
 describe('copy', () => {
-  it('says how many it copied and shows its progress in lines', async (t) => {
+  it('prints the number of copied records, and its progress in lines', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
@@ -241,10 +241,14 @@ describe('copy', () => {
     assert.equal(copied.code, 0, copied.stderr);
     assert.match(copied.stdout, /^copied 5 users and 5 posts, sha256 [0-9a-f]{64}\n$/);
     assert.match(copied.stderr, /^copy 100 % \(10 of 10, .*\nverify 100 % \(10 of 10, /);
-    assert.equal((await runCommand(['copy', '--from', a, '--to', b])).stdout, copied.stdout, 'and again');
+    assert.equal(
+      (await runCommand(['copy', '--from', a, '--to', b])).stdout,
+      copied.stdout,
+      'a second copy must print the same',
+    );
   });
 
-  it('names one record in the singular', async (t) => {
+  it('uses the singular for one record', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const source = await openStore(a);
@@ -255,7 +259,7 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 1 user and 1 post, /);
   });
 
-  it('takes no feed of changes along: that of the target restarts, that of the source stays', async (t) => {
+  it('does not copy the feed of changes: the feed of the target restarts', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
@@ -269,7 +273,7 @@ describe('copy', () => {
     assert.deepEqual((await target.changes.read({ after: position, limit: 1 })).changes, []);
   });
 
-  it('killed on its way, it is run again and completes', async (t) => {
+  it('can be repeated and completed after it was killed', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const source = await openStore(a);
@@ -280,7 +284,7 @@ describe('copy', () => {
       );
     }
     await source.close();
-    // The target exists from the first batch on; the kill comes somewhere behind it.
+    // The target exists after the first batch. The process is killed some time later.
     const child = spawn(process.execPath, [main, 'copy', '--from', a, '--to', b], { stdio: 'ignore' });
     const exited = once(child, 'exit');
     const target = await openStore(b);
@@ -298,13 +302,13 @@ describe('copy', () => {
     assert.match(copied.stdout, /^copied 20000 users and 0 posts/);
   });
 
-  it('refuses a target that holds something else, and leaves it as it is', async (t) => {
+  it('rejects a target with other data, and does not change it', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     await fillStore(a);
     const target = await openStore(b);
     t.after(() => target.close());
-    await target.createUser({ name: 'somebody else' });
+    await target.createUser({ name: 'another user' });
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
     assert.match(stderr, /the target holds something else: user 1/);
@@ -325,7 +329,7 @@ describe('copy', () => {
     [['--from', 'memory:', '--to', 'postgres://u:hunter2@127.0.0.1:1/x'], /127\.0\.0\.1/, 1],
   ];
   for (const [args, message, expected] of wrong) {
-    it(`copy ${args.join(' ')} is one clear line and exit code ${expected}`, async () => {
+    it(`fails for ${args.join(' ')} with one clear line and exit code ${expected}`, async () => {
       const { code, stderr } = await runCommand(['copy', ...args]);
       assert.equal(code, expected, stderr);
       assert.match(stderr, message);
@@ -336,7 +340,7 @@ describe('copy', () => {
 });
 
 describe('backup', () => {
-  it('of a store that is being written to is whole and opens', async (t) => {
+  it('creates a complete copy of a store that is being written to', async (t) => {
     const folder = await temporaryFolder(t);
     const database = `sqlite:${join(folder, 'live.db')}`;
     const server = await startProcess(t, ['--database', database]);
@@ -364,7 +368,7 @@ describe('backup', () => {
     assert.ok(users.count <= created);
   });
 
-  it('refuses an existing target, PostgreSQL and a missing file name', async (t) => {
+  it('rejects an existing target, a PostgreSQL database and a missing file name', async (t) => {
     const folder = await temporaryFolder(t);
     const database = `sqlite:${join(folder, 'a.db')}`;
     await fillStore(database);

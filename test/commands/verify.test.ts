@@ -8,7 +8,7 @@ describe('users-service verify', async () => {
   const postgres = await openTestPostgres();
   after(() => postgres.close());
 
-  it('prints what holds, one line for each subject', async () => {
+  it('prints one line for each group of tests that passed', async () => {
     const { code, stdout, stderr } = await runMain(['verify', '--database', 'memory:']);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     const lines = stdout.trimEnd().split('\n');
@@ -16,10 +16,10 @@ describe('users-service verify', async () => {
     for (const line of lines) assert.match(line, /^ok {4}[a-z, ]+: \d+ tests$/);
   });
 
-  it('prints each test that failed, exits with 1, and leaves nothing behind', async (t) => {
+  it('prints each test that failed, exits with 1, and removes its data', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
-    // A database that forgets every role and soon makes no more tables, so that most tests fail fast.
+    // A database that loses every role and soon creates no more tables, so that most tests fail fast.
     await session.query(`
       CREATE SCHEMA broken;
       CREATE SEQUENCE broken.stores;

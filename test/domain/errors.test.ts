@@ -4,7 +4,7 @@ import { aborted, DomainError, type ErrorKind, errorKinds } from '../../src/doma
 import { show } from './refuses.ts';
 
 describe('DomainError.from', () => {
-  it('leaves a DomainError as it is', () => {
+  it('returns a DomainError unchanged', () => {
     const error = new DomainError('conflict', 'text');
     assert.equal(DomainError.from(error), error);
   });
@@ -19,7 +19,7 @@ describe('DomainError.from', () => {
     [{ name: 'AbortError', message: 'secret' }, 'internal'],
     [new DOMException('secret', 'AbortError'), 'cancelled'],
   ] as const) {
-    it(`makes ${kind} of ${show(caught)}, keeps it as the cause, and its text to itself`, () => {
+    it(`converts ${show(caught)} to ${kind}, with the value as the cause and without its text`, () => {
       const error = DomainError.from(caught);
       assert.equal(error.kind, kind);
       assert.equal(error.cause, caught);
@@ -38,13 +38,13 @@ describe('aborted', () => {
     [deadline, 'deadline-exceeded'],
   ];
   for (const [reason, kind] of cases) {
-    it(`makes ${kind} of the reason ${show(reason)}`, () => {
+    it(`converts the reason ${show(reason)} to ${kind}`, () => {
       const signal = reason === undefined ? AbortSignal.abort() : AbortSignal.abort(reason);
       assert.equal(aborted(signal).kind, kind);
     });
   }
 
-  it('makes deadline-exceeded of a signal that timed out', async () => {
+  it('converts a signal that timed out to deadline-exceeded', async () => {
     const signal = AbortSignal.timeout(1);
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
     assert.equal(aborted(signal).kind, 'deadline-exceeded');
@@ -52,5 +52,5 @@ describe('aborted', () => {
 });
 
 describe('errorKinds', () => {
-  it('are each named once', () => assert.equal(new Set(errorKinds).size, errorKinds.length));
+  it('contains each kind once', () => assert.equal(new Set(errorKinds).size, errorKinds.length));
 });

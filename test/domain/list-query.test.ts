@@ -6,7 +6,7 @@ import { parsePostQuery } from '../../src/domain/post.ts';
 import { parseUserQuery } from '../../src/domain/user.ts';
 import { refuses } from './refuses.ts';
 
-// Stands for a cursor: the values themselves, after the filter and sort they belong to.
+// Replaces a cursor by readable text: its filter, its sort and the values.
 const readCursor = (cursor: string, filter: object, sort: Sort<string>): unknown => {
   const list = `${JSON.stringify(filter)} ${formatSort(sort)} `;
   return cursor.startsWith(list) ? JSON.parse(cursor.slice(list.length)) : undefined;
@@ -14,7 +14,7 @@ const readCursor = (cursor: string, filter: object, sort: Sort<string>): unknown
 const users = (text: string) => parseUserQuery(new URLSearchParams(text), readCursor);
 const posts = (text: string) => parsePostQuery(7, new URLSearchParams(text), readCursor);
 
-/** Sorts as clients write them, and as they are normalised. */
+/** Sort parameters of clients, and their normal form. */
 const sorts: readonly (readonly [written: string, normal: string])[] = [
   ['id', 'id'],
   ['-id', '-id'],
@@ -29,7 +29,7 @@ const sorts: readonly (readonly [written: string, normal: string])[] = [
 ];
 
 describe('parseUserQuery', () => {
-  it('has defaults for all', () => {
+  it('has a default for every parameter', () => {
     assert.deepEqual(users(''), {
       filter: {},
       sort: [{ field: 'id', descending: false }],
@@ -78,7 +78,7 @@ describe('parseUserQuery', () => {
     it(`reads the filter ${text.slice(0, 30)}`, () => assert.deepEqual(users(text).filter, filter));
   }
 
-  it('reads 100 ids, and refuses 101', () => {
+  it('accepts 100 ids, and rejects 101', () => {
     const ids = Array.from({ length: 100 }, (_, i) => i + 1);
     assert.deepEqual(users(`id=${ids}`).filter, { id: ids });
     refuses(() => users(`id=${ids},1`), 'id');
@@ -91,7 +91,7 @@ describe('parseUserQuery', () => {
     ['name,-role', 'name,-id'],
     ['-role,id', 'id'],
   ] as const) {
-    it(`leaves the role, which the filter fixes, out of sort=${written}: ${normal}`, () =>
+    it(`removes the filtered role from sort=${written}, which becomes ${normal}`, () =>
       assert.equal(formatSort(users(`role=x&sort=${written}`).sort), normal));
   }
 
@@ -110,7 +110,7 @@ describe('parseUserQuery', () => {
     '{} name,id ["Ada",5]',
     '{"role":"x"} id [5]',
   ]) {
-    it(`refuses the cursor ${cursor}`, () => {
+    it(`rejects the cursor ${cursor}`, () => {
       refuses(() => users(new URLSearchParams({ cursor }).toString()), 'cursor');
     });
   }
@@ -125,7 +125,7 @@ describe('parseUserQuery', () => {
     ['role', '["Admin",5]'],
     ['role', '[null,5]'],
   ] as const) {
-    it(`refuses a cursor by ${sort} with the values ${values.slice(0, 30)}`, () => {
+    it(`rejects a cursor sorted by ${sort} with the values ${values.slice(0, 30)}`, () => {
       const cursor = `{} ${sort},id ${values}`;
       refuses(() => users(new URLSearchParams({ sort, cursor }).toString()), 'cursor');
     });
@@ -203,7 +203,7 @@ describe('parseUserQuery', () => {
     ['constructor=1', '"constructor"'],
     ['offset=5', '"offset"'],
   ] as const) {
-    it(`refuses ${culprit} in ?${text}`, () => refuses(() => users(text), culprit));
+    it(`rejects ${culprit} in ?${text}`, () => refuses(() => users(text), culprit));
   }
 });
 
@@ -218,7 +218,7 @@ describe('parsePostQuery', () => {
     ['title=a&limit=5', false],
     ['sort=-title&limit=5', false],
   ] as const) {
-    it(`?${text} asks for ${all ? 'all posts' : 'a page'}`, () =>
+    it(`reads ?${text} as a request for ${all ? 'all posts' : 'a page'}`, () =>
       assert.equal(!asksForPage(new URLSearchParams(text)), all));
   }
 
@@ -252,12 +252,12 @@ describe('parsePostQuery', () => {
     ['cursor={"userId":8} id [5]', 'cursor'],
     ['cursor={} id [5]', 'cursor'],
   ] as const) {
-    it(`refuses ${culprit} in ?${text}`, () => refuses(() => posts(text), culprit));
+    it(`rejects ${culprit} in ?${text}`, () => refuses(() => posts(text), culprit));
   }
 });
 
 describe('formatSort', () => {
-  it('tells every sort from every other', () => {
+  it('returns a different text for every sort', () => {
     const texts = sorts.map(([written]) => formatSort(users(`sort=${written}`).sort));
     assert.equal(new Set(texts).size, new Set(sorts.map(([, normal]) => normal)).size);
   });

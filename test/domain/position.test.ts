@@ -14,7 +14,7 @@ describe('positionOf', () => {
     ['role', ['', 5]],
     ['-role,name,-id', ['', 'Ada', 5]],
   ] as const) {
-    it(`by ${sort} is ${show(position)}, an absent role the empty text`, () => {
+    it(`sorted by ${sort} returns ${show(position)}, with the empty text for an absent role`, () => {
       assert.deepEqual(positionOf({ id: 5, name: 'Ada' }, sortOf(sort)), position);
     });
   }
@@ -29,7 +29,7 @@ describe('toPage', () => {
     [2, 2, false],
     [3, 2, true],
   ] as const) {
-    it(`of ${given} rows read for a limit of 2 holds ${items}, ${more ? 'and more follow' : 'the last'}`, () => {
+    it(`returns ${items} of ${given} rows for a limit of 2, ${more ? 'with' : 'without'} a next page`, () => {
       const page = toPage(rows.slice(0, given), query);
       assert.deepEqual(page.items, rows.slice(0, items));
       assert.equal(page.next !== undefined, more);

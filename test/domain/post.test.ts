@@ -54,6 +54,6 @@ describe('parsePostDraft', () => {
     [{ title: 'title', userId: 1 }, '"userId"'],
     [JSON.parse('{"title":"title","__proto__":{}}'), '"__proto__"'],
   ]) {
-    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parsePostDraft(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parsePostDraft(body), culprit));
   }
 });

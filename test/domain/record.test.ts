@@ -5,10 +5,10 @@ import { refuses, show } from './refuses.ts';
 
 describe('parseRecord', () => {
   for (const value of [{}, { a: 1 }, { b: null, a: undefined }]) {
-    it(`takes ${show(value)}`, () => assert.deepEqual(parseRecord('it', value, ['a', 'b']), value));
+    it(`accepts ${show(value)}`, () => assert.deepEqual(parseRecord('it', value, ['a', 'b']), value));
   }
   for (const value of [undefined, null, 0, '', 'text', true, [], [1], () => 1, Symbol('a'), 1n]) {
-    it(`refuses ${show(value)}, which is no object`, () =>
+    it(`rejects ${show(value)}, which is not an object`, () =>
       refuses(() => parseRecord('it', value, ['a']), 'it'));
   }
   for (const [value, culprit] of [
@@ -19,7 +19,7 @@ describe('parseRecord', () => {
     [{ hasOwnProperty: 1 }, '"hasOwnProperty"'],
     [{ ['x'.repeat(100)]: 1 }, `"${'x'.repeat(60)}…"`],
   ] as const) {
-    it(`refuses the field ${culprit}`, () => refuses(() => parseRecord('it', value, ['a', 'b']), culprit));
+    it(`rejects the field ${culprit}`, () => refuses(() => parseRecord('it', value, ['a', 'b']), culprit));
   }
 });
 

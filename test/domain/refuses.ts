@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 
-/** Checks that `parse` refuses, with an error of this kind whose message begins with this culprit. */
+/** Checks that `parse` throws an error of this kind whose message begins with the wrong field. */
 export function refuses(parse: () => unknown, culprit: string, kind: ErrorKind = 'invalid'): void {
   let got: unknown;
   try {
@@ -13,10 +13,10 @@ export function refuses(parse: () => unknown, culprit: string, kind: ErrorKind =
     assert(error.message.startsWith(`${culprit} `), `"${error.message}" does not name ${culprit}`);
     return;
   }
-  assert.fail(`got ${inspect(got)}, want a refusal of ${culprit}`);
+  assert.fail(`got ${inspect(got)}, want an error about ${culprit}`);
 }
 
-/** A value as it stands in the name of a test. */
+/** The form of a value in the name of a test. */
 export function show(value: unknown): string {
   const text =
     value instanceof Error ? `${value}` : inspect(value, { breakLength: Number.POSITIVE_INFINITY });

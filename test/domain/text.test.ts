@@ -25,7 +25,7 @@ describe('parseText', () => {
     ['a\n\tb', prose],
     ['😀\n😀\n😀', prose],
   ] as const) {
-    it(`takes ${show(value)} as it is${rule.multiline ? ', as prose' : ''}`, () => {
+    it(`accepts ${show(value)}${rule.multiline ? ' as text of several lines' : ''}`, () => {
       assert.equal(parseText('field', value, rule), value);
     });
   }
@@ -65,12 +65,12 @@ describe('parseText', () => {
     ['\u009b', prose],
     ['\udfff', prose],
   ] as const) {
-    it(`refuses ${show(value)}${rule.multiline ? ', as prose' : ''}`, () => {
+    it(`rejects ${show(value)}${rule.multiline ? ' as text of several lines' : ''}`, () => {
       refuses(() => parseText('field', value, rule), 'field');
     });
   }
 
-  it('names the control character it refuses', () => {
+  it('names a rejected control character in its message', () => {
     assert.throws(() => parseText('field', 'a\u001bb', line), /U\+001B/);
   });
 });
@@ -110,7 +110,7 @@ describe('compareText', () => {
     '\u{10ffff}',
   ];
 
-  it('orders by code point, every pair of them, both ways', () => {
+  it('sorts every pair of texts by code point, in both directions', () => {
     for (const [i, a] of ordered.entries()) {
       for (const [j, b] of ordered.entries()) {
         assert.equal(Math.sign(compareText(a, b)), Math.sign(i - j), `${show(a)} and ${show(b)}`);
@@ -118,7 +118,7 @@ describe('compareText', () => {
     }
   });
 
-  it('orders as the bytes of UTF-8 do', () => {
+  it('sorts like the bytes of UTF-8', () => {
     for (const a of ordered) {
       for (const b of ordered) {
         const bytes = Buffer.compare(Buffer.from(a), Buffer.from(b));
@@ -141,7 +141,7 @@ describe('afterPrefix', () => {
     ['a\u{10ffff}', 'b'],
     ['\ud7ff\u{10ffff}\u{10ffff}', '\ue000'],
   ] as const) {
-    it(`of ${show(prefix)} is ${after === undefined ? 'none' : show(after)}`, () => {
+    it(`returns ${after === undefined ? 'no text' : show(after)} for ${show(prefix)}`, () => {
       assert.equal(afterPrefix(prefix), after);
       assert.ok(after?.isWellFormed() !== false);
     });

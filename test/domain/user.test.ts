@@ -47,7 +47,7 @@ describe('parseId', () => {
     -maxId,
     Number.NEGATIVE_INFINITY,
   ]) {
-    it(`refuses ${show(value)}`, () => refuses(() => parseId('user', value), 'id'));
+    it(`rejects ${show(value)}`, () => refuses(() => parseId('user', value), 'id'));
   }
 
   for (const value of [
@@ -57,13 +57,14 @@ describe('parseId', () => {
     maxId + 1,
     Number.POSITIVE_INFINITY,
   ]) {
-    it(`finds no user ${show(value)}`, () => refuses(() => parseId('user', value), 'no user', 'not-found'));
+    it(`reports the user ${show(value)} as not found`, () =>
+      refuses(() => parseId('user', value), 'no user', 'not-found'));
   }
 });
 
 describe('parseRole', () => {
   for (const role of ['a', 'admin', 'a1', 'a-b_c', 'z9-', 'a_', 'x'.repeat(50)]) {
-    it(`takes ${show(role)}`, () => assert.equal(parseRole(role), role));
+    it(`accepts ${show(role)}`, () => assert.equal(parseRole(role), role));
   }
   for (const role of [
     '',
@@ -88,11 +89,11 @@ describe('parseRole', () => {
     ['a'],
     {},
   ]) {
-    it(`refuses ${show(role)}`, () => refuses(() => parseRole(role), 'role'));
+    it(`rejects ${show(role)}`, () => refuses(() => parseRole(role), 'role'));
   }
 });
 
-/** What every body of a user is refused for. */
+/** Bodies that every operation on users rejects, with the wrong field. */
 const badBodies: readonly (readonly [body: unknown, culprit: string])[] = [
   [undefined, 'the body'],
   [null, 'the body'],
@@ -125,7 +126,7 @@ const badBodies: readonly (readonly [body: unknown, culprit: string])[] = [
   [{ name: 'Ada', toString: 1 }, '"toString"'],
 ];
 
-/** What only a body with all fields is refused for. */
+/** Bodies that only operations with required fields reject. */
 const incompleteBodies: typeof badBodies = [
   [{}, 'name'],
   [{ role: 'admin' }, 'name'],
@@ -156,15 +157,15 @@ describe('parseUserDraft', () => {
     ...incompleteBodies,
     [{ id: 1, name: 'Ada' }, '"id"'] as const,
   ]) {
-    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserDraft(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserDraft(body), culprit));
   }
 
-  it('leaves Object.prototype alone', () => {
+  it('does not change Object.prototype', () => {
     refuses(() => parseUserDraft(JSON.parse('{"name":"Ada","__proto__":{"admin":true}}')), '"__proto__"');
     assert.equal('admin' in {}, false);
   });
 
-  it('reads no name from a prototype', () => {
+  it('ignores a name that the prototype has', () => {
     refuses(() => parseUserDraft(JSON.parse('{"__proto__":{"name":"Ada"}}')), '"__proto__"');
   });
 });
@@ -192,7 +193,7 @@ describe('parseUserReplacement', () => {
     [{ id: null, name: 'Ada' }, 'id'] as const,
     [{ id: 7.5, name: 'Ada' }, 'id'] as const,
   ]) {
-    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserReplacement(body, 7), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserReplacement(body, 7), culprit));
   }
 });
 
@@ -212,6 +213,6 @@ describe('parseUserPatch', () => {
   }
 
   for (const [body, culprit] of [...badBodies, [{ id: 1 }, '"id"'] as const]) {
-    it(`refuses ${culprit} in ${show(body)}`, () => refuses(() => parseUserPatch(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserPatch(body), culprit));
   }
 });

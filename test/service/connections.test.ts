@@ -12,7 +12,7 @@ import { startService } from '../support/service.ts';
 
 const maxConnections = 20;
 
-/** Resolves when a connection that we opened has been ended by the other side, however. */
+/** Resolves when the server has ended or reset a connection. */
 async function ended(socket: Socket): Promise<void> {
   socket.on('error', () => undefined).resume();
   if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
@@ -27,7 +27,7 @@ async function fill(t: TestContext, port: number): Promise<Wire[]> {
   return wires;
 }
 
-test('at five times maxConnections the open connections go on, and each further one gets 503', async (t) => {
+test('beyond maxConnections each new connection gets 503, and the open ones are served', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
   const wires = await fill(t, port);
   const others = await Promise.all(Array.from({ length: 4 * maxConnections }, () => Wire.open(t, port)));
@@ -47,19 +47,19 @@ test('at five times maxConnections the open connections go on, and each further 
   assert.deepEqual(new Set(refused.map(({ reason }) => reason)), new Set(['too many connections are open']));
 });
 
-test('there is room again when a connection has ended', async (t) => {
+test('after maxConnections was reached, a new connection is accepted when another has ended', async (t) => {
   const { port } = await startService(t, { maxConnections });
   const [first] = await fill(t, port);
   first?.write(head('GET /health', 'Connection: close'));
   await first?.end();
-  // The service hears of the end in its own time.
+  // The service detects the end of the connection a little later.
   for (;;) {
     const { status } = await (await Wire.open(t, port)).write(head('GET /health')).next();
     if (status === 200) return;
   }
 });
 
-test('a flood of connections, reset or left open, is survived, and most of them are closed without a response', async (t) => {
+test('the service survives a flood of connections, and closes most of them without a response', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
   const [wire] = await fill(t, port);
   const flood = Array.from({ length: 400 }, (_, n) => {
@@ -72,7 +72,7 @@ test('a flood of connections, reset or left open, is survived, and most of them 
   assert.ok(events.filter((event) => event.type === 'refused').length > 0);
 });
 
-test('over TLS a connection beyond maxConnections is ended before its handshake', async (t) => {
+test('with TLS, a connection beyond maxConnections is closed before its handshake', async (t) => {
   const { port, events } = await startService(t, { maxConnections: 1, tls: createCertificate() });
   const first = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
   await once(first, 'secureConnect');
@@ -87,7 +87,7 @@ test('over TLS a connection beyond maxConnections is ended before its handshake'
   assert.equal(events.filter((event) => event.type === 'refused').length, 1);
 });
 
-test('gRPC connections beyond maxConnections are ended, those there are go on', async (t) => {
+test('gRPC connections beyond maxConnections are closed, and the open ones are served', async (t) => {
   const { port, grpc, events } = await startService(t, { maxConnections: 2, grpcPort: 0 });
   const clients = [usersClient(t, grpc), usersClient(t, grpc)];
   const call = async (client: (typeof clients)[number]) => (await getUser(client, 1)).code;
@@ -99,17 +99,17 @@ test('gRPC connections beyond maxConnections are ended, those there are go on', 
   wire.write(head('GET /metrics'));
   const { body } = await wire.next();
   const [, refused] = /^users_service_refused_total\{face="grpc",status="14"\} (\d+)$/m.exec(body) ?? [];
-  // A client may try again.
+  // A client may retry.
   assert.ok(Number(refused) >= 9, body);
   assert.equal(events.filter((event) => event.type === 'refused').length, Number(refused));
 });
 
-test('0 is no limit', async (t) => {
+test('maxConnections 0 means no limit', async (t) => {
   const { port } = await startService(t, { maxConnections: 0 });
   await fill(t, port);
 });
 
-test('a number of connections that is none is refused', () => {
+test('createService rejects an invalid maxConnections', () => {
   for (const wrong of [-1, 1.5, Number.NaN]) {
     assert.throws(() => createService({ maxConnections: wrong }), /maxConnections must be a whole number/);
   }

@@ -14,7 +14,7 @@ import { fetch } from '../support/fetch.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { startService } from '../support/service.ts';
 
-/** How long it takes, in ms. Upper bounds are far above what is expected: the machine may be busy. */
+/** The duration in ms. Upper bounds in the tests are far above the expected value, for busy machines. */
 async function measure(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
   await work();
@@ -29,7 +29,7 @@ async function startGated(t: TestContext, options: ServiceOptions = {}) {
   return { ...gate, ...running };
 }
 
-/** A connection that has had an answer and is idle. */
+/** A connection that has received a response and is idle. */
 async function openIdle(t: TestContext, port: number): Promise<Wire> {
   const wire = await Wire.open(t, port);
   wire.write(head('GET /health'));
@@ -38,7 +38,7 @@ async function openIdle(t: TestContext, port: number): Promise<Wire> {
 }
 
 describe('a request under way when the service closes', () => {
-  it('is answered with Connection: close, and the service closes after it', async (t) => {
+  it('gets its response with Connection: close, and the service closes after it', async (t) => {
     const { service, port, entered, open, events } = await startGated(t, { drainIdleMs: 50 });
     const slow = await Wire.open(t, port);
     slow.write(head('GET /users/1'));
@@ -49,14 +49,14 @@ describe('a request under way when the service closes', () => {
     open();
     const { status, headers } = await slow.next();
     assert.deepEqual([status, headers['connection']], [200, 'close']);
-    assert.ok((await closing) < 30_000, 'the deadline is not waited for');
+    assert.ok((await closing) < 30_000, 'the service waited for the deadline');
     assert.deepEqual(
       events.map(({ type }) => type),
       ['listening', 'request', 'draining', 'request', 'closed'],
     );
   });
 
-  it('is cut at the deadline when it lasts longer, and its store call is aborted', async (t) => {
+  it('is aborted together with its store call at the deadline', async (t) => {
     const aborted = Promise.withResolvers<void>();
     const { repository } = await gatedRepository();
     const patient = new Proxy<Repository>(repository, {
@@ -71,7 +71,7 @@ describe('a request under way when the service closes', () => {
     const { service, port } = await startService(t, { repository: patient });
     const wire = await Wire.open(t, port);
     wire.write(head('GET /users/1'));
-    // Its own answer shows that the first was taken.
+    // Its response shows that the service has received the first request.
     await openIdle(t, port);
     const took = await measure(() => service.close({ timeoutMs: 300 }));
     assert.ok(took >= 290 && took < 30_000, `${took} ms`);
@@ -79,7 +79,7 @@ describe('a request under way when the service closes', () => {
     await aborted.promise;
   });
 
-  it('that has half arrived does not keep idle connections, and is cut at the deadline', async (t) => {
+  it('is closed at the deadline when it is incomplete, while idle connections close earlier', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 0 });
     const half = await Wire.open(t, port);
     half.write('GET /health HTTP/1.1\r\nHost:');
@@ -95,7 +95,7 @@ describe('a request under way when the service closes', () => {
     assert.ok(took >= 990 && took < 30_000, `${took} ms`);
   });
 
-  it('that becomes whole in time is answered', async (t) => {
+  it('gets a response when it is completed in time', async (t) => {
     const { service, port } = await startService(t);
     const half = await Wire.open(t, port);
     half.write('GET /health HTTP/1.1\r\nHost:');
@@ -118,7 +118,7 @@ describe('a connection without a request when the service closes', () => {
     const { status, headers } = await idle.next();
     assert.deepEqual([status, headers['connection']], [200, 'close']);
     assert.deepEqual(await idle.end(), []);
-    assert.ok((await measure(() => closing)) < 30_000, 'the rest of the pause is not waited for');
+    assert.ok((await measure(() => closing)) < 30_000, 'the service waited for the rest of the idle time');
   });
 
   it('is closed after drainIdleMs', async (t) => {
@@ -128,7 +128,7 @@ describe('a connection without a request when the service closes', () => {
     assert.ok(took >= 140 && took < 30_000, `${took} ms`);
   });
 
-  it('is closed too when it never sent anything', async (t) => {
+  it('is also closed when it has never sent a request', async (t) => {
     const { service, port } = await startService(t, { drainIdleMs: 100 });
     const silent = await Wire.open(t, port);
     await openIdle(t, port);
@@ -136,7 +136,7 @@ describe('a connection without a request when the service closes', () => {
     assert.deepEqual(await silent.end(), []);
   });
 
-  it('is closed soon after a response that began without Connection: close', async (t) => {
+  it('is closed soon after a response that started without Connection: close', async (t) => {
     const repository = await storeOfManyPosts();
     const { service, port } = await startService(t, { repository, drainIdleMs: 0 });
     const socket = connect(port, '127.0.0.1');
@@ -149,7 +149,7 @@ describe('a connection without a request when the service closes', () => {
     const text = Buffer.concat(await socket.toArray()).toString('latin1');
     assert.match(text, /^HTTP\/1.1 200 OK\r\n/);
     assert.doesNotMatch(text, /^connection: close\r$/im);
-    assert.ok(text.endsWith(']\r\n0\r\n\r\n'), 'it is whole');
+    assert.ok(text.endsWith(']\r\n0\r\n\r\n'), 'the response is not complete');
     await closing;
     const took = performance.now() - startedAt;
     assert.ok(took < 30_000, `${took} ms`);
@@ -172,12 +172,12 @@ describe('while it drains', () => {
     assert.deepEqual(await ready.json(), { error: 'the service is draining' });
     assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
     client.close();
-    // Another call may shorten what would take a minute.
+    // A second call shortens a drain of one minute.
     assert.ok((await measure(() => service.close({ timeoutMs: 0 }))) < 20_000);
     await closing;
   });
 
-  it('another close without timeoutMs changes nothing', async (t) => {
+  it('a second close without timeoutMs has no effect', async (t) => {
     const { service } = await startService(t, { drainDelayMs: 200 });
     const closing = measure(() => service.close({ timeoutMs: 0 }));
     await service.close();
@@ -186,7 +186,7 @@ describe('while it drains', () => {
 });
 
 describe('gRPC when the service closes', () => {
-  it('a running call is answered, a new one is rejected', async (t) => {
+  it('a running call is completed, and a new one is rejected', async (t) => {
     const { service, grpc, entered, open } = await startGated(t, { grpcPort: 0 });
     const client = usersClient(t, grpc);
     const call = getUser(client, 1);
@@ -228,7 +228,7 @@ describe('a connection that never ends its request', () => {
       'POST /users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{',
     );
     const idle = await openIdle(t, port);
-    // The server, and both ends of both connections.
+    // One handle for the server, and two for each connection.
     assert.equal(openHandles().length, before.length + 5);
     const took = await measure(() => service.close({ timeoutMs: 300 }));
     assert.ok(took >= 290 && took < 30_000, `${took} ms`);
@@ -236,7 +236,7 @@ describe('a connection that never ends its request', () => {
     await t.waitFor(() => assert.deepEqual(openHandles(), before), { timeout: 10_000 });
   });
 
-  it('is reported as a client that left, not as a failure', async (t) => {
+  it('is reported with the status 499, not as a failure', async (t) => {
     const events: ServiceEvent[] = [];
     const { service, port, entered } = await startGated(t, { observe: (event) => events.push(event) });
     const wire = await Wire.open(t, port);

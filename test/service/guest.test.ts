@@ -10,7 +10,7 @@ import { createService, type Service } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { runTool } from '../support/tool.ts';
 
-// What a process shows of its guests: a library that leaves something behind leaves it here.
+// Everything in a process that a library could change or leak.
 function traces() {
   return {
     resources: process
@@ -28,7 +28,7 @@ function collectGarbage(): void {
   runInNewContext('gc')();
 }
 
-/** Handles that were closed go at the end of a turn of the event loop. */
+/** Closed handles are removed at the end of a turn of the event loop. */
 async function settle(): Promise<void> {
   for (let turns = 0; turns < 3; turns += 1) await turn();
 }
@@ -51,20 +51,24 @@ async function round(useIt: boolean): Promise<WeakRef<Service>> {
   return new WeakRef(service);
 }
 
-it('fifty lives leave handles, listeners, globals and memory as they were', async () => {
-  // The first loads what is loaded once.
+it('fifty services that start and close leak no handles, listeners, globals or memory', async () => {
+  // The first service loads modules that stay loaded.
   await round(true);
   await settle();
   const before = traces();
-  const lives: WeakRef<Service>[] = [];
-  for (let n = 0; n < 50; n += 1) lives.push(await round(n % 5 === 0));
+  const closed: WeakRef<Service>[] = [];
+  for (let n = 0; n < 50; n += 1) closed.push(await round(n % 5 === 0));
   await settle();
   assert.deepEqual(traces(), before);
   collectGarbage();
-  assert.equal(lives.filter((life) => life.deref() !== undefined).length, 0, 'services still in memory');
+  assert.equal(
+    closed.filter((service) => service.deref() !== undefined).length,
+    0,
+    'some services are still in memory',
+  );
 });
 
-it('nothing is printed, no signal is taken, and the process ends by itself afterwards', async () => {
+it('a service prints no output, handles no signals, and does not keep the process alive after close', async () => {
   const source = JSON.stringify(new URL('../../src/service.ts', import.meta.url).href);
   const host = `
     import { setFlagsFromString } from 'node:v8';
@@ -84,7 +88,7 @@ import { createService } from ${source};
   assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' });
 });
 
-it('the environment is not read', async () => {
+it('a service does not read environment variables', async () => {
   const names = ['PORT', 'GRPC_PORT', 'DATABASE_URL', 'API_KEY', 'TLS_CERT'];
   for (const name of names) process.env[name] = '1';
   try {

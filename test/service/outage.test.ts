@@ -9,8 +9,8 @@ import { startProcess } from '../kit/process.ts';
 const postgres = await startPostgres();
 after(() => postgres.close());
 
-// In full, with a failover: scripts/outage.ts.
-test('a database that ends its sessions, crashes and comes back is "unavailable" to clients, and no more', async (t) => {
+// scripts/outage.ts is the long version of this test, with a failover.
+test('while the database ends its sessions, crashes and restarts, clients only receive "unavailable"', async (t) => {
   const { server } = postgres;
   const url = await postgres.createDatabase();
   const { child, http, grpc } = await startProcess(t, ['--database', url]);
@@ -21,7 +21,7 @@ test('a database that ends its sessions, crashes and comes back is "unavailable"
   });
   const load = new OutageLoad({ child, http, client: usersClient(t, grpc), clients: 3 });
   const { ledger, violations } = load;
-  // After a violation there is nothing to wait for.
+  // After a violation, stop waiting.
   const untilCreated = async (count: number) => {
     const enough = ledger.acknowledged.length + count;
     while (violations.size === 0 && ledger.acknowledged.length < enough) await untilReady(http, true);

@@ -10,7 +10,7 @@ import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
 
-/** A service on free ports over a memory store, not yet started. */
+/** A service with a memory store on free ports, not yet started. */
 function make(options: ServiceOptions = {}): { service: Service; events: ServiceEvent[] } {
   const events: ServiceEvent[] = [];
   const service = createService({
@@ -47,14 +47,14 @@ async function assertFree(port: number): Promise<void> {
 }
 
 describe('listen', () => {
-  it('opens both ports and says so once', async (t) => {
+  it('opens both ports and reports them once', async (t) => {
     const { service, events } = make();
     t.after(() => service.close());
     const { http, grpc = '' } = await service.listen();
     assert.equal((await fetch(`${http}/health/ready`)).status, 200);
     assert.equal((await getUser(usersClient(t, grpc), 1)).code, status.NOT_FOUND);
     const files = events[0]?.type === 'listening' ? (events[0].files ?? 0) : 0;
-    assert.ok(files > 0, 'it serves its console');
+    assert.ok(files > 0, 'the console is not served');
     assert.deepEqual(events[0], { type: 'listening', http, grpc, files });
     await assert.rejects(service.listen(), /listens once/);
   });
@@ -65,7 +65,7 @@ describe('listen', () => {
     assert.deepEqual(Object.keys(await service.listen()), ['http']);
   });
 
-  it('serves IPv6 and writes the address as URLs do', async (t) => {
+  it('serves IPv6, with brackets in its address', async (t) => {
     const { service } = make({ host: '::1' });
     t.after(() => service.close());
     const { http, grpc = '' } = await service.listen();
@@ -77,14 +77,14 @@ describe('listen', () => {
 
   const failures: [name: string, options: ServiceOptions, option: string, message: RegExp][] = [
     ['an unknown host', { host: 'nobody.invalid' }, 'host', /^the host name nobody.invalid is not known$/],
-    ['a host that is elsewhere', { host: '192.0.2.1' }, 'host', /^192.0.2.1 is not an address of this/],
-    ['no public folder', { publicDir: '/nowhere' }, 'publicDir', /ENOENT.*\/nowhere/],
-    ['a certificate that is none', { tls: { cert: 'x', key: 'y' } }, 'tls', /PEM/],
+    ['a host of another machine', { host: '192.0.2.1' }, 'host', /^192.0.2.1 is not an address of this/],
+    ['a missing public folder', { publicDir: '/nowhere' }, 'publicDir', /ENOENT.*\/nowhere/],
+    ['an invalid certificate', { tls: { cert: 'x', key: 'y' } }, 'tls', /PEM/],
     ['a database that cannot be opened', { database: 'sqlite:/dev/null/x.db' }, 'database', /\/dev\/null/],
     ['a database that does not answer', { database: 'postgres://u:secret@127.0.0.1:1/x' }, 'database', /:1 /],
   ];
   for (const [name, options, option, message] of failures) {
-    it(`with ${name} fails naming ${option}, and nothing of a secret`, async () => {
+    it(`with ${name} fails with the name of the option ${option} and without secrets`, async () => {
       const { service, events } = make(options);
       await assert.rejects(service.listen(), (error) => {
         assert.ok(error instanceof StartError, String(error));
@@ -94,11 +94,11 @@ describe('listen', () => {
         return true;
       });
       await service.close();
-      assert.deepEqual(types(events), [], 'what never listened does not drain or close');
+      assert.deepEqual(types(events), [], 'a service that did not listen reports no drain or close');
     });
   }
 
-  it('with the HTTP port taken opens nothing', async (t) => {
+  it('with an HTTP port in use fails and opens no port', async (t) => {
     const { port } = await takePort(t);
     const { service } = make({ port });
     await assert.rejects(service.listen(), {
@@ -108,7 +108,7 @@ describe('listen', () => {
     });
   });
 
-  it('with the gRPC port taken closes the HTTP port and the store', async (t) => {
+  it('with a gRPC port in use fails and closes the HTTP port and the store', async (t) => {
     const { port: grpcPort } = await takePort(t);
     const { server, port } = await takePort(t);
     server.close();
@@ -133,12 +133,12 @@ describe('listen', () => {
     [{ grpcLimits: { keepaliveTimeMs: 0 } }, /^grpcLimits.keepaliveTimeMs .* not 0$/],
   ];
   for (const [options, message] of ranges) {
-    it(`is not even reached with ${JSON.stringify(options)}`, () => {
+    it(`is not reached because createService rejects ${JSON.stringify(options)}`, () => {
       assert.throws(() => createService(options), { name: 'RangeError', message });
     });
   }
 
-  it('takes its options as they were, whatever becomes of the object', async (t) => {
+  it('uses the options as they were when the service was created', async (t) => {
     const options: { database: string; port: number; grpcPort: false } = {
       database: 'memory:',
       port: 0,
@@ -152,14 +152,14 @@ describe('listen', () => {
 });
 
 describe('close', () => {
-  it('before listen is enough: nothing starts any more', async () => {
+  it('before listen prevents a later start', async () => {
     const { service, events } = make();
     await service.close();
     await assert.rejects(service.listen());
     assert.deepEqual(types(events), []);
   });
 
-  it('during listen waits for the start and ends it in order', async () => {
+  it('during listen waits for the start, and then closes the service', async () => {
     const { service, events } = make();
     const listening = service.listen();
     await service.close();
@@ -168,7 +168,7 @@ describe('close', () => {
     await assert.rejects(fetch(`${http}/health`));
   });
 
-  it('during a listen that fails resolves when all is released', async (t) => {
+  it('during a listen that fails resolves after everything is released', async (t) => {
     const { port: grpcPort } = await takePort(t);
     const { service } = make({ grpcPort });
     const listening = assert.rejects(service.listen());
@@ -176,7 +176,7 @@ describe('close', () => {
     await listening;
   });
 
-  it('twice, and at once, is closing once', async () => {
+  it('closes once when it is called repeatedly or concurrently', async () => {
     const { service, events } = make();
     await service.listen();
     await Promise.all([service.close(), service.close(), service[Symbol.asyncDispose]()]);
@@ -184,7 +184,7 @@ describe('close', () => {
     assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
   });
 
-  it('comes with the end of an await using block', async () => {
+  it('is called at the end of an await using block', async () => {
     const { service, events } = make();
     {
       await using running = service;
@@ -202,7 +202,7 @@ describe('close', () => {
     await repository.close();
   });
 
-  it('of one service leaves another in the same process alone', async (t) => {
+  it('does not affect another service in the same process', async (t) => {
     const [one, other] = [make().service, make().service];
     t.after(() => other.close());
     const [first, second] = await Promise.all([one.listen(), other.listen()]);

@@ -18,7 +18,7 @@ async function start(t: TestContext, options: StartOptions = {}) {
   return { ...running, grpcPort };
 }
 
-/** The status and the name in the certificate, by a client that trusts this certificate alone. */
+/** The status and the name in the certificate, for a client that trusts only this certificate. */
 async function getOver(url: string, trusted: Certificate, options: RequestOptions = {}) {
   const request = get(`${url}/health`, { ca: trusted.cert, agent: false, ...options });
   const [response] = await once(request, 'response');
@@ -27,9 +27,9 @@ async function getOver(url: string, trusted: Certificate, options: RequestOption
   return [response.statusCode, subject.CN];
 }
 
-/** A gRPC client that trusts this certificate alone. */
+/** A gRPC client that trusts only this certificate. */
 function clientOver(t: TestContext, address: string, { cert }: Certificate) {
-  // By name: TLS has no server names that are addresses, and grpc-js (1.14.7) sends the host as one.
+  // Connect by name: grpc-js (1.14.7) sends the host as server name, and TLS does not allow an address there.
   const name = address.replace('127.0.0.1', 'localhost');
   return usersClient(t, name, {}, credentials.createSsl(Buffer.from(cert)));
 }
@@ -49,14 +49,14 @@ async function peerName(t: TestContext, port: number): Promise<string> {
 }
 
 describe('with a certificate', () => {
-  it('both APIs speak TLS, and the address is https', async (t) => {
+  it('both APIs use TLS, and the address starts with https', async (t) => {
     const { http, grpc } = await start(t);
     assert.match(http, /^https:/);
     assert.deepEqual(await getOver(http, first), [200, 'first']);
     assert.equal((await getUser(clientOver(t, grpc, first), 1)).code, status.NOT_FOUND);
   });
 
-  it('a client that does not trust it gets nowhere', async (t) => {
+  it('a client that does not trust the certificate cannot connect', async (t) => {
     const { http, grpc } = await start(t);
     await assert.rejects(getOver(http, second), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
     const { code } = await getUser(clientOver(t, grpc, second), 1, { deadline: Date.now() + 500 });
@@ -74,13 +74,13 @@ describe('with a certificate', () => {
     assert.deepEqual(await getOver(http, first), [200, 'first']);
   });
 
-  it('closing waits for no handshake', async (t) => {
+  it('close does not wait for incomplete handshakes', async (t) => {
     const { service, port, grpcPort } = await start(t);
     const sockets = await Promise.all(
       [port, grpcPort].map(async (to) => {
         const socket = connect(to, '127.0.0.1');
         await once(socket, 'connect');
-        // The beginning of a handshake that never goes on.
+        // The start of a handshake that never continues.
         socket.on('error', () => undefined).write(Buffer.from('160301', 'hex'));
         return socket.resume();
       }),
@@ -91,8 +91,8 @@ describe('with a certificate', () => {
   });
 });
 
-describe('another certificate', () => {
-  it('is used by new connections of both APIs, while open ones go on', async (t) => {
+describe('a new certificate', () => {
+  it('is used by new connections of both APIs, while open ones stay open', async (t) => {
     const { service, http, grpc, grpcPort } = await start(t);
     const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: first.cert });
     t.after(() => agent.destroy());
@@ -108,7 +108,7 @@ describe('another certificate', () => {
     assert.equal(await peerName(t, grpcPort), 'second');
   });
 
-  it('is used by gRPC also before the first call', async (t) => {
+  it('is also used by gRPC when it was set before the first call', async (t) => {
     const { service, grpc } = await start(t);
     service.setTls(second);
     assert.equal((await getUser(clientOver(t, grpc, second), 1)).code, status.NOT_FOUND);
@@ -119,7 +119,7 @@ describe('another certificate', () => {
     ["another's key", { cert: first.cert, key: second.key }, /mismatch/],
   ];
   for (const [name, pair, message] of bad) {
-    it(`with ${name} is rejected by both APIs, and the old one stays`, async (t) => {
+    it(`with ${name} is rejected by both APIs, which keep the old one`, async (t) => {
       const { service, http, grpc, grpcPort } = await start(t);
       assert.equal((await getUser(clientOver(t, grpc, first), 1)).code, status.NOT_FOUND);
       assert.throws(() => service.setTls(pair), message);
@@ -128,13 +128,13 @@ describe('another certificate', () => {
     });
   }
 
-  it('is a mistake in a service without TLS', async (t) => {
+  it('is rejected by a service without TLS', async (t) => {
     const { service } = await startService(t);
     assert.throws(() => service.setTls(first), /has no TLS/);
   });
 });
 
-describe('both ports speak only current TLS', () => {
+describe('both ports accept only current versions of TLS', () => {
   const offers: readonly [what: string, options: ConnectionOptions, accepted: boolean][] = [
     ['TLS 1.3', { minVersion: 'TLSv1.3' }, true],
     ['TLS 1.2 with GCM', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+AESGCM' }, true],

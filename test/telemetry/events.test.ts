@@ -4,7 +4,7 @@ import { type FailureEvent, fanOut, type ServiceEvent } from '../../src/telemetr
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-test('an observer that throws is contained, and counts as a failure of the process', () => {
+test('an error that an observer throws does not propagate, and is reported as a failure', () => {
   const counted: ServiceEvent[] = [];
   const cause = new Error('the observer is broken');
   const observe = fanOut(
@@ -18,7 +18,7 @@ test('an observer that throws is contained, and counts as a failure of the proce
   assert.deepEqual(counted, [{ type: 'draining' }, failure]);
 });
 
-test('a service goes on when its observer throws at every event', async (t) => {
+test('a service continues to serve when its observer throws on every event', async (t) => {
   const { http } = await startService(t, {
     observe: () => {
       throw new Error('the observer is broken');

@@ -20,7 +20,7 @@ const request: RequestEvent = {
 };
 const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reason: 'malformed' };
 
-/** A log on a mocked clock, and what it has written. */
+/** A log with a mocked clock, and its output. */
 function start(t: TestContext, format: LogFormat = 'json') {
   t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2030, 0, 2, 3, 4, 5, 678) });
   const writes: string[] = [];
@@ -31,7 +31,7 @@ function start(t: TestContext, format: LogFormat = 'json') {
   return { ...log, sink, writes, lines, events };
 }
 
-describe('a line', () => {
+describe('a log line', () => {
   const time = '2030-01-02T03:04:05.678Z';
   const rows: [event: ServiceEvent, json: object, pretty: RegExp][] = [
     [
@@ -95,19 +95,19 @@ describe('a line', () => {
     [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
   ];
   for (const [event, json, pretty] of rows) {
-    it(`of ${event.type} is one JSON object`, (t) => {
+    it(`for a ${event.type} event is one JSON object`, (t) => {
       const log = start(t);
       log.observe(event);
       log.flush();
       assert.deepEqual(log.events(), [json]);
     });
-    it(`of ${event.type} can be read by people`, (t) => {
+    it(`for a ${event.type} event has a readable form`, (t) => {
       const log = start(t, 'pretty');
       log.observe(event);
       log.flush();
       assert.match(log.lines().join('\n'), pretty);
     });
-    it(`of ${event.type} is not printed when the log is off`, (t) => {
+    it(`for a ${event.type} event is not printed when the log is off`, (t) => {
       const log = start(t, 'off');
       log.observe(event);
       log.flush();
@@ -115,7 +115,7 @@ describe('a line', () => {
     });
   }
 
-  it('of a failure has the whole chain of causes', (t) => {
+  it('for a failure contains all causes', (t) => {
     const log = start(t);
     const cause = new Error('outer', { cause: new Error('inner') });
     log.observe({ type: 'failure', where: 'store', requestId: 'r1', cause });
@@ -126,7 +126,7 @@ describe('a line', () => {
   });
 
   for (const cause of [undefined, null, 'text', 7n, Symbol('x'), Object.create(null), () => undefined]) {
-    it(`of a failure by ${typeof cause} is a line like any other`, (t) => {
+    it(`for a failure whose cause is a value of type ${typeof cause} is valid`, (t) => {
       const log = start(t);
       log.observe({ type: 'failure', where: 'http', cause });
       log.flush();
@@ -134,7 +134,7 @@ describe('a line', () => {
     });
   }
 
-  it('is one line whatever is in it', (t) => {
+  it('never contains a line break from its values', (t) => {
     const log = start(t);
     log.observe({ ...request, path: '/\n\u2028"\\', traceparent: 'a\r\nb' });
     log.flush();
@@ -142,7 +142,7 @@ describe('a line', () => {
     assert.equal(log.events()[0]?.['path'], '/\n\u2028"\\');
   });
 
-  it('is not as long as a client can make it', (t) => {
+  it('has a limited length even for long values of a client', (t) => {
     const log = start(t);
     const long = 'x'.repeat(16_000);
     log.observe({ ...request, path: long, traceparent: long });
@@ -152,7 +152,7 @@ describe('a line', () => {
   });
 });
 
-describe('writing', () => {
+describe('writing log lines', () => {
   it('collects the lines of 20 ms into one write', (t) => {
     const log = start(t);
     log.observe(request);
@@ -163,7 +163,7 @@ describe('writing', () => {
     assert.equal(log.lines().length, 2);
   });
 
-  it('happens at once for an event other than a request', (t) => {
+  it('happens immediately for events other than requests', (t) => {
     const log = start(t);
     log.observe(request);
     log.observe({ type: 'draining' });
@@ -173,7 +173,7 @@ describe('writing', () => {
     );
   });
 
-  it('is of whole lines, at most 4 KiB at once', (t) => {
+  it('passes on complete lines, at most 4 KiB at a time', (t) => {
     const log = start(t);
     for (let n = 0; n < 200; n += 1) log.observe({ ...request, id: 'ü'.repeat(20) });
     log.flush();
@@ -201,7 +201,7 @@ describe('writing', () => {
     for (const text of log.writes) assert.ok(Buffer.byteLength(text) <= 4_096);
   });
 
-  it('drops lines beyond 4 MiB while the reader is stopped, and then reports how many', (t) => {
+  it('drops lines beyond 4 MiB while the reader is blocked, and then reports their number', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     for (let n = 0; n < 40_000; n += 1) log.observe(request);
@@ -219,7 +219,7 @@ describe('writing', () => {
     assert.ok(missing > 1_000, `${missing}`);
   });
 
-  it('at the end gives a slow reader the rest, in order', async (t) => {
+  it('sends the remaining lines to a slow reader in order when the service ends', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
     log.sink.writableLength = 1;
@@ -234,7 +234,7 @@ describe('writing', () => {
     );
   });
 
-  it('at the end waits at most 2 s for a reader, and reports how many lines were dropped', async (t) => {
+  it('waits at most 2 s for a reader when the service ends, and reports the number of dropped lines', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
     log.sink.writableLength = 1;
@@ -246,7 +246,7 @@ describe('writing', () => {
     );
   });
 
-  it('before a crash covers all waiting lines, however slow the reader is', (t) => {
+  it('includes all waiting lines before a crash, even with a slow reader', (t) => {
     const log = start(t);
     log.sink.writableLength = 1;
     log.observe(request);
@@ -255,8 +255,8 @@ describe('writing', () => {
   });
 });
 
-describe('a flood', () => {
-  it('of refusals is a line a second that counts them', (t) => {
+describe('a flood of log events', () => {
+  it('of rejected connections becomes about one line per second with their number', (t) => {
     const log = start(t);
     for (let ms = 0; ms < 2_500; ms += 10) {
       log.observe(refused);
@@ -268,7 +268,7 @@ describe('a flood', () => {
     assert.equal(total, 250);
   });
 
-  it('of failures keeps the first and the last of a second', (t) => {
+  it('of failures keeps the first ones and the last one of a second', (t) => {
     const log = start(t);
     for (let n = 0; n < 500; n += 1) log.observe({ type: 'failure', where: 'store', cause: `no ${n}` });
     t.mock.timers.tick(1_100);
@@ -279,7 +279,7 @@ describe('a flood', () => {
     assert.deepEqual([events[20]?.['cause'], events[20]?.['count']], ['no 499', 480]);
   });
 
-  it('that is over does not change the next line', (t) => {
+  it('does not change the next line after it has ended', (t) => {
     const log = start(t);
     log.observe(refused);
     t.mock.timers.tick(3_000);
@@ -291,7 +291,7 @@ describe('a flood', () => {
     );
   });
 
-  it('does not include requests: each has its own line', (t) => {
+  it('of requests keeps one line for each', (t) => {
     const log = start(t);
     for (let n = 0; n < 100; n += 1) log.observe(request);
     log.flush();
@@ -300,7 +300,7 @@ describe('a flood', () => {
 });
 
 describe('the diagnostics channels', () => {
-  it('carry every event of a running service', async (t) => {
+  it('publish every event of a running service', async (t) => {
     const received: unknown[] = [];
     const names = ['listening', 'request', 'refused', 'failure', 'draining', 'closed'];
     const take = (event: unknown) => received.push(event);

@@ -15,7 +15,9 @@ print(json.dumps([[s.name, s.labels, s.value] for f in families(sys.argv[1]) for
 const hasReader = (await runTool(python, ['-c', 'import prometheus_client'])).code === 0;
 const skip = hasReader ? false : `${python} has no prometheus_client; set PYTHON`;
 
-test('Prometheus’ own reader finds in /metrics what ours does', { skip }, async (t) => {
+test('the Prometheus client library parses /metrics with the same result as the parser of the tests', {
+  skip,
+}, async (t) => {
   const { http, grpc } = await startService(t, { grpcPort: 0, expectFailures: true });
   for (const line of ['GET /users', 'GET /users/1', 'GET /no', 'GET /boom', 'GET /']) await send(http, line);
   await getUser(usersClient(t, grpc), 1);

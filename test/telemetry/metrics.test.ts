@@ -41,7 +41,7 @@ function request(more: Partial<RequestEvent> = {}): RequestEvent {
   };
 }
 
-test('/metrics counts what both faces answered, by route and status', async (t) => {
+test('/metrics counts the responses of both APIs by route and status', async (t) => {
   const { http, grpc } = await startService(t, { grpcPort: 0, expectFailures: true });
   await send(http, 'POST /users', { json: { name: 'Ann' } });
   for (const line of [
@@ -79,7 +79,7 @@ test('/metrics counts what both faces answered, by route and status', async (t) 
   ] as const) {
     assert.equal(find(families, 'requests_total', labels), value, JSON.stringify(labels));
   }
-  assert.equal(find(families, 'requests_in_flight', { face: 'http' }), 1, 'the one that asks');
+  assert.equal(find(families, 'requests_in_flight', { face: 'http' }), 1, 'only the request for the metrics');
   assert.equal(find(families, 'requests_in_flight', { face: 'grpc' }), 0);
   assert.equal(find(families, 'failures_total', {}), 1, '/boom');
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'http', route: '/users/{id}' }), 4);
@@ -89,7 +89,7 @@ test('/metrics counts what both faces answered, by route and status', async (t) 
   );
 });
 
-test('histograms hold together: buckets rise, the last is the count, the sum is of seconds', () => {
+test('histograms are consistent: buckets increase, the last one equals the count, and the sum is in seconds', () => {
   const metrics = new Metrics();
   for (const durationMs of [0, 0.5, 0.51, 3, 40, 999, 1_000, 29_999, 31_000])
     metrics.observe(request({ durationMs }));
@@ -113,7 +113,7 @@ test('histograms hold together: buckets rise, the last is the count, the sum is 
   assert.ok(Math.abs((find(families, 'request_duration_seconds_sum', {}) ?? 0) - 63.042) < 0.001);
 });
 
-test('the faces keep histograms of their own even for a route of one name', () => {
+test('each API has a separate histogram even for routes with the same name', () => {
   const metrics = new Metrics();
   metrics.observe(request({ route: '/same' }));
   metrics.observe(request({ route: '/same', face: 'grpc' }));
@@ -123,7 +123,7 @@ test('the faces keep histograms of their own even for a route of one name', () =
   assert.equal(find(families, 'request_duration_seconds_count', { face: 'grpc' }), 2);
 });
 
-test('what clients write never becomes a label', async (t) => {
+test('values that clients choose never become labels', async (t) => {
   const { http } = await startService(t);
   await send(http, 'GET /metrics');
   const before = (await send(http, 'GET /metrics')).text.split('\n').length;
@@ -146,7 +146,7 @@ test('label values are escaped', () => {
   assert.equal(find(families, 'requests_total', { route: 'a"b\\c\nd' }), 1);
 });
 
-test('a store that fails and connections that are refused are counted', async (t) => {
+test('failures of the store and rejected connections are counted', async (t) => {
   const repository = createMemoryStore();
   const { http, port } = await startService(t, { repository, expectFailures: true });
   await repository.close();
@@ -159,7 +159,7 @@ test('a store that fails and connections that are refused are counted', async (t
   assert.equal(find(families, 'refused_total', { face: 'http', status: '400' }), 1);
 });
 
-test('before the first request there is a block of every family', () => {
+test('every metric family is present before the first request', () => {
   const families = parseMetrics(renderMetrics(new Metrics().snapshot({ http: 0, grpc: 0 })));
   assert.deepEqual(
     [...families].map(([name, { type }]) => `${name.slice(prefix.length)} ${type}`),

@@ -24,7 +24,7 @@ function request(route: string, durationMs: number): RequestEvent {
   };
 }
 
-/** The metrics of a process that has answered requests, as they arrive from another process. */
+/** The metrics of a process that has served requests, as another process receives them. */
 function metricsOf(...requests: readonly RequestEvent[]): MetricsSnapshot {
   const metrics = new Metrics();
   for (const event of requests) metrics.observe(event);
@@ -34,14 +34,14 @@ function metricsOf(...requests: readonly RequestEvent[]): MetricsSnapshot {
 const fast = request('/fast', 1);
 const slow = request('/a "slow" one', 2_000);
 
-test('the sum of several snapshots is the snapshot of one process that counted all of it', () => {
+test('the sum of several snapshots equals the snapshot of one process with the same events', () => {
   const whole = metricsOf(fast, fast, slow, slow);
   assert.deepEqual(sumSnapshots([metricsOf(fast, slow), metricsOf(fast, slow)]), whole);
   assert.deepEqual(sumSnapshots([metricsOf(fast, fast, slow, slow), metricsOf()]), whole);
   assert.deepEqual(sumSnapshots([metricsOf(), metricsOf(fast, slow), metricsOf(fast, slow)]), whole);
 });
 
-test('a series of only one process appears among those of its family', () => {
+test('a series that only one process has is listed with its family', () => {
   const lines = (snapshot: MetricsSnapshot) => renderMetrics(snapshot).split('\n').sort();
   const sum = sumSnapshots([metricsOf(fast), metricsOf(slow)]);
   assert.deepEqual(lines(sum), lines(metricsOf(fast, slow)));
@@ -55,13 +55,13 @@ test('a series of only one process appears among those of its family', () => {
   }
 });
 
-test('the sum of no snapshots is empty, and an empty one adds nothing', () => {
+test('the sum of no snapshots is empty, and an empty snapshot does not change a sum', () => {
   assert.deepEqual(sumSnapshots([]), {});
   assert.equal(renderMetrics({}), '');
   assert.deepEqual(sumSnapshots([{}, metricsOf(fast)]), metricsOf(fast));
 });
 
-test('of a process that has exited the counters remain, and its requests in flight do not', () => {
+test('after a process has exited, its counters are kept and its requests in flight are not', () => {
   const gone = countersOf(metricsOf(fast, slow));
   assert.doesNotMatch(renderMetrics(gone), /in_flight/);
   const sum = renderMetrics(sumSnapshots([metricsOf(fast), gone]));

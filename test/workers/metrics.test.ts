@@ -18,7 +18,7 @@ async function start(t: TestContext): Promise<ServiceProcess> {
 
 const portOf = ({ http }: ServiceProcess): number => Number(new URL(http).port);
 
-/** Sends each request on its own connection, which the workers receive in turns. */
+/** Sends each request on a new connection. The workers receive the connections in turn. */
 async function ask(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) {
     const wire = await Wire.open(t, portOf(running));
@@ -63,7 +63,7 @@ async function printed({ lines, child }: ServiceProcess, event: string): Promise
 }
 
 describe('the metrics of several workers', () => {
-  it('are their sum, whichever worker answers', async (t) => {
+  it('are their sum, no matter which worker responds', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);

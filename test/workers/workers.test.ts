@@ -52,7 +52,7 @@ async function workersOf({ child }: ServiceProcess): Promise<number[]> {
     .map(([pid]) => Number(pid));
 }
 
-/** Resolves when as many lines of the event are there. */
+/** Resolves when the log has this number of lines of the event. */
 async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
   while (lines.filter((line) => line['event'] === event).length < count) {
     assert.ok(child.stdout);
@@ -60,7 +60,7 @@ async function printed({ lines, child }: ServiceProcess, event: string, count = 
   }
 }
 
-/** Sends requests over keep-alive connections to both APIs; the returned function stops it and resolves to the failures. */
+/** Sends requests to both APIs over keep-alive connections. The result stops them and returns failures. */
 function load(t: TestContext, { http, grpc }: ServiceProcess) {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const clients = [usersClient(t, grpc), usersClient(t, grpc)];
@@ -110,7 +110,7 @@ describe('several workers', () => {
     assert.equal(running.lines.filter(({ event }) => event === 'request').length, 44);
   });
 
-  it('stop in order on SIGTERM: running requests are answered, and no process remains', async (t) => {
+  it('stop on SIGTERM after running requests have completed, and no process remains', async (t) => {
     const running = await start(t, '--drain-idle-ms', '8000');
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
@@ -119,7 +119,7 @@ describe('several workers', () => {
     const ended = running.end();
     await printed(running, 'draining');
     for (const wire of wires) {
-      // A worker may answer normally until it receives the stop message.
+      // A worker may respond normally until it receives the stop message.
       let connection: string | undefined;
       do {
         wire.write(head('GET /health'));
@@ -153,7 +153,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('are replaced once more when SIGHUP comes again meanwhile, however often', async (t) => {
+  it('are replaced only once more when SIGHUP arrives several times during a replacement', async (t) => {
     const running = await start(t);
     for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
@@ -197,7 +197,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('come back when one dies, on the same ports', async (t) => {
+  it('are restarted on the same ports when one dies', async (t) => {
     const running = await start(t);
     const [victim = 0, other = 0] = await workersOf(running);
     process.kill(victim, 'SIGKILL');
@@ -211,7 +211,7 @@ describe('several workers', () => {
     assert.ok(workers.includes(other) && !workers.includes(victim));
   });
 
-  it('come back on the same ports even when all die at once', async (t) => {
+  it('are restarted on the same ports when all die at once', async (t) => {
     const running = await start(t);
     for (const pid of await workersOf(running)) process.kill(pid, 'SIGKILL');
     await printed(running, 'failure', 2);
@@ -226,14 +226,14 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('that die again and again are restarted after longer and longer pauses', async (t) => {
+  it('are restarted after increasing pauses when they die repeatedly', async (t) => {
     const pages = await mkdtemp(join(tmpdir(), 'pages-'));
     await mkdir(pages, { recursive: true });
     const running = await start(t, '--public', pages);
     await rm(pages, { recursive: true });
     const [victim = 0] = await workersOf(running);
     process.kill(victim, 'SIGKILL');
-    // 100, 200, 400 ms and each time a start: with a pause that stayed the same there would be more.
+    // The pauses are 100, 200 and 400 ms plus the start. Constant pauses would allow more restarts.
     await printed(running, 'failure', 4);
     const times = running.lines
       .filter(({ event }) => event === 'failure')
@@ -241,11 +241,11 @@ describe('several workers', () => {
     const [, second = 0, third = 0, fourth = 0] = times;
     assert.ok(third - second >= 200, `${third - second} ms`);
     assert.ok(fourth - third >= 400, `${fourth - third} ms`);
-    assert.equal((await fetch(`${running.http}/health`)).status, 200, 'the other one serves');
+    assert.equal((await fetch(`${running.http}/health`)).status, 200, 'the other worker must serve');
     assert.equal(await running.end(), 0);
   });
 
-  it('end when their primary is killed', async (t) => {
+  it('exit when their primary is killed', async (t) => {
     const running = await start(t);
     const workers = await workersOf(running);
     await running.end('SIGKILL');
@@ -258,7 +258,7 @@ describe('several workers', () => {
     server.close();
   });
 
-  it('that receive SIGTERM themselves are replaced', async (t) => {
+  it('are replaced when they receive SIGTERM directly', async (t) => {
     const running = await start(t);
     const [leaver = 0] = await workersOf(running);
     process.kill(leaver, 'SIGTERM');
@@ -269,7 +269,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('leave no file behind but the database', async (t) => {
+  it('leave no file except the database', async (t) => {
     const running = await start(t);
     await create(running.http, 'Ada');
     assert.equal(await running.end(), 0);
