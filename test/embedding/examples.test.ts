@@ -17,7 +17,7 @@ function packagesOf(code: string): string[] {
   return [...code.matchAll(/ from '(@[^/']+\/[^/']+|[a-z][^/':]*)'/g)].map(([, name = '']) => name);
 }
 
-/** What an example needs beside it: a module of the reader's, or a page of the host. */
+/** Files that an example needs: modules of the application, or pages of the host. */
 const files: Readonly<Record<string, string>> = {
   'app.module.js': `
     import { Module } from '@nestjs/common';
@@ -50,7 +50,7 @@ async function start(t: TestContext, code: string): Promise<string> {
   const url = `http://localhost:${port}`;
   const deadline = Date.now() + 60_000;
   while (!(await fetch(`${url}/api/users`).catch(() => undefined))) {
-    assert.ok(host.exitCode === null && Date.now() < deadline, 'the example listens');
+    assert.ok(host.exitCode === null && Date.now() < deadline, 'the example does not listen');
     await delay(50);
   }
   return url;
@@ -88,7 +88,7 @@ describe('an example in src/embedding.md serves users below its prefix', () => {
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
       const other = await fetch(`${url}/other`);
-      assert.ok(!other.headers.has('x-request-id'), 'the host answers for its own paths');
+      assert.ok(!other.headers.has('x-request-id'), 'the host must handle other paths');
     });
   }
 });

@@ -80,7 +80,7 @@ describe('the fetch handler', () => {
     assert.deepEqual([deleted.status, deleted.body], [204, null]);
   });
 
-  it('lists by the query, with links and the headers of every reply, and none of a connection', async () => {
+  it('returns a list with links and the common headers, but without headers of a connection', async () => {
     const { handle, repository } = create();
     for (const name of ['Ada', 'Grace']) await repository.createUser({ name });
     const response = await handle(
@@ -104,7 +104,7 @@ describe('the fetch handler', () => {
       /^method not allowed; allowed: GET,/,
     ],
     ['an unknown method', () => new Request(`${base}/users`, { method: 'BREW' }), 501, /not implemented/],
-    ['an encoded slash that leads nowhere', () => new Request(`${base}/users/1%2F2`), 400, /^id must be/],
+    ['an encoded slash in an id', () => new Request(`${base}/users/1%2F2`), 400, /^id must be/],
     [
       'a head that is too long',
       () => new Request(`${base}/users`, { headers: { 'x-long': 'x'.repeat(20_000) } }),
@@ -119,7 +119,7 @@ describe('the fetch handler', () => {
       /^the body must be at most 131072 bytes$/,
     ],
     [
-      'a body that is no JSON',
+      'a body without a JSON content type',
       () => new Request(`${base}/users`, { method: 'POST', body: 'name=Ada' }),
       415,
       /^Content-Type must be/,
@@ -135,7 +135,7 @@ describe('the fetch handler', () => {
     });
   }
 
-  it('takes the length of a body from the body, whatever its headers say', async () => {
+  it('reads a body to its end and ignores its Content-Length and Transfer-Encoding headers', async () => {
     const { handle, repository, requests, ended } = create();
     const smuggled = `{"name":"Ada"}DELETE /users/1 HTTP/1.1\r\nHost: ${base}\r\n\r\n`;
     const headers = {
@@ -149,7 +149,7 @@ describe('the fetch handler', () => {
     assert.deepEqual([await repository.countUsers({}), requests.length], [0, 1]);
   });
 
-  it('serves only the allowed hosts, by the URL or a Host header', async () => {
+  it('serves only the allowed hosts of the URL and of a Host header', async () => {
     const { handle } = create({ allowedHosts: ['users.example'] });
     const statuses = [
       new Request(`${base}/health`),
@@ -169,7 +169,7 @@ describe('the fetch handler', () => {
     assert.equal(await repository.countUsers({}), 200);
   });
 
-  it('takes a body that is streamed, and streams a reply', async (t) => {
+  it('accepts a streamed body, and streams a response', async (t) => {
     const { handle } = create({ publicDir: await folderOf(t, 3_000_000) });
     async function* parts() {
       yield Buffer.from('{"name":');
@@ -183,7 +183,7 @@ describe('the fetch handler', () => {
     assert.equal((await file.arrayBuffer()).byteLength, 3_000_000);
   });
 
-  it('reports a client that stops reading as one that left', async (t) => {
+  it('reports the status 499 when the client cancels the response', async (t) => {
     const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
     const { body } = await handle(new Request(`${base}/long.bin`));
     assert.ok(body);
@@ -191,7 +191,7 @@ describe('the fetch handler', () => {
     assert.equal((await ended).status, 499);
   });
 
-  it('cuts the reply of a client that reads nothing for too long', async (t) => {
+  it('aborts the response of a client that reads nothing for too long', async (t) => {
     const { handle, ended } = create({
       publicDir: await folderOf(t, 3_000_000),
       limits: { writeTimeoutMs: 50 },
@@ -201,7 +201,7 @@ describe('the fetch handler', () => {
     await assert.rejects(response.arrayBuffer());
   });
 
-  it('fails when the signal of the request aborts, and ends its work', async () => {
+  it('rejects and aborts the store when the signal of the request is aborted', async () => {
     const { promise: reading, resolve: startReading } = Promise.withResolvers<AbortSignal | undefined>();
     const repository = createMemoryStore();
     const slow = {
@@ -216,16 +216,16 @@ describe('the fetch handler', () => {
     const { handle, ended } = create({ repository: slow });
     const controller = new AbortController();
     const answer = handle(new Request(`${base}/users/1`, { signal: controller.signal }));
-    assert.ok(await reading, 'the store has a signal');
+    assert.ok(await reading, 'the store received no signal');
     controller.abort();
     await assert.rejects(answer, { name: 'AbortError' });
     assert.equal((await ended).status, 499);
   });
 
-  it('fails when the body of the request fails', async () => {
+  it('rejects when the body of the request fails', async () => {
     const { handle, repository } = create();
     const body = new ReadableStream({
-      pull: (controller) => controller.error(new Error('the host lost it')),
+      pull: (controller) => controller.error(new Error('the host lost the body')),
     });
     await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost it/);
     assert.equal(await repository.countUsers({}), 0);
@@ -240,7 +240,7 @@ describe('the fetch handler', () => {
     }
   });
 
-  it('leaves nothing that keeps the process alive', async () => {
+  it('does not keep the process alive', async () => {
     const before = process.getActiveResourcesInfo();
     const { handle } = create();
     assert.equal(await (await handle(new Request(`${base}/health`))).text(), '{"ok":true}');

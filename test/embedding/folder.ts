@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-// Hono, Nest, Next.js, the test runners and the bundler are installed in this folder alone, and Express, Fastify
-// and Koa in the root: what lies below it finds both.
+// This folder has Hono, Nest, Next.js, test runners and the bundler. The root has Express, Fastify and Koa.
+// Files below this folder can import all of them.
 export const folderOfHosts = join(root, 'scripts/hosts');
 
-/** Why something that needs these packages cannot run here, or `false`. */
+/** The reason to skip a test that needs these packages, or `false`. */
 export function whyNot(packages: readonly string[]): string | false {
   const missing = packages.find((name) =>
     [folderOfHosts, root].every((folder) => !existsSync(join(folder, 'node_modules', name))),
@@ -23,7 +23,7 @@ export function whyNot(packages: readonly string[]): string | false {
 /** A folder with these files, from which every installed package can be imported. */
 export async function createFolder(t: TestContext, files: Readonly<Record<string, string>>): Promise<string> {
   const folder = await mkdtemp(join(folderOfHosts, '.example-'));
-  // A server that has just been killed may still leave a file behind.
+  // A server that has just been killed may still write a file.
   t.after(() => rm(folder, { recursive: true, maxRetries: 5, retryDelay: 200 }));
   for (const [name, text] of Object.entries({ 'package.json': '{"type":"module"}', ...files })) {
     await mkdir(dirname(join(folder, name)), { recursive: true });

@@ -4,7 +4,7 @@ import { Client, credentials, Server, ServerCredentials, status } from '@grpc/gr
 import { addUsersService, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
-// A service of the host's, with bytes for messages.
+// A gRPC service of the host, with raw bytes as messages.
 const echoMethod = {
   path: '/host.Echo/Say',
   requestStream: false,
@@ -16,8 +16,8 @@ const echoMethod = {
 } as const;
 const bytes = (value: Buffer): Buffer => value;
 
-describe('beside the services of a gRPC server that exists already', () => {
-  it('both answer, and events reach the host', async (t) => {
+describe('addUsersService on a gRPC server with another service', () => {
+  it('serves both, and reports events to the host', async (t) => {
     const repository = createMemoryStore();
     await repository.createUser({ name: 'Ada' });
     const events: ServiceEvent[] = [];
@@ -47,7 +47,7 @@ describe('beside the services of a gRPC server that exists already', () => {
         );
       });
     assert.equal(String(await call('/host.Echo/Say', Buffer.from('hello'))), 'hello');
-    // GetUserRequest {id: 1} and User {id: 1, name: "Ada"}, by hand.
+    // The bytes of GetUserRequest {id: 1} and User {id: 1, name: "Ada"}.
     assert.deepEqual(
       await call('/Users/GetUser', Buffer.from([8, 1])),
       Buffer.from([8, 1, 18, 3, 65, 100, 97]),

@@ -9,7 +9,7 @@ import { createRequestListener, type Repository, type ServiceEvent } from '../..
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch as fetchDocumented } from '../support/fetch.ts';
 
-/** Mounts the service at `/api` beside the host's own `GET /own`; resolves to the host's address. */
+/** Mounts the service at `/api` of a host with the route `GET /own`, and resolves to the host's address. */
 type Host = (
   t: TestContext,
   repository: Repository,
@@ -56,7 +56,7 @@ const hosts: Readonly<Record<string, Host>> = {
     const app = express().disable('x-powered-by');
     app.use((_request, response, next) => {
       const { writeHead } = response;
-      // As the package `on-headers` does it up to 1.0, below `compression` and others.
+      // The package `on-headers`, which `compression` and others use, did this up to version 1.0.
       response.writeHead = (statusCode: number, headers: unknown): typeof response => {
         const fields = Array.isArray(headers) ? headers : Object.entries(headers ?? {});
         for (const [name, value] of fields) response.setHeader(name, value);
@@ -83,7 +83,7 @@ const hosts: Readonly<Record<string, Host>> = {
   Fastify: async (t, repository, observe) => {
     const users = createRequestListener({ repository, basePath, observe, publicDir: false });
     const app = fastify();
-    // Before Fastify reads the body, which can be read only once.
+    // This hook runs before Fastify reads the body, which can be read only once.
     app.addHook('onRequest', (request, reply, done) => {
       if (!request.url.startsWith(`${basePath}/`)) return done();
       reply.hijack();
@@ -113,8 +113,8 @@ const hosts: Readonly<Record<string, Host>> = {
 };
 
 for (const [name, start] of Object.entries(hosts)) {
-  describe(`inside ${name}`, () => {
-    it('answers below the prefix, and names it in what it links to', async (t) => {
+  describe(`the service inside ${name}`, () => {
+    it('serves requests below the prefix, and its links contain the prefix', async (t) => {
       const events: ServiceEvent[] = [];
       const url = await start(t, createMemoryStore(), (event) => events.push(event));
       const headers = { 'content-type': 'application/json' };
@@ -131,12 +131,12 @@ for (const [name, start] of Object.entries(hosts)) {
       assert.ok(events.some((event) => event.type === 'request' && event.route === '/users'));
     });
 
-    it('leaves to the host what is not below the prefix', async (t) => {
+    it('passes requests outside the prefix to the host', async (t) => {
       const url = await start(t, createMemoryStore(), () => undefined);
       assert.equal(await (await fetch(`${url}/own`)).text(), 'own');
     });
 
-    it('keeps its own errors', async (t) => {
+    it('responds to invalid requests itself', async (t) => {
       const url = await start(t, createMemoryStore(), () => undefined);
       const refused = await fetchDocumented(`${url}/api/users/0`, {}, basePath);
       assert.equal(refused.status, 400);
@@ -145,7 +145,7 @@ for (const [name, start] of Object.entries(hosts)) {
   });
 }
 
-it('takes the body that a parser of the host has read', async (t) => {
+it('uses a body that a parser of the host has already read', async (t) => {
   const app = express();
   app.use(express.json());
   app.use(createRequestListener({ repository: createMemoryStore(), publicDir: false }));
@@ -161,7 +161,7 @@ it('takes the body that a parser of the host has read', async (t) => {
   );
 });
 
-it('reports a body that the host has read and not kept', async (t) => {
+it('reports an error when the host has read a body without storing it', async (t) => {
   const failures: unknown[] = [];
   const listener = createRequestListener({
     repository: createMemoryStore(),

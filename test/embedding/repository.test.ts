@@ -7,7 +7,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 
-/** A repository of the host's own: it keeps a trail of what was changed. */
+/** A repository that records each change in an audit trail. */
 function createAudited(inner: Repository, trail: string[]): Repository {
   const audited = <T>(what: string, change: Promise<T>): Promise<T> => {
     trail.push(what);
@@ -34,9 +34,9 @@ function createAudited(inner: Repository, trail: string[]): Repository {
   };
 }
 
-testRepository('a host’s own repository', async (options) => createAudited(createMemoryStore(options), []));
+testRepository('a repository of the host', async (options) => createAudited(createMemoryStore(options), []));
 
-it('a service over it leaves the trail, and its events reach the host’s tracing', async (t) => {
+it('a service with a repository of the host uses it, and reports events to the tracing of the host', async (t) => {
   const trail: string[] = [];
   const traced: unknown[] = [];
   const onRequest = (event: unknown): void => {
@@ -54,19 +54,19 @@ it('a service over it leaves the trail, and its events reach the host’s tracin
 
 type Found = StoredUser | undefined;
 const ways: readonly [how: string, answer: (user: Found) => ReturnType<Repository['getUser']>][] = [
-  ['at once', (user) => user],
-  ['by promise', async (user) => user],
-  ['by a promise of another kind', (user) => thenable(user) as Promise<Found>],
+  ['a plain value', (user) => user],
+  ['a promise', async (user) => user],
+  ['a thenable of another library', (user) => thenable(user) as Promise<Found>],
 ];
 
-/** A promise of a library of its own, such as query builders give. */
+/** A thenable that is not a promise, as some query builders return. */
 function thenable(user: Found): unknown {
-  // biome-ignore lint/suspicious/noThenProperty: it is what makes it a promise.
+  // biome-ignore lint/suspicious/noThenProperty: this property makes the object a thenable.
   return { then: (resolve: (user: Found) => void) => void setImmediate(resolve, user) };
 }
 
 for (const [how, answer] of ways) {
-  it(`a repository may answer ${how}`, async (t) => {
+  it(`a repository may return ${how}`, async (t) => {
     const store = createMemoryStore();
     await store.createUser({ name: 'Ada' });
     const repository = Object.assign(Object.create(store), {

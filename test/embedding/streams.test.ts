@@ -11,7 +11,7 @@ import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
-// It has no types of its own.
+// This package has no type declarations.
 const compression: () => RequestHandler = createRequire(import.meta.url)('compression');
 
 async function listen(t: TestContext, server: Server): Promise<string> {
@@ -25,10 +25,10 @@ async function listen(t: TestContext, server: Server): Promise<string> {
   return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
 }
 
-// Much shorter than the test: a reply that waits for an event that never comes is cut.
+// Much shorter than the test, so that a response that waits for a missing event is aborted.
 const limits = { writeTimeoutMs: 2_000 };
 
-/** What does not compress well, so that the compressed bytes fill every buffer too. */
+/** Text that does not compress well, so that the compressed bytes fill every buffer too. */
 function noise(length: number): string {
   let state = 1;
   return Array.from({ length }, () => {
@@ -37,7 +37,7 @@ function noise(length: number): string {
   }).join('');
 }
 
-test('behind compression in Express, streams and long files arrive whole', async (t) => {
+test('streams and long files arrive completely through the compression of Express', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'compressed-'));
   t.after(() => rm(folder, { recursive: true }));
   const long = noise(1_000_000);
@@ -61,11 +61,11 @@ test('behind compression in Express, streams and long files arrive whole', async
   const posts: unknown = JSON.parse(await read('/users/1/posts'));
   assert.ok(Array.isArray(posts));
   assert.deepEqual([posts.length, posts.at(-1)], [350, { id: 350, userId: 1, title: 'Post 349', body }]);
-  assert.ok((await read('/openapi.json')) === description, 'the description is as it was');
-  assert.ok((await read('/long.txt')) === long, 'the file is as it was');
+  assert.ok((await read('/openapi.json')) === description, 'the OpenAPI document has changed');
+  assert.ok((await read('/long.txt')) === long, 'the file has changed');
 });
 
-test('a file is sent as it is by a server that buffers more than a chunk', async (t) => {
+test('a file is sent unchanged by a server that buffers more than a chunk', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
   t.after(() => rm(folder, { recursive: true }));
   const long = noise(1_000_000);
@@ -78,7 +78,7 @@ test('a file is sent as it is by a server that buffers more than a chunk', async
   assert.ok(texts.every((text) => text === long));
 });
 
-test('a client that takes nothing of a stream which its server has buffered whole is cut', async (t) => {
+test('the connection of a client that does not read is closed even when the server has buffered the stream', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
   t.after(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, 'long.bin'), Buffer.alloc(20_000_000));

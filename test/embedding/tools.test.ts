@@ -18,7 +18,7 @@ const env = {
   NEXT_TELEMETRY_DISABLED: '1',
 };
 
-/** What the documentation says for a tool: the code in the second column of its row. */
+/** The code of a tool in the documentation, from the second column of its row. */
 function line(tool: string): string {
   const rows = [...page.matchAll(/^\| ([^|]+) \| [^`|]*`([^`]+)`/gm)];
   const [, , code] = rows.find(([, name]) => name === tool) ?? [];
@@ -30,7 +30,7 @@ function line(tool: string): string {
 const [, handler = ''] = /```ts\n([^`]*createFetchHandler[^`]*?)\n\n[^`]*```/.exec(page) ?? [];
 const fetchHandler = handler.replace('sqlite:./data/users.db', 'memory:');
 
-/** A folder with these files, in which the package is installed as npm would do it. */
+/** A folder with these files, in which the package is installed as npm would install it. */
 async function createProject(t: TestContext, files: Readonly<Record<string, string>>): Promise<string> {
   const project = await createFolder(t, { 'node_modules/users-service/installed': '', ...files });
   const installed = join(project, 'node_modules/users-service');
@@ -40,7 +40,7 @@ async function createProject(t: TestContext, files: Readonly<Record<string, stri
   return project;
 }
 
-/** Runs a command line; resolves to what it prints. */
+/** Runs a command line, and resolves to its output. */
 async function run(cwd: string, command: string): Promise<string> {
   const { stdout, stderr } = await promisify(execFile)('sh', ['-c', command.replace('npx ', '')], {
     cwd,
@@ -49,7 +49,7 @@ async function run(cwd: string, command: string): Promise<string> {
   return stdout + stderr;
 }
 
-// A worker thread, both ports and the console: all that a tool could get wrong.
+// Uses everything that a tool could break: a worker thread, both ports and the console.
 const service = `
   const service = createService({ database: 'sqlite:./users.db', port: 0, grpcPort: 0, observe: () => {} });
   const { http } = await service.listen();
@@ -57,7 +57,7 @@ const service = `
   const statuses = [(await fetch(http + '/users', init)).status, (await fetch(http)).status];
   await service.close();`;
 const load = `import { createService } from 'users-service';`;
-// The last argument is a time limit for busy machines; both runners have one of 5 s.
+// The last argument is a time limit for busy machines. The default of both runners is 5 s.
 const unit = `test('a user is created', async () => {${service}\n  expect(statuses).toEqual([201, 200]); }, 60_000);`;
 
 const cases: readonly [tool: string, files: Record<string, string>, then: string, prints: RegExp][] = [
@@ -71,7 +71,7 @@ const cases: readonly [tool: string, files: Record<string, string>, then: string
   ['jest', { 'users.test.js': `${load}\n${unit}` }, 'true', /1 passed/],
 ];
 
-describe('the package works as src/embedding.md says', () => {
+describe('the package works as described in src/embedding.md', () => {
   for (const [tool, files, then, prints] of cases) {
     it(`in ${tool}`, { skip: whyNot([tool]) }, async (t) => {
       const name = tool === 'esbuild' ? tool : `${tool[0]?.toUpperCase()}${tool.slice(1)}`;
@@ -109,14 +109,14 @@ describe('the package works as src/embedding.md says', () => {
     });
     const ended = once(next, 'exit');
     t.after(async () => {
-      // The server is a child of the command: end the group.
+      // The server is a child process of the command, so end the whole group.
       if (next.pid !== undefined) process.kill(-next.pid, 'SIGKILL');
       await ended;
     });
     const url = `http://localhost:${port}/api/users`;
     const deadline = Date.now() + 60_000;
     while (!(await fetch(url).catch(() => undefined))) {
-      assert.ok(next.exitCode === null && Date.now() < deadline, 'Next.js listens');
+      assert.ok(next.exitCode === null && Date.now() < deadline, 'Next.js does not listen');
       await delay(50);
     }
     const headers = { 'content-type': 'application/json' };

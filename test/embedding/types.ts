@@ -1,4 +1,4 @@
-// Compiled by `npm run check`, never run: what an embedder writes, and what must not compile.
+// Compiled by `npm run check`, but never run: code of an embedder, with lines that must not compile.
 import { Server } from '@grpc/grpc-js';
 import {
   addUsersService,
@@ -27,15 +27,15 @@ export async function use(repository: Repository): Promise<void> {
 
   // @ts-expect-error: a listener needs a repository
   createRequestListener({});
-  // @ts-expect-error: there is no such mode
+  // @ts-expect-error: not a mode
   createService({ auth: 'sometimes' });
-  // @ts-expect-error: a misspelt option is no option
+  // @ts-expect-error: a misspelled option
   createService({ prot: 3000 });
   // @ts-expect-error: ports are numbers
   createService({ port: '3000' });
-  // @ts-expect-error: no gRPC is `false`
+  // @ts-expect-error: only `false` disables gRPC
   createService({ grpcPort: 'off' });
-  // @ts-expect-error: a repository is all of the contract
+  // @ts-expect-error: a repository must have all methods
   createService({ repository: { getUser: async () => undefined } });
   // @ts-expect-error: kinds are a closed list
   new DomainError('teapot', 'short and stout');

@@ -7,7 +7,7 @@ import { openApi, validateResponse } from '../kit/openapi.ts';
 import { shapeDigest } from '../kit/openapi-shape.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 
-// Whatever the client of openapi-fetch does, each answer is also held against the document.
+// Each response that the client of openapi-fetch receives is also checked against the document.
 const validated: Middleware = {
   async onResponse({ request, response }) {
     await validateResponse(request.method, request.url, response.clone());
@@ -22,7 +22,7 @@ async function start(t: TestContext, options?: StartOptions) {
 }
 
 describe('a client generated from the document', () => {
-  it('is made of the document as it is: npm run generate:client', () => {
+  it('is up to date with the document (otherwise run npm run generate:client)', () => {
     const generated = readFileSync(new URL('../generated/openapi.ts', import.meta.url), 'utf8');
     assert.ok(generated.includes(`// shape ${shapeDigest(openApi)}\n`), 'npm run generate:client');
   });
@@ -72,7 +72,7 @@ describe('a client generated from the document', () => {
     assert.deepEqual(data, [{ id: 1, userId: 1, title: 'Notes', body: '' }]);
   });
 
-  it('knows the utility routes', async (t) => {
+  it('calls the utility routes', async (t) => {
     const client = await start(t, { apiKeys: ['secret'], expectFailures: true });
     assert.equal((await client.GET('/health')).data?.ok, true);
     assert.equal((await client.GET('/info')).data?.path, '/info');
@@ -84,17 +84,17 @@ describe('a client generated from the document', () => {
     assert.deepEqual((await client.GET('/boom')).error, { error: 'internal error' });
   });
 
-  it('does not compile when it is wrong', async (t) => {
+  it('rejects wrong calls at compile time', async (t) => {
     const client = await start(t);
     // @ts-expect-error a name is required
     assert.equal((await client.POST('/users', { body: { role: 'admin' } })).response.status, 400);
-    // @ts-expect-error a name is a text
+    // @ts-expect-error a name is a string
     assert.equal((await client.POST('/users', { body: { name: 1 } })).response.status, 400);
-    // @ts-expect-error there is no such parameter
+    // @ts-expect-error an unknown parameter
     assert.equal((await client.GET('/users', { params: { query: { q: 'ada' } } })).response.status, 400);
-    // @ts-expect-error there is no such path
+    // @ts-expect-error an unknown path
     assert.equal((await client.GET('/orders')).response.status, 404);
-    // @ts-expect-error there is no such method
+    // @ts-expect-error an unknown method
     assert.equal((await client.PUT('/users', { body: { name: 'Ada' } })).response.status, 405);
   });
 });

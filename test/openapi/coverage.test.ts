@@ -15,7 +15,7 @@ const ada = { name: 'Ada Lovelace', role: 'admin' };
 const notes = { title: 'Notes', body: 'On the Analytical Engine' };
 const mergePatch = 'Content-Type: application/merge-patch+json';
 
-/** A whole and right request for each operation. */
+/** A complete and valid request for each operation. */
 const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
   'GET /users': { path: '/users' },
   'POST /users': { path: '/users', body: ada },
@@ -45,20 +45,20 @@ const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
   'GET /{file}': { path: '/openapi.json' },
 };
 
-/** What is wrong with any request before a route is looked for. */
+/** Errors in the head of a request, which are found before its route. */
 const malformed: readonly (Pick<Case, 'status' | 'version' | 'host' | 'body'> & {
   readonly headers?: readonly string[];
 })[] = [
   { status: 400, headers: ['Host: elsewhere'] },
   { status: 413, headers: ['Transfer-Encoding: chunked'], body: `1;${'a'.repeat(20_000)}\r\nx\r\n0\r\n\r\n` },
-  { status: 417, headers: ['Expect: a miracle'] },
+  { status: 417, headers: ['Expect: unknown'] },
   { status: 421, host: 'elsewhere.example' },
   { status: 431, headers: Array.from({ length: 101 }, (_, i) => `X-Number-${i}: ${i}`) },
   { status: 501, headers: ['Transfer-Encoding: gzip, chunked'] },
   { status: 505, version: '2.0' },
 ];
 
-/** The life of two users, in order. */
+/** Requests about two users. They run in this order. */
 const story: readonly Case[] = [
   { method: 'POST', path: '/users', body: ada, status: 201 },
   {
@@ -168,7 +168,7 @@ const story: readonly Case[] = [
   { method: 'GET', path: '/missing.txt', status: 404 },
 ];
 
-/** Failures of the store, by what a client sees of them. */
+/** Failures of the store, with the status that a client receives. */
 const storeFailures: readonly (readonly [status: number, kind: ErrorKind, message: string])[] = [
   [409, 'conflict', 'a request with this Idempotency-Key is still running'],
   [500, 'internal', 'secret'],
@@ -176,7 +176,7 @@ const storeFailures: readonly (readonly [status: number, kind: ErrorKind, messag
   [504, 'deadline-exceeded', 'the database took too long'],
 ];
 
-describe('every answer the document promises is given, and is as it says', () => {
+describe('a running service returns every response of the OpenAPI document as documented', () => {
   const recorder = new Recorder();
   const start = async (t: TestContext, options?: StartOptions) =>
     (await startService(t, { apiKeys: ['secret'], expectFailures: true, ...options })).port;
@@ -191,16 +191,16 @@ describe('every answer the document promises is given, and is as it says', () =>
   });
   after(() => rmSync(publicDir, { recursive: true }));
 
-  it('has a right request for each operation', () => {
+  it('for a valid request to each operation', () => {
     assert.deepEqual(Object.keys(right).sort(), [...operations().keys()].sort());
   });
 
-  it('right and wrong requests, in order', async (t) => {
+  it('for valid and invalid requests', async (t) => {
     const port = await start(t);
     for (const request of story) await recorder.record(port, request);
   });
 
-  it('bodies of another type, coding or length', async (t) => {
+  it('for bodies of another type, coding or length', async (t) => {
     const port = await start(t);
     for (const request of casesFor(415)) {
       await recorder.record(port, { ...request, headers: ['Content-Type: text/plain'] });
@@ -256,7 +256,7 @@ describe('every answer the document promises is given, and is as it says', () =>
     for (const request of casesFor(428)) await recorder.record(port, request);
   });
 
-  it('503 when too much is under way', async (t) => {
+  it('503 beyond maxInFlight', async (t) => {
     const gate = await gatedRepository();
     t.after(gate.open);
     const port = await start(t, { repository: gate.repository, limits: { maxInFlight: 1 } });
@@ -268,7 +268,7 @@ describe('every answer the document promises is given, and is as it says', () =>
     }
   });
 
-  it('503 of readiness while draining', async (t) => {
+  it('503 of /health/ready while draining', async (t) => {
     const { promise: draining, resolve: drain } = Promise.withResolvers<void>();
     const { service, port } = await startService(t, {
       drainDelayMs: 500,
@@ -290,14 +290,14 @@ describe('every answer the document promises is given, and is as it says', () =>
     });
   }
 
-  it('404 of a file that is gone', async (t) => {
+  it('404 of a file that was removed', async (t) => {
     writeFileSync(join(publicDir, 'index.html'), '<!doctype html>');
     const port = await start(t, { publicDir });
     rmSync(join(publicDir, 'index.html'));
     await recorder.record(port, { method: 'GET', path: '/', status: 404 });
   });
 
-  it('takes every example of a body', async (t) => {
+  it('for every example of a request body', async (t) => {
     const port = await start(t);
     await recorder.record(port, { method: 'POST', path: '/users', body: ada, status: 201 });
     for (const [operation, { requestBody, responses }] of operations()) {
@@ -313,10 +313,10 @@ describe('every answer the document promises is given, and is as it says', () =>
     }
   });
 
-  it('leaves out only what no request can provoke', () => {
-    // Any route may fail, but nothing a client or a store does makes these.
+  it('except responses that no request can cause', () => {
+    // Any route may return 500, but no request and no store error causes it on these routes.
     const safe = ['/health', '/health/ready', '/metrics', '/info', '/private', '/', '/{file}'];
-    // A body that nobody waits for may be found malformed before the answer is out, or after.
+    // The parser may find an unread body malformed before or after the response is sent.
     const bodiless = Object.keys(right).filter((operation) => right[operation]?.body === undefined);
     assert.deepEqual(
       recorder.unseen().sort(),
@@ -328,10 +328,10 @@ describe('every answer the document promises is given, and is as it says', () =>
     );
   });
 
-  it('has no example that was not an answer', () => assert.deepEqual(recorder.unseenExamples(), []));
+  it('including every example of a response', () => assert.deepEqual(recorder.unseenExamples(), []));
 });
 
-/** A store of which every call fails. */
+/** A store whose calls all fail. */
 function failing(kind: ErrorKind, message: string): Repository {
   const fail = () => Promise.reject(new DomainError(kind, message));
   const changes = { read: fail, position: fail, watch: () => fail };

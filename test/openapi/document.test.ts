@@ -28,7 +28,7 @@ const ok: Answer = {
 };
 
 describe('the OpenAPI document', () => {
-  it('has the routes of the service and its files, and no others', async () => {
+  it('documents exactly the routes and files of the service', async () => {
     const repository = await openStore('memory:');
     const none = () => undefined;
     const table = routes({
@@ -41,15 +41,18 @@ describe('the OpenAPI document', () => {
     assert.deepEqual([...operations().keys()].sort(), expected.sort());
     const served = listFiles(fileURLToPath(new URL('../../public', import.meta.url)));
     const names = served.map(({ pattern }) => pattern.template);
-    assert.ok(names.includes('/') && names.includes('/openapi.json'), 'both kinds of file are there');
+    assert.ok(
+      names.includes('/') && names.includes('/openapi.json'),
+      'the page and the document must be listed',
+    );
   });
 
-  it('gives every operation a name of its own', () => {
+  it('has a different name for every operation', () => {
     const ids = [...operations().values()].map(({ operationId }) => operationId);
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  it('is found by OPTIONS on any path and from the root', async (t) => {
+  it('is linked in the responses to OPTIONS on any path and to the root', async (t) => {
     const { port } = await startService(t);
     for (const head of ['OPTIONS /users', 'OPTIONS *', 'HEAD /']) {
       const { responses } = await exchange(port, `${head} HTTP/1.1\r\nHost: a\r\n\r\n`, {
@@ -62,7 +65,7 @@ describe('the OpenAPI document', () => {
     assert.deepEqual(JSON.parse(responses[0]?.body ?? ''), openApi);
   });
 
-  it('names no address that is not there', async (t) => {
+  it('contains no address that does not exist', async (t) => {
     const { port } = await startService(t, { publicDir: false });
     const request = 'OPTIONS /users HTTP/1.1\r\nHost: a\r\n\r\n';
     const { responses } = await exchange(port, request, { until: 1, head: true });
@@ -70,7 +73,7 @@ describe('the OpenAPI document', () => {
   });
 });
 
-describe('a schema takes what the service takes', () => {
+describe('a schema accepts the same values as the service', () => {
   const parsers = {
     UserDraft: parseUserDraft,
     UserPatch: parseUserPatch,
@@ -122,7 +125,7 @@ describe('a schema takes what the service takes', () => {
     ['Role', 'a newline at its end', 'admin\n'],
     ['Role', 'nothing', ''],
   ];
-  // UserPatch repeats the rules of a role, because code generators lose the null of a schema that refers to them.
+  // UserPatch repeats the rules of a role, because code generators lose null if a schema refers to them.
   const roles = cases.filter(([schema]) => schema === 'Role');
   const patches = roles.map(([, name, role]) => ['UserPatch', `a role: ${name}`, { role }] as const);
   for (const [schema, name, value] of [...cases, ...patches]) {
@@ -210,7 +213,7 @@ describe('a schema takes what the service takes', () => {
     }
   }
 
-  it('bounds: ids, pages and limits', () => {
+  it('has the same limits for ids, pages and page sizes', () => {
     const { parameters, schemas } = openApi.components as unknown as {
       parameters: Record<string, { schema: Record<string, number> }>;
       schemas: { User: { properties: { id: { maximum: number } } } };
@@ -223,13 +226,13 @@ describe('a schema takes what the service takes', () => {
   });
 });
 
-describe('the validator', () => {
-  it('takes a right answer', () =>
+describe('the validator of exchanges', () => {
+  it('accepts a correct response', () =>
     assert.equal(validateExchange('GET', '/users/1?x=1', ok), 'GET /users/{id}'));
 
   const wrong: readonly (readonly [string, string, string, Partial<Answer>])[] = [
     ['a status that is not documented', 'GET', '/users/1', { status: 202 }],
-    ['a header that is missing', 'GET', '/users/1', { headers: { ...json, 'x-request-id': 'a' } }],
+    ['a missing header', 'GET', '/users/1', { headers: { ...json, 'x-request-id': 'a' } }],
     [
       'a header that is not documented',
       'GET',
@@ -238,22 +241,22 @@ describe('the validator', () => {
     ],
     ['a header of another form', 'GET', '/users/1', { headers: { ...ok.headers, etag: '1' } }],
     ['a field that is not documented', 'GET', '/users/1', { body: '{"id":1,"name":"Ada","version":1}' }],
-    ['a field that is missing', 'GET', '/users/1', { body: '{"id":1}' }],
+    ['a missing field', 'GET', '/users/1', { body: '{"id":1}' }],
     ['a field of another type', 'GET', '/users/1', { body: '{"id":"1","name":"Ada"}' }],
-    ['a body that is no JSON', 'GET', '/users/1', { body: '<html>' }],
+    ['a body that is not JSON', 'GET', '/users/1', { body: '<html>' }],
     ['another media type', 'GET', '/users/1', { headers: { ...ok.headers, 'content-type': 'text/html' } }],
-    ['a body where none belongs', 'DELETE', '/users/1', { status: 204 }],
+    ['an unexpected body', 'DELETE', '/users/1', { status: 204 }],
     ['an error of another shape', 'PUT', '/health', { status: 405, body: '{"message":"no"}' }],
     ['405 without Allow', 'PUT', '/health', { status: 405, headers: json, body: '{"error":"no"}' }],
-    ['success of an unknown method', 'PUT', '/health', {}],
-    ['success of an unknown path', 'POST', '/nothing/here', {}],
+    ['success for an unknown method', 'PUT', '/health', {}],
+    ['success for an unknown path', 'POST', '/nothing/here', {}],
   ];
   for (const [name, method, path, change] of wrong) {
-    it(`notices ${name}`, () => assert.throws(() => validateExchange(method, path, { ...ok, ...change })));
+    it(`rejects ${name}`, () => assert.throws(() => validateExchange(method, path, { ...ok, ...change })));
   }
 });
 
-describe('what belongs to no operation is as the document says', () => {
+describe('responses that belong to no operation are as documented', () => {
   const cases = [
     ['HEAD', '/users', 200],
     ['HEAD', '/health', 200],
@@ -271,7 +274,7 @@ describe('what belongs to no operation is as the document says', () => {
     ['GET', '/console/missing.js', 404],
   ] as const;
   for (const [method, path, status] of cases) {
-    it(`${method} ${path} is ${status}`, async (t) => {
+    it(`${method} ${path} returns ${status}`, async (t) => {
       const { port } = await startService(t);
       const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
       const { responses } = await exchange(port, request, { until: 1, head: method === 'HEAD' });

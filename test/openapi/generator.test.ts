@@ -17,10 +17,10 @@ const jar = process.env['OPENAPI_GENERATOR_JAR'];
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const programs = fileURLToPath(new URL('programs', import.meta.url));
 
-// The tests download nothing: what is not on the machine skips its client.
+// The tests download nothing. A client is skipped if the machine lacks a tool for it.
 const offline = { ...process.env, GOPROXY: 'off', GOSUMDB: 'off', GOFLAGS: '-mod=mod' };
 
-/** Runs a program in a folder; resolves to what it prints. */
+/** Runs a program in a folder, and resolves to its output. */
 async function run(cwd: string, command: string, ...args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(command, args, { cwd, env: offline });
   return stdout;
@@ -28,7 +28,7 @@ async function run(cwd: string, command: string, ...args: readonly string[]): Pr
 
 interface Language {
   readonly generator: string;
-  /** Fails where the machine lacks what the client needs. */
+  /** Fails if the machine lacks a tool that the client needs. */
   readonly probe: (folder: string) => Promise<unknown>;
   /** Compiles the client in `folder/client` and runs the program with it. */
   readonly start: (folder: string, http: string) => Promise<string>;
@@ -76,7 +76,7 @@ async function whyNot({ probe }: Language, folder: string): Promise<string | und
 }
 
 describe('code generators support each schema', () => {
-  // What each form does to a client that openapi-generator 7.14 generates.
+  // The effect of each form on a client that openapi-generator 7.14 generates.
   const unsupported: Readonly<Record<string, (schema: Record<string, unknown>) => boolean>> = {
     'several types other than null, which become a type of one of them': ({ type }) =>
       Array.isArray(type) && type.filter((name) => name !== 'null').length > 1,
@@ -96,7 +96,7 @@ describe('code generators support each schema', () => {
     });
   }
 
-  it('no schema is named after a type of a language', () => {
+  it('no schema has the name of a type of a programming language', () => {
     const names = Object.keys(openApi.components.schemas);
     assert.deepEqual(
       names.filter((name) => /^(any|json|list|map|null|object|string)$/i.test(name)),

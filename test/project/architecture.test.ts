@@ -7,8 +7,8 @@ import { tableOf } from '../kit/markdown.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-// The rooms of the house, and from which others each may import values. Types of what a leaf defines
-// may be used anywhere.
+// The folders and files of src, and from which others each may import values. Types of a leaf may be imported
+// anywhere.
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
@@ -23,14 +23,14 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   conformance: ['domain'],
 };
 const leaves = ['config'];
-// Which rooms may import which packages.
+// The folders that may import each package.
 const packages: Readonly<Record<string, readonly string[]>> = {
   '@grpc/grpc-js': ['grpc'],
   '@grpc/reflection': ['grpc'],
   'grpc-health-check': ['grpc'],
   'google-protobuf': ['grpc'],
   pg: ['storage'],
-  // Only `http/node-http.ts` loads them, and not by an import, which would load much more.
+  // Only `http/node-http.ts` loads these. It does not import them, because an import would load much more.
   'node:http': [],
   'node:https': [],
   'node:sqlite': ['storage'],
@@ -41,7 +41,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 
 interface Import {
   readonly from: string;
-  /** A path from `src`'s parent for our own, else the package. */
+  /** The path of a file from the root of the project, or the name of a package. */
   readonly to: string;
   readonly isType: boolean;
   readonly line: string;
@@ -50,7 +50,7 @@ interface Import {
 const files = globSync('src/**/*.ts', { cwd: root }).map(normalize).sort();
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
 
-// `import … from`, `export … from`, `import '…'` and `import('…')`, which after `typeof` is a type.
+// `import … from`, `export … from`, `import '…'` and `import('…')`. The last is a type after `typeof`.
 const statement =
   /^(import|export)\s+(type\s+)?([^'"`;]*?\bfrom\s+)?'([^']+)'|(?<![#.\w])(?<!typeof )import\(\s*'([^']+)'/gm;
 
@@ -68,7 +68,7 @@ function importsOf(file: string): Import[] {
 const imports = files.flatMap(importsOf);
 const ours = imports.filter(({ to }) => to.startsWith('src/') || to.startsWith('generated/'));
 
-/** `src/http/send.ts` is in the room `http`, `src/service.ts` is one of its own. */
+/** `src/http/send.ts` belongs to `http`. `src/service.ts` is a separate part. */
 function roomOf(path: string): string {
   const [top = '', second = ''] = path.split('/');
   return top === 'src' ? second.replace(/\.ts$/, '') : top;
@@ -80,19 +80,19 @@ function isAllowed({ from, to, isType }: Import): boolean {
   return isType && leaves.includes(other);
 }
 
-test('the imports are found, in all their forms', () => {
+test('imports are found in all their forms', () => {
   assert.ok(files.length > 60, `${files.length} files`);
   assert.ok(ours.length > 150, `${ours.length} imports`);
   assert.ok(ours.some(({ from, line }) => from === 'src/main.ts' && line.startsWith('import(')));
   for (const { to } of ours.filter((one) => one.to.startsWith('src/'))) assert.ok(files.includes(to), to);
 });
 
-test('a file imports only from where its room may', () => {
+test('each file imports only from the folders that its folder may import from', () => {
   const wrong = ours.filter((one) => !isAllowed(one)).map(({ from, line }) => `${from}: ${line}`);
   assert.deepEqual(wrong, []);
 });
 
-test('every arrow is in use', () => {
+test('every allowed import between folders is in use', () => {
   const used = new Set(ours.map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`));
   const drawn = Object.entries(arrows).flatMap(([room, others]) =>
     others.map((other) => `${room} -> ${other}`),
@@ -103,7 +103,7 @@ test('every arrow is in use', () => {
   );
 });
 
-test('src/README.md draws the same arrows', () => {
+test('src/README.md draws the same imports between folders', () => {
   const rooms = ['domain', 'telemetry', 'check-range', 'start-error'].map((room): [string, string[]] => [
     room,
     [],
@@ -113,7 +113,7 @@ test('src/README.md draws the same arrows', () => {
   assert.deepEqual(drawn.toSorted(), expected.toSorted());
 });
 
-test('no import leads back to its file', () => {
+test('imports form no cycles', () => {
   const next = Map.groupBy(ours, ({ from }) => from);
   const done = new Set<string>();
   const circles: string[] = [];
@@ -135,12 +135,12 @@ test('a package is imported only where it belongs', () => {
   assert.deepEqual(wrong, []);
 });
 
-test('the generated code has one door', () => {
+test('only one file imports the generated code', () => {
   const doors = ours.filter(({ to }) => to.startsWith('generated/')).map(({ from }) => from);
   assert.deepEqual([...new Set(doors)], ['src/grpc/stubs.ts']);
 });
 
-test('index only re-exports', () => {
+test('src/index.ts only re-exports', () => {
   const statements = textOf('src/index.ts')
     .replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
     .split(';');
@@ -162,17 +162,17 @@ const bans: readonly [what: string, pattern: RegExp, except: readonly string[]][
   ['the process', /(?<![.\w])process\s*[.[]/, ['src/main.ts']],
   ['the console', /(?<![.\w])console\s*\./, []],
   ['a default export', /^export default\b|\bas default\b/m, []],
-  ['something left to do', /\b(?:TODO|FIXME|XXX)\b/, []],
+  ['a TODO', /\b(?:TODO|FIXME|XXX)\b/, []],
 ];
 
 for (const [what, pattern, except] of bans) {
-  test(`no file${except.length > 0 ? ` but ${except}` : ''} has ${what}`, () => {
+  test(`no file${except.length > 0 ? ` except ${except}` : ''} has ${what}`, () => {
     const wrong = files.filter((file) => !except.includes(file) && pattern.test(codeOf(file)));
     assert.deepEqual(wrong, []);
   });
 }
 
-test('no file is longer than 300 lines, and half of them not than 120', () => {
+test('no file is longer than 300 lines, and half of the files are no longer than 120', () => {
   const lengths = files.map((file) => ({ file, lines: textOf(file).split('\n').length - 1 }));
   assert.deepEqual(
     lengths.filter(({ lines }) => lines > 300),
@@ -182,7 +182,7 @@ test('no file is longer than 300 lines, and half of them not than 120', () => {
   assert.ok(median <= 120, `the median is ${median}`);
 });
 
-test('names are in kebab-case', () => {
+test('file names are in kebab-case', () => {
   assert.deepEqual(
     files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.ts$/.test(file)),
     [],

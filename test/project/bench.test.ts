@@ -11,7 +11,7 @@ import {
 
 const rounds = 30;
 
-/** What rounds of a benchmark may measure: each round has a disturbance that both meet, and noise of its own. */
+/** Simulated rounds of a benchmark. Each has a disturbance that affects both sides, and independent noise. */
 function measured(ratio: number, noise: number, seed = 1): { ours: number[]; theirs: number[] } {
   const random = seededRandom(seed);
   const noisy = (value: number) => value * (1 + noise * (random() - 0.5));
@@ -27,7 +27,7 @@ test('the median of an even number of values lies between the two in the middle'
   assert.equal(median([4, 1, 3, 2]), 2.5);
 });
 
-test('a paired ratio is not moved by what disturbs both sides of a round', () => {
+test('a paired ratio does not depend on disturbances that affect both sides of a round', () => {
   const { ours, theirs } = measured(1.2, 0);
   const { value, low, high } = pairedRatio(ours, theirs);
   for (const one of [value, low, high]) assert.ok(Math.abs(one - 1.2) < 1e-9, String(one));
@@ -53,7 +53,7 @@ test('the interval of a few very different values is wide', () => {
   assert.ok(low <= 1 && high >= 4, `${low} ${high}`);
 });
 
-test('rounds that do not pair up are an error', () => {
+test('different numbers of rounds for the two sides are an error', () => {
   assert.throws(() => pairedRatio([1, 2], [1]), /rounds/);
 });
 

@@ -24,7 +24,7 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-test('the steps of the container file make a small image that runs without root, is healthy, and stops', {
+test('the steps of the container file build a small image that runs without root, reports its health, and stops', {
   skip: process.platform === 'win32' && 'Windows has no users',
 }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'image-'));
@@ -36,7 +36,7 @@ test('the steps of the container file make a small image that runs without root,
   await link(process.execPath, node).catch(() => copyFile(process.execPath, node));
   const path = `${join(folder, 'bin')}:${process.env['PATH']}`;
 
-  // Tests download nothing: the packages come from the cache that `npm ci` has filled.
+  // Tests download nothing. The packages come from the cache that `npm ci` has filled.
   const buildEnv = { ...process.env, PATH: path, npm_config_offline: 'true' };
   let image: Awaited<ReturnType<typeof buildImage>>;
   try {
@@ -89,5 +89,5 @@ test('the steps of the container file make a small image that runs without root,
   if (isRoot) assert.deepEqual([database.uid, database.gid], [uid, gid]);
   service.kill('SIGTERM');
   assert.deepEqual(await exited, [0, null]);
-  assert.equal(await check(), 1, 'not healthy once it has stopped');
+  assert.equal(await check(), 1, 'the health check must fail after the stop');
 });

@@ -43,7 +43,7 @@ for (const [name, env] of Object.entries(environments)) {
   });
 }
 
-test('systemd and Kubernetes wait longer than the service may take to drain', () => {
+test('systemd and Kubernetes wait longer than the drain of the service may take', () => {
   const drainMs = (env: Record<string, string> = {}) => {
     const { config } = parseConfig(readArguments([], []), { API_KEY: 'a-key', ...env });
     return config['drain-delay-ms'] + config['drain-timeout-ms'];
@@ -53,7 +53,7 @@ test('systemd and Kubernetes wait longer than the service may take to drain', ()
   assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
 });
 
-test('what the container file copies exists, and its user is not root', () => {
+test('the container file copies existing files, and its user is not root', () => {
   const copied = [...container.matchAll(/^COPY (?!--)(.*) \S+$/gm)].flatMap(([, names = '']) =>
     names.split(' '),
   );

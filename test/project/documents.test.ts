@@ -26,7 +26,7 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-test('each relative link of the documentation leads to a file, and to a heading of it', () => {
+test('each relative link of the documentation has an existing file and heading as its target', () => {
   const broken: string[] = [];
   for (const [path, text] of documents) {
     for (const [, target = ''] of text.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
@@ -43,7 +43,7 @@ test('each relative link of the documentation leads to a file, and to a heading 
   assert.deepEqual(broken, []);
 });
 
-test('each npm script that the documentation names exists', () => {
+test('each npm script in the documentation exists', () => {
   const named = [...documents.values()].flatMap((text) => [...text.matchAll(/npm run ([a-z:-]+)/g)]);
   assert.deepEqual(
     named.map(([, name = '']) => name).filter((name) => scripts[name] === undefined),
@@ -76,7 +76,7 @@ test('each file of scripts is run by an npm script or imported by another file',
   );
 });
 
-test('the CI workflow names each action by its commit, with the version beside it', () => {
+test('the CI workflow pins each action to a commit, with its version in a comment', () => {
   const workflow = readFileSync(join(root, '.github/workflows/ci.yml'), 'utf8');
   const uses = [...workflow.matchAll(/uses: (.*)$/gm)].map(([, action = '']) => action);
   assert.ok(uses.length > 0);

@@ -12,7 +12,7 @@ const load =
 const loaded = await runTool(python, ['-c', load, join(deploy, 'kubernetes.yaml')]);
 const skip = /No module named|not found|ENOENT/.test(loaded.stderr) || loaded.code === -1;
 
-/** Keys that an object may have, with the shape of their values; `any` for what needs no further look. */
+/** Keys that an object may have, with the shape of their values. `any` values are not checked further. */
 type Shape = 'any' | readonly [Shape] | { readonly [key: string]: Shape };
 
 const metadata: Shape = { name: 'any', labels: 'any' };
@@ -74,7 +74,7 @@ const shapes: Readonly<Record<string, { apiVersion: string; spec: Shape }>> = {
   },
 };
 
-/** Where a value has keys that its shape does not have. */
+/** The paths of the keys of a value that its shape does not have. */
 function unknownKeys(value: unknown, shape: Shape, path: string): string[] {
   if (shape === 'any') return [];
   if (isList(shape)) {
@@ -138,7 +138,7 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     : JSON.parse(loaded.stdout);
   const byKind = Object.fromEntries(documents.map((one) => [one.kind, one])) as unknown as Manifests;
 
-  it('are YAML of known kinds, without keys that Kubernetes does not know', () => {
+  it('are YAML of known kinds, without keys that are unknown to Kubernetes', () => {
     assert.deepEqual(documents.map(({ kind }) => kind).sort(), Object.keys(shapes).sort());
     for (const { kind, ...document } of documents) {
       const { apiVersion = '', spec = 'any' } = shapes[kind] ?? {};
@@ -147,7 +147,7 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     }
   });
 
-  it('select the same copies, which have the ports that are asked for', () => {
+  it('select the same copies, which have the ports of the services', () => {
     const { Service, PodDisruptionBudget, Deployment } = byKind;
     const { labels } = Deployment.spec.template.metadata;
     assert.deepEqual(Deployment.spec.selector.matchLabels, labels);
@@ -165,11 +165,14 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
   it('keep copies running while others stop', () => {
     const { PodDisruptionBudget, Deployment } = byKind;
     const { minAvailable } = PodDisruptionBudget.spec;
-    assert.ok(minAvailable > 0 && minAvailable < Deployment.spec.replicas, 'a node can be drained');
+    assert.ok(
+      minAvailable > 0 && minAvailable < Deployment.spec.replicas,
+      'draining a node must be possible',
+    );
     assert.equal(Deployment.spec.strategy.rollingUpdate.maxUnavailable, 0);
   });
 
-  it('take a copy that stops off the balancer before it stops serving, and let it drain', () => {
+  it('remove a stopping copy from the load balancer before it stops serving, and give it time to drain', () => {
     const { terminationGracePeriodSeconds: grace, containers } = byKind.Deployment.spec.template.spec;
     const [{ env, readinessProbe, livenessProbe, startupProbe }] = containers;
     const seconds = (variable: string) =>
@@ -179,7 +182,7 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     assert.ok(seconds('DRAIN_DELAY_MS') + seconds('DRAIN_TIMEOUT_MS') < grace);
     assert.equal(readinessProbe.httpGet.path, '/health/ready');
     for (const { httpGet } of [startupProbe, livenessProbe]) {
-      assert.equal(httpGet.path, '/health', 'a database that fails restarts no copy');
+      assert.equal(httpGet.path, '/health', 'a database failure must not restart copies');
     }
   });
 

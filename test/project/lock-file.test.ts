@@ -23,7 +23,7 @@ function packagesOf(folder: string): [name: string, entry: LockedPackage][] {
 }
 
 // A script that downloads from a host other than the package registry makes `npm ci` fail behind a closed
-// network. `node` installs its platform's runtime from the registry; the others only arrange installed files.
+// network. `node` installs its runtime from the registry. The others only move installed files.
 // Read a package's script before you add its name here.
 const installScripts = [
   '@bufbuild/buf',
@@ -59,6 +59,10 @@ for (const folder of ['', 'scripts/bench/', 'scripts/generate/', 'scripts/hosts/
 
   test(`${folder}package-lock.json has a checksum for every package`, () => {
     const names = packagesOf(folder).flatMap(([name, { integrity }]) => (integrity ? [] : [name]));
-    assert.deepEqual(names, [], 'the registry may lack the package: pin a version it has on every platform');
+    assert.deepEqual(
+      names,
+      [],
+      'the registry may lack the package: pin a version that it has for every platform',
+    );
   });
 }

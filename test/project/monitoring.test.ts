@@ -30,10 +30,10 @@ const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ exp
 const hasPromtool = (await runTool('promtool', ['--version'])).code === 0;
 const skip = !hasPromtool && 'promtool is not installed (Debian: prometheus)';
 
-// What Prometheus adds when it scrapes.
+// The labels that Prometheus adds when it scrapes.
 const labelsOfScrape = ['job', 'instance'];
 
-/** Which labels each metric has that a service with workers, keys and rejected connections renders. */
+/** The labels of each metric of a service with workers, keys and rejected connections. */
 async function renderedLabels(t: Parameters<typeof startProcess>[0]): Promise<Map<string, Set<string>>> {
   const folder = await mkdtemp(join(tmpdir(), 'metrics-'));
   t.after(() => rm(folder, { recursive: true }));
@@ -55,7 +55,7 @@ async function renderedLabels(t: Parameters<typeof startProcess>[0]): Promise<Ma
   );
 }
 
-test('the dashboard and the alerts name only metrics and labels that the service renders', async (t) => {
+test('the dashboard and the alerts use only metrics and labels of the service', async (t) => {
   const rendered = await renderedLabels(t);
   const texts = [...expressions, ...alerts.split(/^ {6}- alert: /m).slice(1)];
   const unknown: string[] = [];
@@ -77,7 +77,7 @@ test('the dashboard and the alerts name only metrics and labels that the service
   );
 });
 
-test('the panels of the dashboard have ids of their own and do not overlap', () => {
+test('the panels of the dashboard have different ids and do not overlap', () => {
   const { panels, templating } = dashboard;
   assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) => {

@@ -12,9 +12,9 @@ const hasNpm = (await runTool('npm', ['--version'])).code === 0;
 const skip =
   process.platform === 'win32' ? 'Windows has no signals' : hasNpm ? false : 'npm is not installed';
 
-// npm passes a signal on to the shell that runs the script, not to the shell's child.
+// npm forwards a signal to the shell that runs the script, but not to the child process of the shell.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`${signal} to npm start stops the service in order`, { skip }, async (t) => {
+  test(`${signal} to npm start stops the service cleanly`, { skip }, async (t) => {
     const args = ['--port', '0', '--grpc-port', '0', '--database', 'memory:', '--log', 'json'];
     const npm = spawn('npm', ['start', '--', ...args], {
       cwd: root,
@@ -25,7 +25,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     assert.ok(pid);
     const closed = once(npm, 'close');
     t.after(() => {
-      // A service that missed the signal outlives npm, and keeps the pipe open.
+      // A service that missed the signal would outlive npm and keep the pipe open.
       if (!npm.stdout.closed) process.kill(-pid, 'SIGKILL');
       return closed;
     });
@@ -44,8 +44,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
-// As the documentation exports to a file: npm's own lines would be part of it.
-test('npm start --silent prints what the command prints, and nothing else', { skip }, async () => {
+// The documentation exports to a file this way. Additional output of npm would be part of the file.
+test('npm start --silent prints only the output of the command', { skip }, async () => {
   const { code, stdout } = await runTool('npm', ['start', '--silent', '--', '--version'], { cwd: root });
   assert.equal(code, 0);
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);

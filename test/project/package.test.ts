@@ -27,20 +27,20 @@ interface Component {
 /** Packs the checkout in one folder into another. */
 async function pack(checkout: string, folder: string): Promise<Packed> {
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: checkout });
-  // What the build prints comes first; npm's report is a list of one package or an object by its name.
+  // The build prints first. The report of npm is a list of one package, or an object by its name.
   const report: unknown = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
   const [packed] = Object.values(report as Record<string, Packed>);
   assert.ok(packed);
   return packed;
 }
 
-it('the SBOM of the documentation lists each runtime dependency, from the lock file alone', async (t) => {
+it('the SBOM command of the documentation lists each runtime dependency from only the lock file', async (t) => {
   const page = await readFile(join(root, 'scripts/deploy/README.md'), 'utf8');
   const [, script = ''] = /^```sh\n([^`]*npm sbom [^`]*)```$/m.exec(page) ?? [];
   const folder = await mkdtemp(join(tmpdir(), 'sbom-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const name of ['package.json', 'package-lock.json']) await cp(join(root, name), join(folder, name));
-  // Without a cache nothing could come from anywhere but the lock file.
+  // Without a cache, all data must come from the lock file.
   const env = { ...process.env, npm_config_offline: 'true', npm_config_cache: join(folder, 'cache') };
   await run('bash', ['-ec', script], { cwd: folder, env });
   const sbom = await readFile(join(folder, 'sbom', 'sbom.json'), 'utf8');
@@ -65,7 +65,7 @@ describe('the package', () => {
   let files: readonly string[];
   let project: string;
 
-  /** Runs a script in an empty project that has the package installed; resolves to what it prints. */
+  /** Runs a script in an empty project with the package installed, and resolves to its output. */
   const script = async (source: string, type: 'module' | 'commonjs'): Promise<string> => {
     const { stdout } = await run(process.execPath, [`--input-type=${type}`, '--eval', source], {
       cwd: project,
@@ -86,7 +86,7 @@ describe('the package', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  it('holds what is needed and nothing else', () => {
+  it('contains all needed files and no others', () => {
     const folders = new Set(files.map((file) => file.split('/')[0]));
     assert.deepEqual([...folders].sort(), [
       'LICENSE',
@@ -112,7 +112,7 @@ describe('the package', () => {
     await cp(root, checkout, { recursive: true, filter: (path) => !skipped.includes(path) });
     await symlink(join(root, 'node_modules'), modules);
     await mkdir(join(checkout, 'dist'));
-    await writeFile(join(checkout, 'dist', 'removed.js'), 'an earlier build has left it');
+    await writeFile(join(checkout, 'dist', 'removed.js'), 'from an earlier build');
     const again = await pack(checkout, checkout);
     assert.equal(again.integrity, packed.integrity);
   });
@@ -165,7 +165,7 @@ describe('the package', () => {
   const lean: readonly (readonly [what: string, source: string])[] = [
     ['HTTP alone', "await import('users-service/http')"],
     ['the memory store', "await import('users-service/memory')"],
-    ['importing all', "await import('users-service/memory'); await import('users-service/http')"],
+    ['an import of all exports', "await import('users-service/memory'); await import('users-service/http')"],
   ];
   for (const [what, source] of lean) {
     it(`${what} loads neither gRPC, nor SQLite, nor PostgreSQL`, async () => {
@@ -179,10 +179,10 @@ describe('the package', () => {
     });
   }
 
-  it('is a command', async () => {
+  it('can be run as a command', async () => {
     const bin = join(project, 'node_modules', 'users-service', 'dist', 'main.js');
     const { stdout } = await run(process.execPath, [bin, '--help']);
     assert.match(stdout, /^users-service/);
-    assert.deepEqual((await readdir(project)).includes('data'), false, 'asking for help makes nothing');
+    assert.deepEqual((await readdir(project)).includes('data'), false, '--help must not create a database');
   });
 });

@@ -26,7 +26,7 @@ function transcript(text: string): Step[] {
   );
 }
 
-/** The written output as a pattern: `…` stands for anything, a line of its own for any lines. */
+/** The documented output as a pattern. `…` stands for any text, and on a separate line for any lines. */
 function pattern(expected: string): RegExp {
   const text = expected
     .trim()

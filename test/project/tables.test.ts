@@ -52,7 +52,7 @@ const optionTable = optionRows.map(([flag, row]) => {
 
 test('the options of the command line are those of the source', () => compareTable('options', optionTable));
 
-// The options of the library that a listener has as well as a service.
+// The options of the library that both a listener and a service have.
 const listenerOptions: readonly string[] = [
   'apiKeys',
   'auth',
@@ -75,7 +75,7 @@ test('the options of the library are those of the source', () => {
       const { path, meaning } = row;
       if (path === undefined) return [];
       const written = defaultText(row);
-      // A toggle is a boolean in the library; a choice of on and off is not.
+      // A toggle is a boolean in the library. A choice of on and off is not.
       const text = row.kind === 'toggle' ? (words.get(written) ?? written) : written;
       const isBoth = listenerOptions.includes(path) || path.startsWith('limits.');
       const user = isBoth ? 'both' : '`createService`';
@@ -84,7 +84,7 @@ test('the options of the library are those of the source', () => {
   );
 });
 
-test('the main options of the README are options of the source', () => {
+test('the main options in the README are options of the source', () => {
   const shown = tableOf('main options').rows.map(([flag]) => flag);
   compareTable(
     'main options',
@@ -96,18 +96,18 @@ const messages = tablesOf('messages').flatMap(({ rows }) =>
   rows.flatMap(([first = '']) => [...first.matchAll(/`([^`]+)`/g)].map(([, message = '']) => message)),
 );
 
-test('each message of the documentation is a whole message of the source', () => {
+test('each error message in the documentation is a complete message of the source', () => {
   const token = /\/\*[\s\S]*?\*\/|\/\/.*|'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g;
   const known = globSync(fileURLToPath(new URL('../../src/**/*.ts', import.meta.url))).flatMap((file) => {
     const text = readFileSync(file, 'utf8')
-      // Parts of one message, and a message that begins with the name of its field.
+      // Two parts of one message, and a message that begins with the name of its field.
       .replaceAll(/(['`])\s*\+\s*\1/g, '')
       .replaceAll(/invalid\('([^']+)',\s*(['`])/g, '$2$1 ');
     return [...text.matchAll(token)].map(
       ([, single, double, template]) => single ?? double ?? template ?? '',
     );
   });
-  // A placeholder stands for any value. What is hardly more than placeholders is like any message.
+  // A placeholder stands for any value. A text that is almost only placeholders would match any message.
   const placeholder = /\$\{(?:[^{}]|\{[^}]*\})*\}/;
   const patterns = known
     .map((text) => text.replaceAll("\\'", "'").replace(/\\n$/, '').split(placeholder))
@@ -123,7 +123,7 @@ test('each message of the documentation is a whole message of the source', () =>
   assert.ok(messages.length > 30);
 });
 
-test("the documented messages have all that PostgreSQL's errors become", () => {
+test('the documentation contains every message that PostgreSQL errors are converted to', () => {
   // One of each class in https://www.postgresql.org/docs/current/errcodes-appendix.html that has a message.
   const states = ['08006', '25006', '40001', '53300', '55P03', '57014', '57P01'];
   const errors = states.map((code) =>
