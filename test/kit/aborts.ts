@@ -5,7 +5,7 @@ import { head } from './wire.ts';
 const json = 'Content-Type: application/json';
 const chunked = 'Transfer-Encoding: chunked';
 
-/** A request of which the client sends as much as here, and then leaves. None of them is whole. */
+/** The start of each request after which the client disconnects. None of the requests is complete. */
 const openings: readonly { readonly send: string; readonly waitsForData?: boolean }[] = [
   { send: '' },
   { send: 'POST /us' },
@@ -23,10 +23,10 @@ const openings: readonly { readonly send: string; readonly waitsForData?: boolea
   { send: head('CONNECT x:1') },
 ];
 
-/** The number of ways in which `abortRequest` leaves. */
+/** The number of ways in which `abortRequest` disconnects. */
 export const abortKinds = openings.length * 2;
 
-/** Opens a connection, sends a part of a request, and leaves by a reset or by an orderly end. */
+/** Opens a connection, sends a part of a request, and then resets or ends the connection. */
 export async function abortRequest(port: number, kind: number): Promise<void> {
   const opening = openings[kind % openings.length];
   if (opening === undefined) return;

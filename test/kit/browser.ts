@@ -5,32 +5,32 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 
 export const chromiumPath = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
-/** Why tests in a browser cannot run here; `false` when they can. */
+/** The reason to skip tests in a browser, or `false`. */
 export const noBrowser: string | false = existsSync(chromiumPath)
   ? false
   : `no Chromium at ${chromiumPath}; set CHROMIUM_PATH`;
 
-// Without these Chromium asks the network for updates and lists while tests run.
+// Without these options the browser downloads updates and lists while tests run.
 const quiet = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // Drawing by the processor itself takes less of it than a graphics card that is emulated.
+  // Drawing without a GPU needs less processor time than an emulated GPU.
   '--disable-gpu',
   '--no-first-run',
   '--disable-quic',
-  // Every test has a service on a port of its own: a page keeps its process when it moves to the next.
+  // Each test has a service on another port. This lets a page keep its process when it moves to the next one.
   '--disable-site-isolation-trials',
 ];
 
-// Far beyond what any step takes: where it is reached, it never comes.
+// Much longer than any step takes.
 const patienceMs = 60_000;
 
 let launched: Promise<Browser> | undefined;
 
-/** The browser of this process, launched when first asked for. */
+/** The browser of this process. It is launched at the first call. */
 export function launchBrowser(): Promise<Browser> {
-  // Chromium's sandbox refuses to run as root, which containers usually are.
+  // The sandbox of Chromium does not work for root, the usual user of containers.
   const args = process.getuid?.() === 0 ? [...quiet, '--no-sandbox'] : quiet;
   launched ??= chromium.launch({ executablePath: chromiumPath, args });
   return launched;
@@ -46,9 +46,9 @@ export interface PageOptions {
   readonly height?: number;
   readonly colorScheme?: 'light' | 'dark';
   readonly reducedMotion?: 'reduce' | 'no-preference';
-  /** Runs in each page before its own scripts. */
+  /** Runs in each page before the scripts of the page. */
   readonly initScript?: string;
-  /** A window that no other test uses: for a test that installs a clock or grants a permission. */
+  /** A window that no other test uses, for tests that install a clock or grant a permission. */
   readonly fresh?: boolean;
 }
 
@@ -58,13 +58,13 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
   // Navigating a used page costs half as much as opening a new one.
   const idle: Page[] = [];
   after(closeBrowser);
-  // Before the test's own endings, one of which stops the server that the page asks.
+  // This hook runs before those of the test, one of which stops the server of the page.
   afterEach(async (t) => {
     for (const end of endings.get(t.fullName) ?? []) await end();
   });
   return async (t, url, options = {}) => {
     const { width = 1280, height = 900, initScript, colorScheme = 'light' } = options;
-    // Motion only makes a test wait, and axe sees colours half way through it.
+    // Animations delay tests, and axe would check colours in the middle of one.
     const { reducedMotion = 'reduce' } = options;
     const fresh = options.fresh === true || initScript !== undefined;
     const page = (fresh ? undefined : idle.pop()) ?? (await newPage(initScript));
@@ -92,12 +92,12 @@ async function newPage(initScript: string | undefined): Promise<Page> {
   return context.newPage();
 }
 
-/** Removes from a page everything that a test may leave behind. */
+/** Removes everything from a page that a test may have left. */
 async function reset(page: Page): Promise<void> {
   for (const other of page.context().pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   if (page.url().startsWith('http')) {
-    // By the page itself: a navigation from outside would start another process for it.
+    // The page navigates itself, because a navigation from outside would start another process.
     await page.evaluate("sessionStorage.clear(); localStorage.clear(); location.replace('about:blank')");
     await page.waitForURL('about:blank');
   }
@@ -106,20 +106,20 @@ async function reset(page: Page): Promise<void> {
 
 const away = new Set<string>();
 
-/** From now on the server at this address may be missed by pages: the test stops it or cuts its answers. */
+/** Allows failed requests of pages to this address, because the test stops the server or its responses. */
 export function expectAway(t: TestContext, http: string): void {
   away.add(http);
   t.after(() => away.delete(http));
 }
 
-/** Collects what a page complains of: exceptions, refusals by its Content-Security-Policy, missing files. */
+/** Collects the errors of a page: exceptions, violations of its Content-Security-Policy, missing files. */
 function watch(page: Page): string[] {
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(String(error)));
   page.on('console', (message) => {
     if (message.type() !== 'error' && message.type() !== 'warning') return;
     const { url } = message.location();
-    // The browser's own line for every answer above 399: a test that provokes one looks at the page.
+    // The browser logs a line for every status above 399. Tests that cause one check the page instead.
     const ofAnswer = message.text().startsWith('Failed to load resource');
     const ofNone = ofAnswer && message.text().includes('net::');
     if (ofNone ? away.has(new URL(url).origin) : ofAnswer && !/\.(css|js|svg)$/.test(url)) return;

@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** What a container of the last stage would be started with. */
+/** The configuration of a container of the last stage. */
 export interface Image {
-  /** The root of its file system; without the base image, only what the steps have added. */
+  /** The root of its file system. It lacks the base image and contains only the results of the steps. */
   readonly folder: string;
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
@@ -19,7 +19,7 @@ export interface Image {
 
 const isRoot = process.getuid?.() === 0;
 
-/** Performs the steps of a container file in an empty folder, without an engine and a base image. */
+/** Runs the steps of a container file in an empty folder, without a container engine and a base image. */
 export async function buildImage(
   text: string,
   checkout: string,
@@ -28,7 +28,7 @@ export async function buildImage(
 ): Promise<Image> {
   const stages = new Map<string, string>();
   let image: Image | undefined;
-  // Lines that end with a backslash continue; comments may stand between them.
+  // Lines that end with a backslash continue. Comments may stand between them.
   const lines = text.replaceAll(/^#.*\n/gm, '').replaceAll(/\\\n\s*/g, ' ');
   for (const [, instruction = '', rest = ''] of lines.matchAll(/^([A-Z]+) (.+)$/gm)) {
     if (instruction === 'FROM') {
@@ -78,7 +78,7 @@ async function perform(
     }
     case 'RUN': {
       const inFolder = rest.replaceAll(/ \/(?=\w)/g, ` ${image.folder}/`);
-      // Only root can give a folder away.
+      // Only root can change the owner of a folder.
       const command = isRoot ? inFolder : inFolder.replace(/-o \d+ -g \d+ /, '');
       await run('sh', ['-ec', command], { cwd, env });
       return image;

@@ -1,20 +1,20 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP address that stays while what is behind it changes. */
+/** A fixed TCP address that forwards to a changing port. */
 export interface Forwarder {
   readonly port: number;
-  /** How many connections there have been. */
+  /** The number of connections so far. */
   readonly accepted: number;
-  /** Sends connections made from now on to another port; those there are stay. */
+  /** Forwards new connections to another port. Existing connections stay. */
   moveTo(port: number): void;
   /** Resets every connection. */
   cut(): void;
-  /** Stops passing bytes without a word to either side, as a network that lost its route. */
+  /** Stops forwarding bytes without closing connections, like a network that lost its route. */
   freeze(): void;
-  /** As `freeze`, but for the connections there are: those made from now on pass. */
+  /** Stops forwarding bytes of existing connections only. */
   strand(): void;
-  /** Passes what was held back, and everything after. */
+  /** Forwards the delayed bytes and all later ones. */
   thaw(): void;
   close(): Promise<void>;
 }
@@ -47,7 +47,7 @@ export async function openForwarder(target: number): Promise<Forwarder> {
   if (address === null || typeof address === 'string') throw new Error('no port');
   const cut = () => {
     for (const socket of sockets) {
-      // A socket that is shutting down cannot be reset, and a process that tries never ends.
+      // Do not reset a socket that is shutting down: the reset fails, and the process never exits.
       if (socket.writableEnded) socket.destroy();
       else socket.resetAndDestroy();
     }

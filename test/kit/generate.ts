@@ -1,4 +1,4 @@
-/** A repeatable source of chance (mulberry32): the same seed gives the same values. */
+/** A repeatable random generator (mulberry32). The same seed gives the same values. */
 export class Chance {
   #state: number;
 
@@ -21,11 +21,11 @@ export class Chance {
 
   pick<T>(items: readonly T[]): T {
     const item = items[this.below(items.length)];
-    if (item === undefined) throw new Error('there is nothing to pick from');
+    if (item === undefined) throw new Error('the list is empty');
     return item;
   }
 
-  /** Text of every kind, the awkward kinds more often than they deserve. */
+  /** Text of every kind, with difficult kinds more often than usual. */
   text(maxLength = 12): string {
     const ranges = [
       [0x20, 0x7e],
@@ -54,7 +54,7 @@ export class Chance {
     const length = this.below(4);
     if (kind === 7) return Array.from({ length }, () => this.json(depth - 1));
     const names = ['id', 'name', 'role', 'title', 'body', '__proto__', 'constructor', 'length', ''] as const;
-    // Defined rather than assigned, or `__proto__` would be no field of it.
+    // Defined instead of assigned, so that `__proto__` becomes a field.
     const entries = Array.from({ length }, () => [this.pick(names), this.json(depth - 1)] as const);
     return Object.fromEntries(entries);
   }

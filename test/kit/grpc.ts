@@ -12,7 +12,7 @@ import { UsersClient } from '../../generated/users_grpc_pb.js';
 import { GetUserRequest } from '../../src/grpc/stubs.ts';
 
 export interface Outcome {
-  /** What came back, if anything did. */
+  /** The result of a call, with all parts that the server sent. */
   readonly user: { readonly id: number; readonly name: string } | undefined;
   readonly code: number;
   readonly details: string;
@@ -30,13 +30,13 @@ export function usersClient(
   options: ChannelOptions = {},
   security: ChannelCredentials = credentials.createInsecure(),
 ): UsersClient {
-  // A pool of its own, so that a test's connections are its own.
+  // A separate pool, so that tests do not share connections.
   const client = new UsersClient(address, security, { 'grpc.use_local_subchannel_pool': 1, ...options });
   t.after(() => client.close());
   return client;
 }
 
-/** Calls GetUser and resolves to how it ended, whichever way. */
+/** Calls GetUser and resolves to its result, also after a failure. */
 export function getUser(
   client: UsersClient,
   id: number | undefined,
@@ -55,7 +55,7 @@ export function getUser(
     user = response?.toObject();
   });
   call.on('status', ({ code, details, metadata: trailer }: StatusObject) => {
-    // The callback comes first for an answer, and not at all matters for a failure.
+    // After a response, the callback runs before this event. After a failure, the order does not matter.
     setImmediate(() => resolve({ user, code, details, trailer: trailer.getMap() }));
   });
   return promise;

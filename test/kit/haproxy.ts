@@ -9,7 +9,7 @@ import { until } from './postgres-session.ts';
 
 const program = '/usr/sbin/haproxy';
 
-/** Why there is no HAProxy to test with; `false` when there is one. */
+/** The reason to skip tests with HAProxy, or `false`. */
 export async function missingHaproxy(): Promise<string | false> {
   const found = await access(program, constants.X_OK).then(
     () => true,
@@ -18,7 +18,7 @@ export async function missingHaproxy(): Promise<string | false> {
   return found ? false : `${program} is not installed`;
 }
 
-/** Starts an HAProxy that passes the bytes of PostgreSQL's protocol to the server at a URL. */
+/** Starts an HAProxy that forwards the PostgreSQL protocol to the server at a URL. */
 export async function startHaproxy(
   after: (end: () => Promise<void>) => void,
   server: string,

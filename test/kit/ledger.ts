@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 
-/** A creation that a client means to happen once. */
+/** A creation that a client wants to happen once. */
 export interface Intent {
   readonly key: string;
   readonly name: string;
-  /** The id it was answered with; none while it is not known to have happened. */
+  /** The id in the response. Undefined until the creation was acknowledged. */
   id?: number;
 }
 
-/** What clients have asked for, and what they were promised. */
+/** The creations that clients have requested, and which of them were acknowledged. */
 export class Ledger {
   readonly intents: Intent[] = [];
 
@@ -23,7 +23,7 @@ export class Ledger {
     return this.intents.filter((intent) => intent.id !== undefined);
   }
 
-  /** Compares with what is there: `users` are all users of the store, others' too. */
+  /** Compares the creations with all users of the store, including those of other clients. */
   compare(users: readonly { readonly id: number; readonly name: string }[]): LedgerReport {
     const byName = new Map<string, number[]>(this.intents.map(({ name }) => [name, []]));
     for (const { id, name } of users) byName.get(name)?.push(id);
@@ -39,15 +39,15 @@ export class Ledger {
 
 export interface LedgerReport {
   readonly acknowledged: number;
-  /** Acknowledged, and not there. */
+  /** Creations that were acknowledged and are missing. */
   readonly lost: number;
-  /** There more than once. */
+  /** Creations that happened more than once. */
   readonly doubled: number;
-  /** Ids that were given to two. */
+  /** Ids that two creations have received. */
   readonly reusedIds: number;
 }
 
-/** `gone`: no answer came, so it may have happened or not. */
+/** `gone` means that there was no response, so the creation may have happened. */
 export type CreateOutcome = 'acknowledged' | 'refused' | 'gone';
 
 /** Sends a creation. */
@@ -70,7 +70,7 @@ export async function create(url: string, intent: Intent): Promise<CreateOutcome
   }
 }
 
-/** All users, by the `next` links. */
+/** Reads all users along the `next` links. */
 export async function allUsers(url: string): Promise<{ id: number; name: string }[]> {
   const users: { id: number; name: string }[] = [];
   for (let path: string | undefined = '/users?limit=100'; path !== undefined; ) {

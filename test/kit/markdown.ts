@@ -22,7 +22,7 @@ interface Table {
   readonly rows: readonly Row[];
 }
 
-/** The tables behind `<!-- marker -->`, in whichever files they are. */
+/** The tables after `<!-- marker -->` in all documents. */
 export function tablesOf(marker: string): readonly Table[] {
   return [...documents].flatMap(([path, text]) =>
     text
@@ -41,15 +41,15 @@ export function tablesOf(marker: string): readonly Table[] {
   );
 }
 
-/** The only table behind `<!-- marker -->`. */
+/** The only table after `<!-- marker -->`. */
 export function tableOf(marker: string): Table {
   const [table, ...others] = tablesOf(marker);
-  assert.ok(table !== undefined && others.length === 0, `one document has <!-- ${marker} -->`);
+  assert.ok(table !== undefined && others.length === 0, `exactly one document must have <!-- ${marker} -->`);
   return table;
 }
 
 /**
- * Compares a table with the rows it should have; `undefined` stands for a cell that people write. A failure
+ * Compares a table with the rows that it should have. A cell that is `undefined` may have any text. A failure
  * prints the table to paste.
  */
 export function compareTable(marker: string, expected: readonly (readonly (string | undefined)[])[]): void {
@@ -59,7 +59,7 @@ export function compareTable(marker: string, expected: readonly (readonly (strin
     return cells.map((cell, column) => cell ?? written?.[column] ?? '…');
   });
   const paste = [header, header.map(() => '---'), ...filled].map((cells) => `| ${cells.join(' | ')} |`);
-  assert.deepEqual(rows, filled, `${path}, behind <!-- ${marker} -->, should have\n\n${paste.join('\n')}\n`);
+  assert.deepEqual(rows, filled, `${path}, after <!-- ${marker} -->, should have\n\n${paste.join('\n')}\n`);
   for (const [first, ...cells] of rows) {
     assert.ok(
       cells.every((cell) => cell !== '…'),

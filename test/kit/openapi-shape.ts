@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 const prose = new Set(['description', 'summary', 'example', 'examples']);
 
-/** A digest of all of an OpenAPI document that types are made of: its words and examples may change. */
+/** A digest of the parts of an OpenAPI document that define types, without its descriptions and examples. */
 export function shapeDigest(document: unknown): string {
   return createHash('sha256')
     .update(JSON.stringify(shape(document)))
@@ -16,7 +16,7 @@ function shape(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, inner]) => [key, shape(inner)]));
 }
 
-// A field that is called `description` is a schema, not a text.
+// A field with the name `description` is a schema, not a text.
 function isProse(key: string, value: unknown): boolean {
   return prose.has(key) && (key === 'examples' || typeof value === 'string');
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
-/** An answer as it came over the wire; header names in lower case, the body as text. */
+/** A response as it was received, with header names in lower case and the body as text. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -43,15 +43,15 @@ export interface OpenApi {
 
 const file = new URL('../../public/openapi.json', import.meta.url);
 
-/** The document as it is served. */
+/** The document that the service serves. */
 export const openApi: OpenApi = JSON.parse(readFileSync(file, 'utf8'));
 
 const methods = ['get', 'put', 'post', 'delete', 'patch'] as const;
-// HTTP's own business, which OpenAPI leaves out; Content-Type is checked with the body.
+// Headers that OpenAPI does not describe. Content-Type is checked with the body.
 const unlisted =
   /^(connection|keep-alive|date|content-length|content-type|transfer-encoding|access-control-.*|x-content-type-options|cross-origin-resource-policy|strict-transport-security)$/;
 
-// For whoever wants to know what a whole run of the tests has seen: a line an answer.
+// Set this variable to log one line for each response of a whole test run.
 const seenFile = process.env['OPENAPI_SEEN'];
 
 const base = 'https://users-service/openapi.json';
@@ -67,7 +67,7 @@ const allOperations: ReadonlyMap<string, Operation> = new Map(
   ),
 );
 
-// Literal segments go before parameters.
+// Literal segments take precedence over parameters.
 const templates = Object.keys(openApi.paths)
   .map((path) => ({ path, segments: path.split('/') }))
   .sort((a, b) => a.path.split('{').length - b.path.split('{').length);
@@ -77,7 +77,7 @@ export function operations(): ReadonlyMap<string, Operation> {
   return allOperations;
 }
 
-/** What a `$ref` stands for, or the thing itself. */
+/** Resolves a `$ref`, and returns any other value unchanged. */
 export function resolve<T extends object>(value: T | Reference): T {
   if (!('$ref' in value)) return value;
   let found: unknown = openApi;
@@ -87,25 +87,25 @@ export function resolve<T extends object>(value: T | Reference): T {
 }
 
 /**
- * Holds an answer against the document: its status, its headers and its body. Fails with everything
- * that is wrong with it; gives the operation that answered, or `undefined` for answers that belong to
- * none, such as 405 and those to OPTIONS. `path` is the request's, its query included or not.
+ * Checks the status, headers and body of a response against the document, and fails with a list of all
+ * problems. Returns the operation, or `undefined` for responses that belong to no operation, such as 405 and
+ * those to OPTIONS. The path of the request may include its query.
  */
 export function validateExchange(method: string, path: string, answer: Answer): string | undefined {
   const name = findOperation(method, path);
   const problems =
     name === undefined ? checkUnrouted(method, path, answer) : checkRouted(method, name, answer);
-  assert.deepEqual(problems, [], `${method} ${path} was answered as the document says`);
+  assert.deepEqual(problems, [], `the response to ${method} ${path} is not as documented`);
   if (seenFile !== undefined) appendFileSync(seenFile, `${name ?? `${method} (none)`} ${answer.status}\n`);
   return name;
 }
 
-/** Holds an error against the document where the request is not known, or was not one at all. */
+/** Checks an error against the document when the request is unknown or was malformed. */
 export function validateError(answer: Answer): void {
-  assert.deepEqual(checkError(answer), [], `${answer.status} was answered as the document says`);
+  assert.deepEqual(checkError(answer), [], `the response ${answer.status} is not as documented`);
 }
 
-/** The same for an answer to `fetch`; gives the answer, whose body can be read only once. */
+/** Checks a response to `fetch`, and returns it with its body, which can be read only once. */
 export async function validateResponse(method: string, url: string, response: Response): Promise<Answer> {
   const answer = {
     status: response.status,
@@ -116,13 +116,13 @@ export async function validateResponse(method: string, url: string, response: Re
   return answer;
 }
 
-/** What is wrong with a value, by the schema at a place in the document. */
+/** The problems of a value according to the schema at a place in the document. */
 export function checkValue(pointer: readonly string[], value: unknown): string[] {
   const fragment = pointer.map((part) =>
     encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')),
   );
   const validate = ajv.getSchema(`${base}#/${fragment.join('/')}`);
-  assert.ok(validate, `there is a schema at ${pointer.join(' ')}`);
+  assert.ok(validate, `there is no schema at ${pointer.join(' ')}`);
   if (validate(value) === true) return [];
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath || 'body'} ${message}`);
 }
@@ -132,7 +132,7 @@ function findOperation(method: string, path: string): string | undefined {
   const [target = ''] = path.replace(/^https?:\/\/[^/?]*/, '').split('?');
   const segments = target.split('/').map(decode);
   const found = templates.find((template) => matches(template.segments, segments))?.path;
-  // Files may lie deeper than a template can say.
+  // Files may be in folders at any depth, which a template cannot express.
   const template = found ?? (known === 'get' ? '/{file}' : undefined);
   const operation = template === undefined ? undefined : openApi.paths[template]?.[known];
   return operation === undefined ? undefined : `${known.toUpperCase()} ${template}`;
@@ -204,7 +204,7 @@ function checkBody(
   return checkValue([...at, 'content', key, 'schema'], parse(type, answer.body));
 }
 
-/** What the document says in words: OPTIONS, 405, 404, and what is refused before there is a route. */
+/** Responses that the document describes in text: OPTIONS, 405, 404, and errors before the routing. */
 function checkUnrouted(method: string, path: string, { status, headers, body }: Answer): string[] {
   if (method === 'OPTIONS' && status === 204)
     return 'allow' in headers && body === '' ? [] : ['Allow is missing'];
@@ -229,7 +229,7 @@ function parse(type: string | undefined, body: string): unknown {
   }
 }
 
-/** The document leaves clients room for fields to come; here, one it does not name is a leak. */
+/** Rejects undocumented fields. The document allows them for later releases, but now one would be a leak. */
 function closed(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(closed);

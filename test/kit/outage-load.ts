@@ -4,30 +4,30 @@ import type { UsersClient } from '../../generated/users_grpc_pb.js';
 import { getUser } from './grpc.ts';
 import { type Intent, Ledger } from './ledger.ts';
 
-/** A service under load, and how much of it. */
+/** A service under load, and the size of the load. */
 export interface OutageTarget {
   readonly child: ChildProcess;
   readonly http: string;
   readonly client: UsersClient;
-  /** Clients that read, and as many that create; half as many call over gRPC. */
+  /** The number of clients that read, and also of those that create. Half as many call the gRPC API. */
   readonly clients: number;
   /** Pause of each client after a response, in milliseconds. Default: none after a success, 10 after a failure. */
   readonly pauseMs?: number;
-  /** Called after each answer. */
+  /** Called after each response. */
   readonly onAnswer?: (what: string, isSuccess: boolean) => void;
 }
 
-/** What was answered since the last report. */
+/** The responses since the last report. */
 export interface OutageReport {
-  /** By what was called and the status. */
+  /** The number of responses by call and status. */
   readonly answers: Readonly<Record<string, number>>;
-  /** The slowest answer of each call, in milliseconds. */
+  /** The longest response time of each call, in milliseconds. */
   readonly slowestMs: Readonly<Record<string, number>>;
 }
 
 const refusedPauseMs = 10;
 const probePauseMs = 20;
-// Beyond what the service itself may take, so that a call without an answer is told from a slow one.
+// Longer than any limit of the service, so that a missing response differs from a slow one.
 const clientTimeoutMs = 15_000;
 const grpcNames: Readonly<Record<number, string>> = {
   0: 'OK',
@@ -43,8 +43,8 @@ interface Answer {
 }
 
 /**
- * Keeps both faces of a service busy while its database goes and comes, and notes everything that no
- * client should see: another status than "unavailable", a broken connection, a success out of nowhere.
+ * Keeps both APIs of a service busy while its database stops and restarts, and records everything that no
+ * client should see: a status other than "unavailable", a broken connection, a success without a database.
  */
 export class OutageLoad {
   readonly ledger = new Ledger();
@@ -74,12 +74,12 @@ export class OutageLoad {
     ];
   }
 
-  /** From now on nothing that needs the database can succeed, or may again. */
+  /** Sets whether the database is down, so that calls that need it must fail. */
   databaseIs(state: 'up' | 'down'): void {
     this.#isDatabaseDown = state === 'down';
   }
 
-  /** Whether there was such an answer since the last report, as in `GetUser UNAVAILABLE`. */
+  /** Whether this response, such as `GetUser UNAVAILABLE`, was seen since the last report. */
   has(answer: string): boolean {
     return answer in this.#answers;
   }
@@ -91,13 +91,13 @@ export class OutageLoad {
     return report;
   }
 
-  /** Ends the load, when every creation that was begun has been acknowledged. */
+  /** Ends the load after every started creation has been acknowledged. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     await Promise.all(this.#working);
   }
 
-  /** Ends the load, with creations that are not acknowledged. */
+  /** Ends the load at once. Some creations may not be acknowledged. */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
     await this.stop();
@@ -113,7 +113,7 @@ export class OutageLoad {
   async #create(): Promise<void> {
     while (this.#isRunning) {
       const intent = this.ledger.add();
-      // A refused attempt may still be under way at the database: then its key is in use.
+      // A failed attempt may still be running in the database. Then its key is in use.
       for (
         let allowed = [201, 503];
         intent.id === undefined && !this.#isAbandoned;
@@ -154,7 +154,7 @@ export class OutageLoad {
     if (ms > 0) await sleep(ms);
   }
 
-  /** One that is known to be there: what is not found was lost. */
+  /** The id of an acknowledged user. If it is not found, it was lost. */
   #someId(): number {
     const { intents } = this.ledger;
     const intent = intents[Math.floor(Math.random() * intents.length)];
@@ -209,7 +209,7 @@ export class OutageLoad {
   }
 }
 
-/** Resolves to the milliseconds until readiness says what is wanted. */
+/** Resolves to the milliseconds until readiness has the wanted state. */
 export async function untilReady(http: string, ready: boolean, limitMs = 30_000): Promise<number> {
   const start = performance.now();
   for (;;) {

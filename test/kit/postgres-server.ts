@@ -9,17 +9,17 @@ import type { PostgresBinaries } from './postgres-binaries.ts';
 
 const run = promisify(execFile);
 
-/** Where a server lives and what it runs. */
+/** The folder, the programs and the settings of a server. */
 export interface ServerPlace {
   readonly binaries: PostgresBinaries;
-  /** Holds nothing but this server's files. */
+  /** Contains only the files of this server. */
   readonly folder: string;
   readonly password: string;
-  /** Besides those of every server here. */
+  /** Settings in addition to those of all test servers. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-// Speed over durability of the machine's own crash, which no test here is about.
+// These settings are faster but not durable if the machine crashes, which no test covers.
 const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -32,7 +32,7 @@ const settings = {
 const ready = /database system is ready to accept/;
 const portTaken = /could not bind|Address already in use/;
 
-/** One PostgreSQL server on a free port of 127.0.0.1, which it keeps through stop and start. */
+/** A PostgreSQL server on a free port of 127.0.0.1. It keeps the port after a stop and start. */
 export class PostgresServer {
   readonly #place: ServerPlace;
   readonly #data: string;
@@ -61,12 +61,12 @@ export class PostgresServer {
     return this.#port;
   }
 
-  /** The address of a database; with `port`, through something that forwards to this server. */
+  /** The URL of a database. With `port`, the URL of a forwarder to this server. */
   url(database = 'postgres', port = this.port): string {
     return `postgres://postgres:${this.#place.password}@127.0.0.1:${port}/${database}`;
   }
 
-  /** One statement on a connection of its own. */
+  /** Runs one statement on a new connection. */
   async query<Row extends pg.QueryResultRow>(
     sql: string,
     values: unknown[] = [],
@@ -92,7 +92,7 @@ export class PostgresServer {
     }
   }
 
-  /** `fast` ends sessions with 57P01 and shuts down in order; `immediate` is a crash. */
+  /** `fast` ends sessions with 57P01 and shuts down cleanly. `immediate` simulates a crash. */
   async stop(mode: 'fast' | 'immediate' = 'fast'): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -103,13 +103,13 @@ export class PostgresServer {
     await exited;
   }
 
-  /** Ends every session of a database, and resolves to how many there were. */
+  /** Ends every session of a database, and resolves to their number. */
   async terminateBackends(database: string): Promise<number> {
     const sql = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1';
     return (await this.query(sql, [database])).length;
   }
 
-  /** A streaming standby, copied while this server runs (its programs lack pg_basebackup). */
+  /** Creates a streaming standby by a copy of the running server, because pg_basebackup is missing. */
   async createStandby(folder: string): Promise<PostgresServer> {
     const standby = new PostgresServer({ ...this.#place, folder });
     await standby.#prepareFolder();
@@ -120,7 +120,7 @@ export class PostgresServer {
     const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
     await client.end();
     for (const left of ['postmaster.pid', 'postmaster.opts']) await rm(join(standby.#data, left));
-    // What the standby lacks it streams; half-copied segments would only mislead it.
+    // The standby streams missing parts of the log. Partly copied segments would confuse it.
     const wal = join(standby.#data, 'pg_wal');
     for (const file of await readdir(wal, { withFileTypes: true })) {
       if (file.isFile()) await rm(join(wal, file.name));
@@ -133,12 +133,12 @@ export class PostgresServer {
     return standby;
   }
 
-  /** Makes a standby the primary; resolves when it accepts writes. */
+  /** Promotes a standby, and resolves when it accepts writes. */
   async promote(): Promise<void> {
     await this.query('SELECT pg_promote()');
   }
 
-  /** Resolves to nothing when the server accepts connections, else to what it said before it ended. */
+  /** Resolves to `undefined` when the server accepts connections, or to its log if it exits. */
   async #launch(): Promise<string | undefined> {
     const { binaries, folder } = this.#place;
     const flags = Object.entries({ ...settings, ...this.#place.settings }).flatMap(([name, value]) => [
@@ -160,7 +160,7 @@ export class PostgresServer {
     });
     if (!started) return log;
     this.#child = child;
-    // A test that ends without stopping its server must still end; the guard then stops the server.
+    // A test process must also exit without stopping its server. The guard then stops the server.
     child.unref();
     if ('unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref();
     return undefined;

@@ -2,22 +2,22 @@ import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 
-/** A session of the test's own, beside those of the store. */
+/** A session of the test, in addition to those of the store. */
 export interface Session {
   /** Sends a statement and resolves to its rows. */
   query<Row extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
-  /** Locks a table until `unlock`: every statement on it waits. */
+  /** Locks a table until `unlock`, so that every statement on it waits. */
   lock(table: string): Promise<void>;
   unlock(): Promise<void>;
-  /** Resolves, to the milliseconds it took, when so many sessions of the store wait for a lock. */
+  /** Resolves when this number of sessions of the store wait for a lock, to the elapsed milliseconds. */
   untilBlocked(sessions: number): Promise<number>;
-  /** Process ids of the store's sessions. */
+  /** The process ids of the sessions of the store. */
   backends(): Promise<number[]>;
 }
 
 export async function openSession(t: TestContext, url: string): Promise<Session> {
   const client = await connect(t, url);
-  // A transaction sees the sessions as they were when it first looked.
+  // Within one transaction, the list of sessions does not change after its first read.
   const observer = await connect(t, url);
   const query: Session['query'] = async (sql, values) => (await client.query(sql, values)).rows;
   const others = `FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'test'`;
@@ -51,7 +51,7 @@ async function connect(t: TestContext, url: string): Promise<pg.Client> {
   return client;
 }
 
-/** Resolves to the milliseconds until a condition holds that no event tells. */
+/** Polls until a condition holds, and resolves to the elapsed milliseconds. */
 export async function until(
   condition: () => Promise<boolean>,
   what: string,

@@ -9,33 +9,33 @@ import { PostgresServer, type ServerPlace } from './postgres-server.ts';
 
 /** A PostgreSQL for one test file. */
 export interface TestPostgres {
-  /** Makes an empty database and resolves to its URL. */
+  /** Creates an empty database and resolves to its URL. */
   createDatabase(): Promise<string>;
-  /** Makes an empty schema in the database at a URL, and resolves to the URL of that; 20 times faster. */
+  /** Creates an empty schema in the database at a URL, which is 20 times faster. Resolves to its URL. */
   createSchema(database: string): Promise<string>;
-  /** Ends the server and removes every trace; of a server from outside, only the databases made here. */
+  /** Stops the server and removes its files. On an external server, only drops the databases created here. */
   close(): Promise<void>;
 }
 
-/** One that this process started, and so may stop, start and copy. */
+/** A server that this process started, and so may stop, start and copy. */
 export interface OwnPostgres extends TestPostgres {
   readonly server: PostgresServer;
   /** Adds a streaming standby of `server`. */
   createStandby(): Promise<PostgresServer>;
 }
 
-/** The server of `TEST_DATABASE_URL` if that is set, else one of our own. */
+/** The server of `TEST_DATABASE_URL` if that is set, or else a new one. */
 export async function openTestPostgres(): Promise<TestPostgres> {
   const outside = process.env['TEST_DATABASE_URL'];
   return outside === undefined ? startPostgres() : usePostgres(outside);
 }
 
-/** What a server for much data has: those of tests are many at a time, and small. */
+/** Settings for a server with much data. The test servers are small, because many run at a time. */
 export const largeServer = { shared_buffers: '2GB', max_wal_size: '8GB' };
 
-/** Starts a PostgreSQL of our own, in a temporary folder and on a free port. */
+/** Starts a new PostgreSQL server in a temporary folder and on a free port. */
 export async function startPostgres(settings: ServerPlace['settings'] = {}): Promise<OwnPostgres> {
-  // Not below the caller's own folder of temporary files' links: PostgreSQL wants real paths.
+  // Resolve links in the path of the temporary folder, because PostgreSQL requires real paths.
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'users-service-postgres-'));
   await chmod(folder, 0o755);
   const guard = startGuard(folder);
@@ -108,7 +108,7 @@ async function createSchema(database: string): Promise<string> {
   return url.href;
 }
 
-/** Limits of a store that calls do not reach on a slow machine either. */
+/** Limits of a store that calls do not reach even on a slow machine. */
 export const patient = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeoutMs: 60_000 };
 
 function databaseName(): string {
@@ -116,8 +116,8 @@ function databaseName(): string {
 }
 
 /**
- * A shell that outlives this process, however that ends (kill -9 included), and then stops its
- * servers and removes its folder: it waits for the end of a pipe that only this process holds.
+ * Starts a shell that outlives this process, even after kill -9, and then stops its servers and removes its
+ * folder. The shell waits for the end of a pipe that only this process keeps open.
  */
 export function startGuard(folder: string): { release(): void } {
   const script = `cat >/dev/null

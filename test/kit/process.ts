@@ -10,13 +10,13 @@ export interface ServiceProcess {
   readonly child: ChildProcess;
   readonly http: string;
   readonly grpc: string;
-  /** Everything printed so far, a JSON line each. */
+  /** The printed JSON lines so far. */
   readonly lines: readonly Record<string, unknown>[];
-  /** Sends the signal and resolves to the exit code (null: ended by the signal). */
+  /** Sends the signal and resolves to the exit code, or to null if the signal ended the process. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts `src/main.ts` as a process of its own on free ports; resolves when it says it is listening. */
+/** Starts `src/main.ts` as a child process on free ports, and resolves when it reports that it listens. */
 export async function startProcess(
   t: Pick<TestContext, 'after'>,
   args: readonly string[],
@@ -61,7 +61,7 @@ export interface FinishedProcess {
   readonly stderr: string;
 }
 
-/** Runs `src/main.ts` to its end. */
+/** Runs `src/main.ts` until it exits. */
 export async function runMain(
   args: readonly string[],
   options: { env?: Readonly<Record<string, string>>; input?: string; cwd?: string } = {},

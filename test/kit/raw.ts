@@ -10,20 +10,20 @@ export interface RawResponse {
 
 export interface RawExchange {
   readonly responses: readonly RawResponse[];
-  /** Whether the server ended the connection before the wait was over. */
+  /** Whether the server ended the connection before the timeout. */
   readonly closed: boolean;
 }
 
 export interface RawOptions {
-  /** Answer HEAD requests: their responses have a length and no body. */
+  /** Whether the requests are HEAD, so that the responses have a length but no body. */
   readonly head?: boolean;
-  /** Stop waiting when so many responses are there. Default: wait for the end of the connection. */
+  /** The number of responses to wait for. Default: wait for the end of the connection. */
   readonly until?: number;
-  /** How long to wait for the rest, in ms. */
+  /** The longest time to wait, in ms. */
   readonly timeoutMs?: number;
 }
 
-/** Sends bytes as they are over a new connection and returns what comes back. */
+/** Sends bytes unchanged over a new connection, and returns the responses. */
 export async function exchange(
   port: number,
   bytes: string | Buffer,
@@ -35,7 +35,7 @@ export async function exchange(
   return await collect(socket, options);
 }
 
-/** Reads responses from an open connection until it ends, `until` is reached, or the time is up. */
+/** Reads responses from an open connection until it ends, `until` is reached, or the timeout expires. */
 export async function collect(socket: Socket, options: RawOptions = {}): Promise<RawExchange> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   let received = Buffer.alloc(0);
@@ -55,14 +55,14 @@ export async function collect(socket: Socket, options: RawOptions = {}): Promise
   return { responses, closed };
 }
 
-/** Every error, even one of Node's own, is as the OpenAPI document says; those to HEAD have no body. */
+/** Checks that every error is as documented, including those from Node.js. Those to HEAD have no body. */
 export function checkErrors(responses: readonly RawResponse[]): void {
   for (const response of responses) {
     if (response.status >= 400) validateError(response);
   }
 }
 
-/** The whole responses in what has been received. */
+/** The complete responses in the received bytes. */
 export function parseResponses(bytes: Buffer, head: boolean): RawResponse[] {
   const responses: RawResponse[] = [];
   let rest = bytes;

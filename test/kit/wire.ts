@@ -3,13 +3,13 @@ import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { checkErrors, parseResponses, type RawResponse } from './raw.ts';
 
-// Far beyond what any answer takes, so that a missing one fails its test instead of hanging the run.
+// Much longer than any response takes, so that only a missing one fails its test.
 const patienceMs = 10_000;
 
-/** A connection on which a test writes bytes and reads whole responses, one after another. */
+/** A connection on which a test writes bytes and reads complete responses, one after another. */
 export class Wire {
   readonly socket: Socket;
-  /** Whether the connection was reset rather than ended. */
+  /** Whether the connection was reset instead of ended. */
   wasReset = false;
   #chunks: Buffer[] = [];
   #taken = 0;
@@ -37,7 +37,7 @@ export class Wire {
     return wire;
   }
 
-  /** All bytes so far. */
+  /** All received bytes so far. */
   get received(): Buffer {
     const whole = Buffer.concat(this.#chunks);
     this.#chunks = [whole];
@@ -50,19 +50,19 @@ export class Wire {
     return this;
   }
 
-  /** Drops what has been received; for a connection with very many responses, all of them taken. */
+  /** Discards the received bytes of a connection with many responses, after all of them were read. */
   forget(): void {
     this.#chunks = [];
     this.#taken = 0;
   }
 
-  /** The responses from now on are those to HEAD, whose length promises no body. */
+  /** Treats all later responses as those to HEAD, which have no body. */
   expectHead(): this {
     this.#head = true;
     return this;
   }
 
-  /** The next response, an interim one included. */
+  /** The next response, which can be an interim one. */
   async next(): Promise<RawResponse> {
     const deadline = AbortSignal.timeout(patienceMs);
     for (;;) {
@@ -77,7 +77,7 @@ export class Wire {
     }
   }
 
-  /** Resolves when the server has ended the connection; gives the responses that nobody has taken. */
+  /** Resolves when the server has ended the connection, to the responses that were not read before. */
   async end(): Promise<readonly RawResponse[]> {
     const deadline = AbortSignal.timeout(patienceMs);
     while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
@@ -87,7 +87,7 @@ export class Wire {
 
   async #change(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const fail = () => reject(new Error(`nothing came within ${patienceMs} ms, after: ${this.received}`));
+    const fail = () => reject(new Error(`no data for ${patienceMs} ms after: ${this.received}`));
     const events = ['data', 'end', 'close', 'error'] as const;
     for (const event of events) this.socket.once(event, resolve);
     signal.addEventListener('abort', fail, { once: true });

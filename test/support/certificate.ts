@@ -6,7 +6,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A self-signed certificate for localhost and 127.0.0.1, valid from a day ago for as many days from now. */
+/** A self-signed certificate for localhost and 127.0.0.1, valid from yesterday for `daysLeft` more days. */
 export function createCertificate(commonName = 'localhost', daysLeft = 1): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = sequence(tagged(0x31, sequence(oid('550403'), utf8(commonName))));

@@ -7,25 +7,25 @@ export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The parsed body where it is JSON. */
+  /** The parsed body if it is JSON. */
   readonly json: unknown;
 }
 
 export interface RequestOptions {
-  /** The body as a value; sent as `application/json` unless `headers` say otherwise. */
+  /** The body as a value. It is sent as `application/json` unless `headers` has another type. */
   readonly json?: unknown;
-  /** The body as it is. */
+  /** The body as text or bytes. */
   readonly body?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Where the service is mounted in its host. */
+  /** The path at which the service is mounted in its host. */
   readonly basePath?: string;
-  /** That the document promises no such answer, because no real store makes the service give it. */
+  /** Skips the check against the document, for responses that no real store causes. */
   readonly undocumented?: boolean;
 }
 
 /**
- * Sends `METHOD /target`, the target byte for byte as it is written, and reads the whole answer, which
- * has to be as the OpenAPI document says.
+ * Sends `METHOD /target` with the target byte for byte, reads the complete response, and checks it against
+ * the OpenAPI document.
  */
 export async function send(base: string, line: string, options: RequestOptions = {}): Promise<Answer> {
   const response = await open(base, line, options);
@@ -39,13 +39,13 @@ export async function send(base: string, line: string, options: RequestOptions =
 
 function validate(line: string, basePath: string, { status, headers, text }: Answer): void {
   const [method = '', target = ''] = line.split(' ', 2);
-  assert.ok(target.startsWith(basePath), `${target} is below ${basePath}`);
+  assert.ok(target.startsWith(basePath), `${target} must be below ${basePath}`);
   const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
   const answer = { status, headers: Object.fromEntries(flat), body: text };
   validateExchange(method, target.slice(basePath.length), answer);
 }
 
-/** Sends a request and resolves at the head of the answer; the body is the caller's to read. */
+/** Sends a request and resolves at the head of the response. The caller reads the body. */
 export async function open(
   base: string,
   line: string,
@@ -65,7 +65,7 @@ export async function open(
   return response;
 }
 
-/** The message of an error answer. */
+/** The message of an error response. */
 export function errorOf({ json }: Answer): string {
   const body = typeof json === 'object' && json !== null ? Object.entries(json) : [];
   const [entry] = body;

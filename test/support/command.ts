@@ -2,7 +2,7 @@ import { Readable, Writable } from 'node:stream';
 import { run } from '../../src/commands/commands.ts';
 import type { FinishedProcess } from '../kit/process.ts';
 
-/** Runs a command to its end as `main.ts` does, but in this process, which is much faster. */
+/** Runs a command as `main.ts` does, but in this process, which is much faster. */
 export async function runCommand(
   args: readonly string[],
   {

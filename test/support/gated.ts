@@ -3,13 +3,13 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 export interface GatedRepository {
   readonly repository: Repository;
-  /** Resolves when somebody has asked for a user. */
+  /** Resolves at the first call of `getUser`. */
   readonly entered: Promise<void>;
-  /** Lets everybody have theirs; until then they wait. */
+  /** Opens the gate, so that waiting and later calls of `getUser` complete. */
   readonly open: () => void;
 }
 
-/** A memory store with one user, who can only be read when the gate is open: requests that last. */
+/** A memory store with one user, whose `getUser` waits until the gate is open. It makes slow requests. */
 export async function gatedRepository(): Promise<GatedRepository> {
   const store = createMemoryStore();
   await store.createUser({ name: 'Ada' });

@@ -8,18 +8,18 @@ import {
 import type { TestContext } from 'node:test';
 
 export interface WireAnswer {
-  /** The HTTP status, 0 when the stream ended without an answer. */
+  /** The HTTP status, or 0 if the stream ended without a response. */
   readonly httpStatus: number;
-  /** `grpc-status` and `grpc-message`, wherever they stood. */
+  /** `grpc-status` and `grpc-message` from the headers or the trailers. */
   readonly code: number | undefined;
   readonly details: string | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly trailers: IncomingHttpHeaders;
-  /** The bytes after the head of each message. */
+  /** The bytes of each message, without its header. */
   readonly messages: readonly Buffer[];
 }
 
-/** A bare HTTP/2 connection, ended with the test; what happens to it is no failure of the test. */
+/** A plain HTTP/2 connection that is closed after the test. Its errors do not fail the test. */
 export async function connectWire(
   t: Pick<TestContext, 'after'>,
   address: string,
@@ -31,7 +31,7 @@ export async function connectWire(
   return session;
 }
 
-/** Sends the bytes of a call as they are and resolves to whatever comes back. */
+/** Sends the bytes of a call unchanged, and resolves to the response. */
 export async function callWire(
   session: ClientHttp2Session,
   path: string,
@@ -56,7 +56,7 @@ export async function callWire(
   });
   stream.on('data', (chunk: Buffer) => chunks.push(chunk));
   const closed = Promise.withResolvers<void>();
-  // A stream that breaks closes too.
+  // A stream with an error emits close too.
   stream.on('error', () => undefined).on('close', () => closed.resolve());
   stream.end(body);
   await closed.promise;
@@ -72,7 +72,7 @@ export async function callWire(
   };
 }
 
-/** A message with its head: not compressed, and so many bytes long. */
+/** A message with its header, which by default has the real length and no compression. */
 export function framed(bytes: Uint8Array, flag = 0, length = bytes.length): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(flag);

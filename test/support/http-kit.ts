@@ -9,7 +9,7 @@ export interface HttpKit {
   readonly port: number;
   readonly face: HttpListener;
   readonly events: readonly ServiceEvent[];
-  /** What handlers threw that was no `HttpError`. */
+  /** Values that handlers threw, except `HttpError`s. */
   readonly thrown: readonly unknown[];
   /** Resolves with the next request that ends. */
   readonly nextRequest: () => Promise<RequestEvent>;
@@ -22,7 +22,7 @@ export interface HttpKitOptions {
   readonly commonHeaders?: ListenerOptions['commonHeaders'];
 }
 
-/** Serves handlers over the HTTP kit alone, without users or a store, and ends it with the test. */
+/** Serves handlers with only the HTTP kit, without users or a store, and closes it after the test. */
 export async function startKit(
   t: Pick<TestContext, 'after'>,
   handlers: Readonly<Record<string, Handler>>,
@@ -70,7 +70,7 @@ export async function startKit(
   };
 }
 
-/** The listener of a few handlers, by their patterns. */
+/** A listener for handlers by their patterns. */
 export function createFace(
   handlers: Readonly<Record<string, Handler>>,
   options: Omit<ListenerOptions, 'router'>,
@@ -83,7 +83,7 @@ export function createFace(
   return new HttpListener({ router, ...options });
 }
 
-/** A handler that reports when it is called, and answers when it is released. */
+/** A handler that reports when it is called, and responds when it is released. */
 export function held(): { handle: Handler; called: Promise<void>; release: () => void } {
   const called = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

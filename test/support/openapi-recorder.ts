@@ -2,29 +2,29 @@ import assert from 'node:assert/strict';
 import { type Answer, type Operation, operations, resolve, validateExchange } from '../kit/openapi.ts';
 import { exchange } from '../kit/raw.ts';
 
-/** A request as it is written on the wire, and the status it is there to provoke. */
+/** A request as it is sent over the connection, and the status that it must cause. */
 export interface Case {
   readonly method: string;
   readonly path: string;
   readonly status: number;
   readonly headers?: readonly string[];
-  /** Text that is sent as it is; anything else is sent as JSON. */
+  /** Text is sent unchanged, and any other value as JSON. */
   readonly body?: unknown;
   readonly version?: string;
-  /** Default: the one that it serves. */
+  /** Default: the service of the recorder. */
   readonly host?: string;
-  /** Whether the head never ends. */
+  /** Whether to send an incomplete head. */
   readonly endless?: boolean;
 }
 
 export const requestId = '3b1f8a52';
 const curl = ['User-Agent: curl/8.14.1', 'Accept: */*'];
 
-/** Sends requests over raw sockets, validates each answer and remembers which were seen. */
+/** Sends requests over raw sockets, validates each response and records which were seen. */
 export class Recorder {
   readonly #answers = new Map<string, Answer[]>();
 
-  /** Sends a case, and a failing one again by a client that prefers RFC 9457. */
+  /** Sends a request. If it must fail, sends it again as a client that prefers RFC 9457. */
   async record(port: number, request: Case): Promise<Answer> {
     if (request.status >= 400) {
       const problem = ['Accept: application/problem+json', `X-Request-Id: ${requestId}`];
@@ -37,21 +37,21 @@ export class Recorder {
     const { method, path, status } = request;
     const { responses } = await exchange(port, wireText(request, common), { until: 1, timeoutMs: 15_000 });
     const [answer] = responses;
-    assert.ok(answer, `${method} ${path} was answered`);
+    assert.ok(answer, `${method} ${path} got no response`);
     assert.equal(answer.status, status, `${method} ${path}: ${answer.body}`);
     const operation = validateExchange(method, path, answer);
-    assert.ok(operation, `${method} ${path} is an operation`);
+    assert.ok(operation, `${method} ${path} is not an operation`);
     const seen = this.#answers.get(`${operation} ${status}`) ?? [];
     this.#answers.set(`${operation} ${status}`, [...seen, answer]);
     return answer;
   }
 
-  /** What the document promises and no answer has shown, as `METHOD /path status`. */
+  /** Documented responses that were not seen, as `METHOD /path status`. */
   unseen(): string[] {
     return documented().filter((name) => !this.#answers.has(name));
   }
 
-  /** Examples of answers that no answer was like, as `METHOD /path status media-type example`. */
+  /** Examples of responses that were not seen, as `METHOD /path status media-type example`. */
   unseenExamples(): string[] {
     const shared = new Map<string, Answer[]>();
     for (const { name, reference } of responseNames()) {
@@ -67,7 +67,7 @@ export class Recorder {
   }
 }
 
-/** Every answer of the document, as `METHOD /path status`. */
+/** Every documented response, as `METHOD /path status`. */
 export function documented(): string[] {
   return responseNames().map(({ name }) => name);
 }
@@ -81,7 +81,7 @@ function responseNames() {
   );
 }
 
-/** Whether an answer is the example: the same JSON, or a text that has the example in it. */
+/** Whether a response matches an example: the same JSON, or a text that contains it. */
 function like(type: string, example: unknown): (answer: Answer) => boolean {
   return ({ headers, body }) => {
     if (headers['content-type']?.split(';')[0] !== type) return false;

@@ -1,6 +1,6 @@
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 
-/** The kind a call fails with, or `none`. */
+/** The kind of error that a call fails with, or `none`. */
 export async function kindOf(call: unknown): Promise<ErrorKind | 'none'> {
   return Promise.resolve(call).then(
     () => 'none',
@@ -8,7 +8,7 @@ export async function kindOf(call: unknown): Promise<ErrorKind | 'none'> {
   );
 }
 
-/** What a call resolves to, and after how long. */
+/** The result of a call and its duration in ms. */
 export async function timed<T>(call: Promise<T>): Promise<{ result: T; ms: number }> {
   const start = performance.now();
   return { result: await call, ms: performance.now() - start };

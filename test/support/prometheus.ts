@@ -18,9 +18,9 @@ const sampleLine = new RegExp(
 );
 const labelPart = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y;
 
-/** Reads the text format 0.0.4 strictly: what it does not know, a scraper may refuse. */
+/** Parses the text format 0.0.4 strictly. It fails on unknown lines, because a scraper may reject them. */
 export function parseMetrics(text: string): Map<string, Family> {
-  assert.ok(text.endsWith('\n'), 'the last line ends too');
+  assert.ok(text.endsWith('\n'), 'the last line must end with a line break');
   const families = new Map<string, Family>();
   const seen = new Set<string>();
   let current = '';
@@ -28,21 +28,21 @@ export function parseMetrics(text: string): Map<string, Family> {
   for (const line of text.slice(0, -1).split('\n')) {
     const [, keyword, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
     if (keyword === 'HELP') {
-      assert.ok(!families.has(name), `${name} has one block`);
+      assert.ok(!families.has(name), `${name} has two blocks`);
       [current, help] = [name, rest];
     } else if (keyword === 'TYPE') {
-      assert.equal(name, current, 'TYPE follows its HELP');
+      assert.equal(name, current, 'TYPE must follow its HELP');
       assert.match(rest, /^(counter|gauge|histogram)$/);
       families.set(name, { type: rest, help: help ?? '', samples: [] });
     } else {
       const [, sample = '', labelText = '', value = ''] = sampleLine.exec(line) ?? [];
-      assert.notEqual(sample, '', `a line of the format: ${line}`);
+      assert.notEqual(sample, '', `a malformed line: ${line}`);
       const family = families.get(current);
       assert.ok(
         family !== undefined &&
           (sample === current || /^_(bucket|sum|count)$/.test(sample.slice(current.length))),
       );
-      assert.ok(sample.startsWith(current), `${sample} stands with its family`);
+      assert.ok(sample.startsWith(current), `${sample} is not in the block of its family`);
       const key = line.slice(0, line.lastIndexOf(' '));
       assert.ok(!seen.has(key), `once: ${key}`);
       seen.add(key);

@@ -9,7 +9,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** What the code under test takes from the system, and gets from the scheduler meanwhile. */
+/** The functions that the scheduler replaces while code under test runs. */
 const globals = {
   setTimeout: globalThis.setTimeout,
   clearTimeout: globalThis.clearTimeout,
@@ -25,15 +25,15 @@ const { wait: atomicsWait } = Atomics;
 const { timeout: signalTimeout } = AbortSignal;
 
 /**
- * Events in an order that a seed decides, on clocks that no time passes on. Events of one lane keep their
- * order; which lane goes next, and whether time goes on first, is drawn.
+ * Runs events in an order that a seed decides, with simulated clocks. Events of one lane keep their order.
+ * The random generator chooses the next lane, and whether the clocks advance first.
  */
 export class Scheduler {
   readonly random: Random;
   readonly seed: number;
-  /** The monotonic clock in ms. It has started long before. */
+  /** The monotonic clock in ms. */
   now = 1_000;
-  /** What the clock of the day is ahead of it. A test may step it. */
+  /** The difference between the wall clock and the monotonic clock. A test may step it. */
   dayMs = 1_700_000_000_000;
   readonly #lanes = new Map<unknown, (() => void)[]>();
   #timers: Timer[] = [];
@@ -43,12 +43,12 @@ export class Scheduler {
     this.random = new Random(seed);
   }
 
-  /** Whether something happens that is so in one of so many cases. */
+  /** Returns true at random in one of `cases` calls. */
   oneIn(cases: number): boolean {
     return this.random.below(cases) === 0;
   }
 
-  /** Lets an event happen later, behind those that its lane has. */
+  /** Schedules an event after the waiting events of its lane. */
   soon(event: () => void, lane: unknown = event): void {
     const events = this.#lanes.get(lane);
     if (events === undefined) this.#lanes.set(lane, [event]);
@@ -62,7 +62,7 @@ export class Scheduler {
     return promise;
   }
 
-  /** Resolves when so much time has gone by. */
+  /** Resolves when this much simulated time has passed. */
   sleep(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#addTimer(resolve, ms);
@@ -75,7 +75,7 @@ export class Scheduler {
     return timer;
   }
 
-  /** Makes one event happen; `false` when there is none. */
+  /** Runs one event. Returns `false` if there is none. */
   step(): boolean {
     const due = this.#timers.filter(({ at }) => at <= this.now);
     const choices = this.#lanes.size + Number(due.length > 0);
@@ -102,7 +102,7 @@ export class Scheduler {
     timer.run();
   }
 
-  /** Runs work to its end, with every timer and clock that it uses. Fails when nothing can end it. */
+  /** Runs work until it ends, with simulated timers and clocks. Fails if the work can never end. */
   async run(work: (scheduler: Scheduler) => Promise<void>): Promise<void> {
     this.#install();
     try {
@@ -110,10 +110,11 @@ export class Scheduler {
       const running = work(this).finally(() => (isOver = true));
       running.catch(() => undefined);
       for (let steps = 0; !isOver; steps += 1) {
-        // Whatever follows from the last event without waiting has happened then.
+        // Let everything run that follows from the last event without waiting.
         await new Promise((resolve) => globals.setImmediate(resolve));
         if (isOver) break;
-        if (!this.step() || steps > 100_000) throw new Error('it waits for something that never happens');
+        if (!this.step() || steps > 100_000)
+          throw new Error('the work waits for an event that never happens');
       }
       await running;
     } finally {
@@ -152,7 +153,7 @@ export class Scheduler {
     };
     AbortSignal.timeout = (ms: number) => {
       const aborter = new AbortController();
-      this.#addTimer(() => aborter.abort(new DOMException('it took too long', 'TimeoutError')), ms);
+      this.#addTimer(() => aborter.abort(new DOMException('the operation timed out', 'TimeoutError')), ms);
       return aborter.signal;
     };
   }
@@ -169,13 +170,13 @@ function restore(): void {
   AbortSignal.timeout = signalTimeout;
 }
 
-// All these tests together take ten times as long: 15 s.
+// All these tests together take about 15 s.
 const budgetMs = 1_500;
 const mostSchedules = 10_000;
 
 /**
- * A test that runs work under as many schedules as fit its time, from a seed of the present day. A failure names
- * the seed; SCHEDULE_SEED=N runs that one alone.
+ * Defines a test that runs work under as many schedules as fit into its time. The first seed is made from the
+ * date. A failure names its seed, and SCHEDULE_SEED=N runs only that one.
  */
 export function testSchedules(name: string, work: (scheduler: Scheduler) => Promise<void>): void {
   it(name, async (t) => {

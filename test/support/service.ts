@@ -5,21 +5,21 @@ import type { FailureEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
 export interface RunningService {
   readonly service: Service;
-  /** Base address, without a slash at the end. */
+  /** The base address, without a trailing slash. */
   readonly http: string;
   readonly port: number;
-  /** `host:port`, empty when the gRPC face is off. */
+  /** `host:port`, or empty if the gRPC API is off. */
   readonly grpc: string;
   readonly events: readonly ServiceEvent[];
   readonly failures: () => readonly FailureEvent[];
 }
 
 export interface StartOptions extends ServiceOptions {
-  /** Failures are what this test is about; otherwise one of them fails it. */
+  /** Whether the test expects failures. Otherwise a reported failure fails the test. */
   readonly expectFailures?: boolean;
 }
 
-/** Starts a service in this process on free ports over an empty memory store, and ends it with the test. */
+/** Starts a service in this process on free ports with an empty memory store. Closes it after the test. */
 export async function startService(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
   const { expectFailures = false, ...serviceOptions } = options;
   const events: ServiceEvent[] = [];
@@ -27,9 +27,9 @@ export async function startService(t: TestContext, options: StartOptions = {}): 
   const service = createService({
     port: 0,
     grpcPort: false,
-    // No test's clients come back: waiting for them would be most of the time of all tests.
+    // Clients of tests do not reconnect, so waiting for them would only slow down the tests.
     drainIdleMs: 0,
-    // Raw requests of tests name any host; what is served by which name has tests of its own.
+    // Raw requests of tests use any host name. hosts.test.ts tests the host names.
     allowedHosts: ['*'],
     ...(options.repository === undefined && { database: 'memory:' }),
     ...serviceOptions,
@@ -41,7 +41,7 @@ export async function startService(t: TestContext, options: StartOptions = {}): 
   const { http, grpc = '' } = await service.listen();
   t.after(async () => {
     await service.close({ timeoutMs: 1_000 });
-    if (!expectFailures) assert.deepEqual(failures(), [], 'the service reported no failure of its own');
+    if (!expectFailures) assert.deepEqual(failures(), [], 'the service reported an unexpected failure');
   });
   return { service, http, port: Number(new URL(http).port), grpc, events, failures };
 }

@@ -2,13 +2,13 @@ import type { ByteStream } from '../../src/http/reply.ts';
 
 type Chunk = string | Uint8Array;
 
-/** A stream made of what `produce` gives until that is `undefined`; it knows what became of it. */
+/** A stream of the chunks that `produce` returns until it returns `undefined`. It records its use. */
 export class Source implements ByteStream, AsyncIterableIterator<Chunk> {
   readonly length?: number;
   release?: (chunk: Chunk) => void;
-  /** Chunks handed out. */
+  /** The number of chunks that were read. */
   taken = 0;
-  /** Whether its consumer let go of it. */
+  /** Whether the consumer has closed the stream. */
   returned = false;
   readonly #produce: (taken: number) => Chunk | undefined | Promise<Chunk | undefined>;
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export interface ToolRun {
-  /** Exit code; -1 when it could not be started. */
+  /** The exit code, or -1 if the program could not be started. */
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -15,7 +15,7 @@ const bin = fileURLToPath(new URL('../../node_modules/.bin', import.meta.url));
 /** buf, as npm has installed it. */
 export const buf = join(bin, windows ? 'buf.cmd' : 'buf');
 
-/** Runs a program to its end. Its own failure is a result like any other. */
+/** Runs a program until it exits. A failure of the program is a normal result. */
 export function runTool(
   command: string,
   args: readonly string[],

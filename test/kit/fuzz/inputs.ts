@@ -1,15 +1,15 @@
 import { Chance } from '../generate.ts';
 import { head, post } from '../wire.ts';
 
-/** What a fuzzed connection sends. */
+/** The bytes that a fuzzed connection sends. */
 export interface FuzzInput {
   readonly bytes: Buffer;
-  /** Where the bytes are parted into writes of their own. */
+  /** The positions at which the bytes are split into separate writes. */
   readonly cuts: readonly number[];
 }
 
 const json = 'Content-Type: application/json';
-// Never HEAD, whose responses cannot be told apart without knowing what was asked; never /boom.
+// Never HEAD, because its responses cannot be parsed without their requests, and never /boom.
 const methods = [
   'GET',
   'POST',
@@ -188,7 +188,7 @@ const corpus = [
   head('GET /health') + head('GET /info') + head('GET /private', 'x-api-key: wrong'),
 ] as const;
 
-/** An input by its number: the same seed and number give the same bytes. */
+/** The input with this number. The same seed and number give the same bytes. */
 export function makeInput(seed: number, number: number): FuzzInput {
   const chance = new Chance(seed * 1_000_003 + number);
   const make = chance.pick([noise, anyTarget, anyHeaders, anyJson, anyChunks, mutated, mutated, validUser]);
@@ -223,7 +223,7 @@ function anyHeaders(chance: Chance): string {
 
 function anyJson(chance: Chance): string {
   const text = JSON.stringify(chance.json());
-  // Half of it as it is, half of it with a piece missing or doubled.
+  // Leave half of the inputs unchanged, and remove or repeat a piece of the others.
   const body = Buffer.from(chance.below(2) === 0 ? text : mutate(chance, text)).toString('latin1');
   const path = chance.pick(['/users', '/echo', '/users/1/posts', '/users/1', '/nowhere']);
   return post(path, body).replace('POST', chance.pick(['POST', 'PUT', 'PATCH']));

@@ -5,7 +5,7 @@ import { type FuzzInput, makeInput } from './inputs.ts';
 
 export interface FuzzOptions {
   readonly httpPort: number;
-  /** Every tenth input goes there, where there is one. */
+  /** If set, every tenth input is sent to this port. */
   readonly grpcPort?: number;
   readonly seed: number;
   readonly inputs: number;
@@ -13,18 +13,18 @@ export interface FuzzOptions {
 }
 
 export interface FuzzReport {
-  /** How often each status came; 0 counts connections that ended without a response. */
+  /** The number of responses by status. Status 0 counts connections that ended without a response. */
   readonly statuses: ReadonlyMap<number, number>;
-  /** The users that were created, as the service told them. */
+  /** The bodies of the responses that created users, by id. */
   readonly users: ReadonlyMap<number, string>;
 }
 
 const atOnce = 32;
-// By then an answer is on its way, or the input is not a whole request.
+// After this time the response is on its way, or the input is not a complete request.
 const quietMs = 10;
 const hangMs = 10_000;
 
-/** Sends the inputs of a seed. Fails with the number and the bytes of the first that is not answered as it must be. */
+/** Sends the inputs of a seed. Fails with the number and the bytes of an input that gets a wrong response. */
 export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const statuses = new Map<number, number>();
   const users = new Map<number, string>();
@@ -48,11 +48,11 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   return { statuses, users };
 }
 
-/** Writes the bytes, ends, and resolves to all that came back when the other side has ended too. */
+/** Writes the bytes and ends. Resolves to all received bytes when the other side has ended too. */
 async function sendBytes(port: number, { bytes, cuts }: FuzzInput): Promise<Buffer> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   const received: Buffer[] = [];
-  // A reset is an answer too: to bytes that go on after a refusal.
+  // A reset is valid too, if the client continues to send after a rejection.
   socket.on('error', () => undefined);
   socket.on('data', (chunk: Buffer) => received.push(chunk));
   const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -80,7 +80,7 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Counts the responses; fails when one of them is none that this service may give. */
+/** Counts the responses, and fails if one of them is not allowed for this service. */
 function record(received: Buffer, statuses: Map<number, number>, users: Map<number, string>): void {
   const responses = parseResponses(received, false);
   if (received.length > 0 && responses.length === 0)
