@@ -16,7 +16,7 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary: string }[];
 }
 
-/** What axe finds serious or critical on the page as it is; in the dark scheme, only colours differ. */
+/** The serious and critical problems that axe finds on a page. In the dark scheme it checks only colours. */
 async function check(page: Page, state: string): Promise<void> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(`${axe}; undefined`);
   for (const [colorScheme, rules] of [
@@ -39,7 +39,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
   const openAt = (t: TestContext, url: string, width: number) => open(t, url, { width });
 
   for (const width of [360, 1600]) {
-    test(`axe finds nothing serious in the list and its user at ${width} px`, async (t) => {
+    test(`axe finds no serious problem in the list and the open user at ${width} px`, async (t) => {
       const { http } = await startService(t);
       await addUsers(http, [{ name: 'Ada', role: 'admin' }, { name: 'Bob' }]);
       await send(http, 'POST /users/1/posts', { json: { title: 'A title', body: 'some text' } });
@@ -59,8 +59,8 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       await check(page, 'user, error, post, requests');
     });
 
-    test(`axe finds nothing serious in the dialogs at ${width} px`, async (t) => {
-      // Without the feed of changes a conflict appears when it is saved.
+    test(`axe finds no serious problem in the dialogs at ${width} px`, async (t) => {
+      // Without the feed of changes, a conflict appears when the user is saved.
       const options = { auth: 'writes', apiKeys: ['key'], changesKept: false } as const;
       const { http } = await startService(t, options);
       const key = { 'x-api-key': 'key' };
@@ -87,12 +87,12 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
 
     // On a slow machine axe takes minutes for a page of this length.
     const patience = { timeout: 600_000 };
-    test(`axe finds nothing serious on the page of the API at ${width} px`, patience, async (t) => {
+    test(`axe finds no serious problem on the page of the API at ${width} px`, patience, async (t) => {
       const { http } = await startService(t);
       const page = await openAt(t, `${http}/api.html`, width);
       await page.locator('article').first().waitFor();
       await check(page, 'api');
-      // The filter leaves axe less to look at.
+      // With a filter, axe has fewer elements to check.
       await page.keyboard.press('/');
       await page.keyboard.type('update a user');
       await page.getByText(/^\d of \d+ operations/).waitFor();
@@ -107,7 +107,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     });
   }
 
-  test('axe finds nothing serious without users and without a server', async (t) => {
+  test('axe finds no serious problem without users and without a server', async (t) => {
     const { http, service } = await startService(t);
     const page = await openAt(t, `${http}/`, 1280);
     await page.getByText('No users yet').waitFor();
@@ -120,7 +120,7 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
     await check(page, 'away');
   });
 
-  test('a screen reader hears what changes: the range, the error, what was done', async (t) => {
+  test('a screen reader announces the rows of a page, errors and completed actions', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { firstNameIs, recordRequests, said } from './people.ts';
+import { announced, firstNameIs, recordRequests } from './people.ts';
 
 const apiKey = 'a-secret-key';
 const withKey = { headers: { 'x-api-key': apiKey } };
@@ -11,7 +11,7 @@ const withKey = { headers: { 'x-api-key': apiKey } };
 suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('is asked for at once and without an error, and the requests go on by themselves', async (t) => {
+  test('is requested at once without an error, and then the failed requests are retried', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/`);
@@ -29,7 +29,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('The charts begin when you open this page').waitFor();
   });
 
-  test('can be added later: the panels say what they need, without an alarm', async (t) => {
+  test('can be added later, and until then the panels show that they need one', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/#/users/1`);
@@ -47,7 +47,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No posts yet').waitFor();
   });
 
-  test('stays in this tab only, and out of every line shown', async (t) => {
+  test('is stored only in its tab, and is never part of a displayed curl line', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
@@ -62,7 +62,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No users yet').waitFor();
   });
 
-  test('is offered before the first write where only writes need it', async (t) => {
+  test('can be entered before the first write if only writes need it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).waitFor();
@@ -72,11 +72,11 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: 'New user' }).getByLabel('Name').fill('Ada');
     await page.keyboard.press('Enter');
-    await said(page, 'Created Ada as user 1');
+    await announced(page, 'Created Ada as user 1');
     assert.equal(requests.filter((request) => request.method() === 'POST').length, 1);
   });
 
-  test('a service without keys never mentions one', async (t) => {
+  test('is never mentioned for a service without keys', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('The charts begin when you open this page').waitFor();
@@ -85,7 +85,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#key-button').isVisible(), false);
   });
 
-  test('declining it keeps what was typed and says what is needed', async (t) => {
+  test('can be declined, which keeps the typed text and shows that a key is needed', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/#/users/1`);
@@ -98,7 +98,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
-  test('a key that no header can carry is refused before it is sent', async (t) => {
+  test('is rejected before it is sent if no header can contain it', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });
@@ -110,7 +110,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 0);
   });
 
-  test('can be forgotten', async (t) => {
+  test('can be removed', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });

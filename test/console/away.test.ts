@@ -4,9 +4,9 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, changeUser, firstNameIs, namesIn, readUser, recordRequests, said } from './people.ts';
+import { addUsers, announced, changeUser, firstNameIs, namesIn, readUser, recordRequests } from './people.ts';
 
-/** A service that can go and come back at its own address, with what it had stored. */
+/** A service that can stop and restart at the same address with the same data. */
 async function startRestartable(t: TestContext) {
   const repository = createMemoryStore();
   const first = await startService(t, { repository });
@@ -20,32 +20,32 @@ async function startRestartable(t: TestContext) {
   };
 }
 
-const awayText = 'The service is not responding';
+const outageText = 'The service is not responding';
 
-suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
+suite('console: a server that does not respond', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('a banner says so until it is back, and the list is read anew', async (t) => {
+  test('a banner is shown until the server responds again, and then the list is reloaded', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await firstNameIs(page, 'Ada');
     await stop();
     await page.getByRole('button', { name: 'Refresh' }).click();
-    const banner = page.getByRole('alert').filter({ hasText: awayText });
+    const banner = page.getByRole('alert').filter({ hasText: outageText });
     await banner.waitFor();
     await page.getByRole('status').filter({ hasText: 'No response' }).waitFor();
-    // While it is away: once it is back, the page may find that out by itself before the click.
+    // Click during the outage. After it, the page may reconnect before the click.
     await banner.getByRole('button', { name: 'Try now' }).click();
     await banner.waitFor();
     await startAgain();
     await changeUser(http, 1, { name: 'Ada Lovelace' });
-    await said(page, 'The service is responding again');
+    await announced(page, 'The service is responding again');
     await banner.waitFor({ state: 'detached' });
     await firstNameIs(page, 'Ada Lovelace');
   });
 
-  test('a user sent meanwhile is created once, by itself, when it is back', async (t) => {
+  test('a user that was submitted during an outage is created once after it', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'New user' }).click();
@@ -53,14 +53,14 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByLabel('Name').fill('Ada');
     await stop();
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await page.getByText(awayText).waitFor({ state: 'attached' });
+    await page.getByText(outageText).waitFor({ state: 'attached' });
     assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
     await startAgain();
-    await said(page, 'Created Ada as user 1');
+    await announced(page, 'Created Ada as user 1');
     assert.deepEqual(await namesIn(page), ['Ada']);
   });
 
-  test('an edit and a post survive an outage and a reload after it', async (t) => {
+  test('unsaved changes of a user and a post survive an outage and a reload after it', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -69,19 +69,19 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('Write a post').click();
     await page.locator('#post-title').fill('Half a thought');
     await stop();
-    await page.getByText(awayText).waitFor();
+    await page.getByText(outageText).waitFor();
     await startAgain();
-    await page.getByText(awayText).waitFor({ state: 'detached' });
+    await page.getByText(outageText).waitFor({ state: 'detached' });
     await page.reload();
     await form.waitFor();
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada Lovelace');
     assert.equal(await page.locator('#post-title').inputValue(), 'Half a thought');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
   });
 
-  test('a creation whose answer was lost is sent again with its key, and happens once', async (t) => {
+  test('a creation whose response was lost is retried with its key, and happens once', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     const requests = recordRequests(page);
@@ -97,7 +97,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     const dialog = page.getByRole('dialog', { name: 'New user' });
     await dialog.getByLabel('Name').fill('Ada');
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await said(page, 'Created Ada as user 1');
+    await announced(page, 'Created Ada as user 1');
     const keys = requests
       .filter((request) => request.method() === 'POST')
       .map((request) => request.headers()['idempotency-key']);
@@ -106,7 +106,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual((await send(http, 'GET /users')).json, [{ id: 1, name: 'Ada' }]);
   });
 
-  test('the same text after an error and a closed dialog keeps its key, other text gets another', async (t) => {
+  test('the same text after an error and a closed dialog keeps its key, and other text gets a new key', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     const requests = recordRequests(page);
@@ -130,7 +130,7 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     assert.notEqual(second, third);
   });
 
-  test('a save whose answer was lost is no conflict with itself', async (t) => {
+  test('a save whose response was lost does not conflict with itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -145,11 +145,11 @@ suite('console: a server away', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('Ada Lovelace');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     await page.getByText('version 2').waitFor();
   });
 
-  test('a busy server is asked again when it said to', async (t) => {
+  test('a request to a busy server is retried after its Retry-After', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank');

@@ -10,10 +10,10 @@ import { addUsers, firstNameIs, openUser } from './people.ts';
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
 
-suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
+suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('appear in the table with a mark, and no row moves', async (t) => {
+  test('appear in the table with a mark, without moving rows', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }, { name: 'Cy' }]);
     const page = await open(t, `${http}/`);
@@ -35,7 +35,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await row(page, 'Bob').count(), 0);
   });
 
-  test('appear in the open user, keep what is typed, and show a conflict before it is saved', async (t) => {
+  test('appear in the open user without losing typed text, and show a conflict before it is saved', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -52,7 +52,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
-  test('show a changed and a deleted post of the open user, and that the user is gone', async (t) => {
+  test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
@@ -68,7 +68,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('There is no user 1').waitFor();
   });
 
-  test('are not what the page itself does', async (t) => {
+  test('do not include the changes of the page itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -77,14 +77,14 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByLabel('Name').fill('Ada L');
     await form.getByRole('button', { name: 'Save' }).click();
     await row(page, 'Ada L').waitFor();
-    // A change of another user shows that the feed has come past the page's own.
+    // A later change of another client shows that the feed has delivered the change of this page.
     await send(http, 'POST /users', { json: { name: 'Bob' } });
     await page.getByText('Live · 1 new').waitFor();
     assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
     assert.equal(await page.getByText('changed by another person').count(), 0);
   });
 
-  test('come again after the service was away, with those made meanwhile', async (t) => {
+  test('appear again after an outage, including those made during it', async (t) => {
     const repository = createMemoryStore();
     const first = await startService(t, { repository });
     await addUsers(first.http, [{ name: 'Ada' }, { name: 'Bob' }]);
@@ -100,7 +100,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await isLive(page);
   });
 
-  test('are not followed where the service keeps none', async (t) => {
+  test('are not requested if the service keeps no changes', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
@@ -108,7 +108,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('Not live').waitFor();
   });
 
-  test('are not followed while nobody can see the page, and come when it is seen again', async (t) => {
+  test('are not requested while the page is hidden, and appear when it is visible again', async (t) => {
     const { http, events } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const initScript = `
@@ -128,7 +128,7 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
     await row(page, 'Zoe').getByText('Changed').waitFor();
   });
 
-  test('reach an EventSource of a page, which resumes by itself behind the last one', async (t) => {
+  test('reach an EventSource of a page, which resumes after the last received change', async (t) => {
     const repository = createMemoryStore();
     const first = await startService(t, { repository });
     const page = await open(t, `${first.http}/api.html`);
@@ -151,10 +151,10 @@ suite('console: changes of others', { skip: noBrowser, concurrency: 2 }, () => {
   });
 });
 
-suite('console: a tab with unsaved text', { skip: noBrowser }, () => {
+suite('console: closing a tab', { skip: noBrowser }, () => {
   const open = useBrowser();
 
-  test('asks before it closes, and one without closes at once', async (t) => {
+  test('asks for confirmation only if there is unsaved text', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`, { fresh: true });

@@ -4,7 +4,15 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
 import { loadModule, type MergeModule } from './modules.ts';
-import { addUsers, changeUser, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
+import {
+  addUsers,
+  announced,
+  changeUser,
+  firstNameIs,
+  openUser,
+  readUser,
+  recordRequests,
+} from './people.ts';
 
 const { mergeFields } = await loadModule<MergeModule>('console/edit/fields.js');
 
@@ -12,7 +20,14 @@ suite('console: merging two changes of a user', () => {
   const base = { name: 'Ada', role: 'admin' };
   for (const [title, mine, theirs, merged, conflicts, others] of [
     ['of different fields', { name: 'B' }, { role: 'x' }, { name: 'B', role: 'x' }, [], ['role']],
-    ['of the same field, alike', { name: 'B' }, { name: 'B' }, { name: 'B', role: 'admin' }, [], []],
+    [
+      'of the same field to the same value',
+      { name: 'B' },
+      { name: 'B' },
+      { name: 'B', role: 'admin' },
+      [],
+      [],
+    ],
     ['of the same field', { name: 'B' }, { name: 'C' }, { name: 'B', role: 'admin' }, ['name'], []],
     [
       'of both fields',
@@ -22,9 +37,9 @@ suite('console: merging two changes of a user', () => {
       ['name', 'role'],
       [],
     ],
-    ['that removed a role', {}, { role: '' }, { name: 'Ada', role: '' }, [], ['role']],
+    ['of which one removes a role', {}, { role: '' }, { name: 'Ada', role: '' }, [], ['role']],
     [
-      'of one field and another',
+      'of one common field and another field',
       { name: 'B' },
       { name: 'C', role: 'x' },
       { name: 'B', role: 'x' },
@@ -32,7 +47,7 @@ suite('console: merging two changes of a user', () => {
       ['role'],
     ],
   ] as const) {
-    test(title, () => {
+    test(`changes ${title} are merged`, () => {
       const merge = mergeFields(base, { ...base, ...mine }, { ...base, ...theirs });
       assert.deepEqual(merge, { fields: merged, conflicts, theirs: others });
     });
@@ -51,12 +66,12 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     return { http, page };
   }
 
-  test('changes of different fields are merged without a question', async (t) => {
+  test('changes of different fields of a user are merged without a dialog', async (t) => {
     const { http, page } = await openFirst(t, 'admin');
     await changeUser(http, 1, { name: 'Renamed by another' });
     const requests = recordRequests(page);
     await change(page, { Role: 'editor' });
-    await said(page, 'Saved Renamed by another, with another person’s change to the name');
+    await announced(page, 'Saved Renamed by another, with another person’s change to the name');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Renamed by another', role: 'editor' });
     const patches = requests.filter((request) => request.method() === 'PATCH');
     assert.deepEqual(patches.at(-1)?.postDataJSON(), { role: 'editor' });
@@ -65,50 +80,54 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#edit-name').inputValue(), 'Renamed by another');
   });
 
-  test('two windows: the second sees both names and keeps its own', async (t) => {
+  test('the second of two windows shows both names, and can keep its own name', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const [first, second] = await Promise.all([open(t, `${http}/#/users/1`), open(t, `${http}/#/users/1`)]);
     await second.getByText('version 1').waitFor();
     await change(first, { Name: 'Ada of window one' });
-    await said(first, 'Saved Ada of window one');
+    await announced(first, 'Saved Ada of window one');
     await change(second, { Name: 'Ada of window two' });
     const dialog = conflictIn(second);
     await dialog.getByText('It was: Ada').waitFor();
     await dialog.getByLabel('Theirs Ada of window one').waitFor();
-    assert.equal(await dialog.getByRole('group').count(), 1, 'only the field that both changed');
+    assert.equal(
+      await dialog.getByRole('group').count(),
+      1,
+      'only the field that both changed must be shown',
+    );
     await choose(dialog, 'Yours Ada of window two');
-    await said(second, 'Saved Ada of window two');
+    await announced(second, 'Saved Ada of window two');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada of window two', role: 'admin' });
     await firstNameIs(second, 'Ada of window two');
   });
 
-  test('taking theirs leaves the user as it is, and the message says so', async (t) => {
+  test('choosing the other change does not save the user, and a message confirms it', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Theirs', role: 'editor' });
     await change(page, { Name: 'Mine' });
     await choose(conflictIn(page), 'Theirs Theirs');
-    await said(page, 'Kept the other change to Theirs; yours is discarded');
+    await announced(page, 'Kept the other change to Theirs; yours is discarded');
     await page.getByRole('heading', { name: 'Theirs' }).waitFor();
     assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
     assert.equal(await page.locator('#edit-unsaved').isVisible(), false);
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs', role: 'editor' });
   });
 
-  test('each field is chosen separately, and no choice is made in advance', async (t) => {
+  test('each field in a conflict needs a separate choice, without a default', async (t) => {
     const { http, page } = await openFirst(t, 'admin');
     await changeUser(http, 1, { name: 'Theirs', role: 'editor' });
     await change(page, { Name: 'Mine', Role: '' });
     const dialog = conflictIn(page);
     await dialog.getByLabel('Yours none').check();
     await dialog.getByRole('button', { name: 'Save' }).click();
-    assert.equal(await dialog.locator('input:invalid').count(), 2, 'the name is still to be chosen');
+    assert.equal(await dialog.locator('input:invalid').count(), 2, 'the name is not chosen yet');
     await choose(dialog, 'Theirs Theirs');
-    await said(page, 'Saved Theirs');
+    await announced(page, 'Saved Theirs');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
   });
 
-  test('one more change during the choice is shown as well, and never overwritten unseen', async (t) => {
+  test('another change during the choice is shown too, and is never overwritten unseen', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Second' });
     await change(page, { Name: 'Mine' });
@@ -119,11 +138,11 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByText('It was: Second').waitFor();
     await dialog.getByLabel('Theirs Third').waitFor();
     await choose(dialog, 'Yours Mine');
-    await said(page, 'Saved Mine');
+    await announced(page, 'Saved Mine');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Mine' });
   });
 
-  test('Escape puts the choice off: what was typed stays, and saving asks again', async (t) => {
+  test('Escape closes the conflict dialog and keeps the typed text, and saving opens it again', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Theirs' });
     await change(page, { Name: 'Mine' });
@@ -138,15 +157,15 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
   });
 
-  test('two changes that mean the same do not conflict', async (t) => {
+  test('two equal changes do not conflict', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Ada Lovelace' });
     await change(page, { Name: 'Ada Lovelace' });
-    await said(page, 'Saved Ada Lovelace');
+    await announced(page, 'Saved Ada Lovelace');
     await page.getByText('version 2').waitFor();
   });
 
-  test('an edit resumed after a reload has the other changes in it, or announces a conflict', async (t) => {
+  test('an edit that is resumed after a reload includes the other changes, or shows a conflict', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
@@ -165,7 +184,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await conflictIn(page).waitFor();
   });
 
-  test('a user that changed is not deleted before its new version was seen', async (t) => {
+  test('a changed user is not deleted before its new version is shown', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Countess' });
     await page.getByRole('button', { name: 'Delete…' }).click();
@@ -175,7 +194,7 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByText('Countess').waitFor();
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Countess' });
     await dialog.getByRole('button', { name: 'Delete user' }).click();
-    await said(page, 'Deleted Countess');
+    await announced(page, 'Deleted Countess');
   });
 });
 

@@ -4,7 +4,7 @@ import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
-import { addUsers, openUser, readUser, said } from './people.ts';
+import { addUsers, announced, openUser, readUser } from './people.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = await loadModule<CurlModule>('console/requests/curl.js');
 const windows = process.platform === 'win32' && 'the lines are for a POSIX shell';
@@ -17,7 +17,7 @@ const request: SentRequest = {
   keyed: false,
 };
 
-/** The words a shell makes of a line. */
+/** The words that a shell reads from a line. */
 async function shellWords(line: string): Promise<string[]> {
   const show = `show() { for word; do printf '%s\\036' "$word"; done; }; show`;
   const { code, stdout } = await runTool('sh', ['-c', `API_KEY='the key'; ${show} ${line}`]);
@@ -25,21 +25,21 @@ async function shellWords(line: string): Promise<string[]> {
   return stdout.split('\u001e').slice(0, -1);
 }
 
-suite('curl lines: the shell', { skip: windows }, () => {
+suite('console: curl lines in a shell', { skip: windows }, () => {
   for (const [name, text] of [
     ['quotes of both kinds', `it's "so"`],
-    ['only apostrophes', "''''"],
+    ['only single quotes', "''''"],
     ['a command substitution', '$(touch /tmp/x) `id` $HOME'],
     ['an end of the command', '; rm -rf x & | > y #'],
-    ['a backslash at the end', 'back\\'],
+    ['a trailing backslash', 'back\\'],
     ['line breaks and tabs', 'one\ntwo\tthree\n'],
-    ['globs, a history mark, a tilde', '~ * ? [a] !! {a,b}'],
-    ['scripts of the world', 'فاطمة 👩🏽‍💻 林'],
+    ['globs, history expansion and a tilde', '~ * ? [a] !! {a,b}'],
+    ['text of several scripts', 'فاطمة 👩🏽‍💻 林'],
     ['a leading hyphen', '-rf'],
     ['nothing', ''],
     ['a bare carriage return', 'a\rb'],
   ] as const) {
-    test(`leaves ${name} as they are`, async () => {
+    test(`keep ${name} unchanged`, async () => {
       assert.deepEqual(await shellWords(shellQuote(text)), [text]);
       const body = JSON.stringify({ name: text });
       const line = curlLine({ ...request, method: 'PUT', headers: { 'if-match': '"1"' }, body });
@@ -50,13 +50,13 @@ suite('curl lines: the shell', { skip: windows }, () => {
     });
   }
 
-  test('takes the key from the environment', async () => {
+  test('read the key from the environment', async () => {
     const words = await shellWords(curlLine({ ...request, keyed: true }));
     assert.deepEqual(words.slice(2, 4), ['-H', 'x-api-key: the key']);
   });
 });
 
-suite('curl lines: the words', () => {
+suite('console: the text of curl lines', () => {
   for (const [name, changes, expected] of [
     ['GET', {}, 'curl -i http://127.0.0.1:3000/users'],
     ['a query', { url: 'http://h/users?a=1&b=2' }, "curl -i 'http://h/users?a=1&b=2'"],
@@ -64,7 +64,7 @@ suite('curl lines: the words', () => {
     ['POST with a body', { method: 'POST', body: '{}' }, "curl -i -d '{}' http://127.0.0.1:3000/users"],
     ['DELETE', { method: 'DELETE' }, 'curl -i -X DELETE http://127.0.0.1:3000/users'],
   ] as const) {
-    test(`of ${name}`, () => assert.equal(curlLine({ ...request, ...changes }), expected));
+    test(`for ${name}`, () => assert.equal(curlLine({ ...request, ...changes }), expected));
   }
 
   for (const [name, changes, expected] of [
@@ -83,11 +83,11 @@ suite('curl lines: the words', () => {
   }
 });
 
-// One after the other: all windows share the clipboard.
+// These tests run one after another, because all windows share the clipboard.
 suite('console: requests', { skip: noBrowser }, () => {
   const open = useBrowser();
 
-  test('each action shows its line, and the line does the same again', async (t) => {
+  test('each action shows its curl line, which repeats the action', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
@@ -95,7 +95,7 @@ suite('console: requests', { skip: noBrowser }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill(`Ada's "$HOME" \\ 👩🏽‍💻`);
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     await page.locator('#dock-status', { hasText: '200' }).waitFor();
     const line = (await page.locator('#dock-line').textContent()) ?? '';
     assert.match(
@@ -103,7 +103,7 @@ suite('console: requests', { skip: noBrowser }, () => {
       /^curl -i -X PATCH -H 'content-type: application\/merge-patch\+json' -H 'if-match: "1"' -d /,
     );
     if ((await runTool('curl', ['--version'])).code !== 0)
-      return t.diagnostic('no curl here to run the line');
+      return t.diagnostic('curl is not installed, so the line was not run');
     const again = await runTool('sh', ['-c', line]);
     assert.match(again.stdout, /^HTTP\/1.1 412 /);
     const anew = await runTool('sh', ['-c', line.replace('if-match: "1"', 'if-match: "2"')]);
@@ -111,7 +111,7 @@ suite('console: requests', { skip: noBrowser }, () => {
     assert.deepEqual(await readUser(http, 1), { id: 1, name: `Ada's "$HOME" \\ 👩🏽‍💻` });
   });
 
-  test('reading one user shows the line for gRPC, too, with the port that was set', async (t) => {
+  test('reading a user also shows a grpcurl line with the configured port', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -131,24 +131,24 @@ suite('console: requests', { skip: noBrowser }, () => {
     await page.getByText('127.0.0.1:50051 Users/GetUser').waitFor();
   });
 
-  test('copies the line', async (t) => {
+  test('a button copies the curl line', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`, { fresh: true });
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
-    await said(page, 'Copied');
+    await announced(page, 'Copied');
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), `curl -i '${http}/users?limit=20'`);
   });
 
-  test('copies without the clipboard object, which plain HTTP on a network lacks', async (t) => {
+  test('a button copies the curl line without navigator.clipboard, which pages over plain HTTP lack', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`, {
       initScript: "Object.defineProperty(navigator, 'clipboard', { value: undefined })",
     });
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();
-    await said(page, 'Copied');
+    await announced(page, 'Copied');
     await page.getByRole('button', { name: 'Copy the last request' }).and(page.locator(':focus')).waitFor();
   });
 });

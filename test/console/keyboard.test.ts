@@ -3,15 +3,15 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, firstNameIs, numbered, readUser, said } from './people.ts';
+import { addUsers, announced, firstNameIs, numbered, readUser } from './people.ts';
 
-/** Presses Tab until the focus is on what matches; fails when it goes round without it. */
+/** Presses Tab until the focus is on a matching element. Fails if the focus returns to the start. */
 async function tabTo(page: Page, selector: string): Promise<void> {
   for (let presses = 0; presses < 80; presses += 1) {
     await page.keyboard.press('Tab');
     if (await page.locator(`${selector}:focus`).count()) return;
   }
-  assert.fail(`Tab never came to ${selector}`);
+  assert.fail(`Tab never reached ${selector}`);
 }
 
 function focused(page: Page, selector: string): Promise<void> {
@@ -21,7 +21,7 @@ function focused(page: Page, selector: string): Promise<void> {
 suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('everything from opening a user to deleting it, and the focus is never lost', async (t) => {
+  test('a user can be opened, changed and deleted with the keyboard, without losing the focus', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(3));
     const page = await open(t, `${http}/`);
@@ -37,7 +37,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Control+A');
     await page.keyboard.type('Typed by hand');
     await page.keyboard.press('Enter');
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     await focused(page, '#edit-name');
     assert.deepEqual(await readUser(http, 2), { id: 2, name: 'Typed by hand' });
     await page.keyboard.press('Escape');
@@ -52,12 +52,12 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await tabTo(page, '#delete-dialog [type="submit"]');
     await page.keyboard.press('Enter');
-    await said(page, 'Deleted Typed by hand');
-    // The user is gone, and with it its place in the list.
+    await announced(page, 'Deleted Typed by hand');
+    // The row of the user no longer exists.
     await focused(page, '#users-heading');
   });
 
-  test('a user is created, and its dialog gives the focus back when it is left', async (t) => {
+  test('a user can be created with the keyboard, and its dialog returns the focus when it closes', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await tabTo(page, '#new-user-button');
@@ -70,11 +70,11 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Tab');
     await page.keyboard.type('admin');
     await page.keyboard.press('Enter');
-    await said(page, 'Created Ada as user 1');
+    await announced(page, 'Created Ada as user 1');
     await focused(page, '#detail-heading');
   });
 
-  test('sorting, paging and counting keep the focus where it is', async (t) => {
+  test('sorting, paging and counting do not move the focus', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(25));
     const page = await open(t, `${http}/`);
@@ -93,7 +93,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#page-next').getAttribute('aria-disabled'), 'true');
   });
 
-  test('a dialog keeps the focus in it', async (t) => {
+  test('a dialog keeps the focus inside', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'New user' }).click();
@@ -104,7 +104,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     }
   });
 
-  test('each stop on the way shows where it is', async (t) => {
+  test('each focused element has a visible focus mark', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(2));
     const page = await open(t, `${http}/#/users/1`);

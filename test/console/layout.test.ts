@@ -4,7 +4,7 @@ import type { Locator, Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, firstNameIs, numbered, said } from './people.ts';
+import { addUsers, announced, firstNameIs, numbered } from './people.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
@@ -17,28 +17,28 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
       await page.getByText('Write a post').click();
       await page.locator('#post-title').fill('A title');
       await page.getByRole('button', { name: 'Add post' }).click();
-      await said(page, 'Added the post');
+      await announced(page, 'Added the post');
       assert.ok(await isInHeader(page));
       await page.locator('#edit-name').fill('M'.repeat(200));
       await page.getByRole('button', { name: 'Save' }).click();
-      await said(page, 'Saved MMM');
-      assert.ok(await isInHeader(page), 'however long the name is');
+      await announced(page, 'Saved MMM');
+      assert.ok(await isInHeader(page), 'the message must stay in the header even with a long name');
     });
   }
 
-  test('on a phone the requests are the end of the page, and nothing is fixed to its bottom', async (t) => {
+  test('on a phone the list of requests is at the end of the page instead of fixed at the bottom', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(20));
     const page = await open(t, `${http}/`, { width: 360, height: 740 });
     await firstNameIs(page, 'user 001');
     const phone = await page.locator('#dock').boundingBox();
-    assert.ok(phone !== null && phone.y > 740, 'below what the window shows');
+    assert.ok(phone !== null && phone.y > 740, 'the requests must be below the visible area');
     await page.setViewportSize({ width: 1280, height: 740 });
     const desk = await page.locator('#dock').boundingBox();
     assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
   });
 
-  test('the column headings stay in view over a long list', async (t) => {
+  test('the column headings stay visible over a long list', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     const page = await open(t, `${http}/#/?limit=50`);
@@ -49,7 +49,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(headings !== null && Math.abs(headings.y - header) < 1);
   });
 
-  test('forced colours keep the open user, the state of a button and the series apart', async (t) => {
+  test('with forced colours the open user, the state of a button and the series can be distinguished', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(2));
     const page = await open(t, `${http}/#/users/1`);
@@ -61,7 +61,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.notEqual(await background('.key-1::before'), await background('.key-2::before'));
   });
 
-  test('an outage is announced below the header, wherever the page is scrolled to', async (t) => {
+  test('an outage is shown below the header at any scroll position', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
@@ -81,7 +81,7 @@ async function isInHeader(page: Page): Promise<boolean> {
   const header = await page.locator('.top').boundingBox();
   const toast = await page.locator('.toast').boundingBox();
   assert.ok(header !== null && toast !== null);
-  assert.equal(header.y, 0, 'the header is in view');
+  assert.equal(header.y, 0, 'the header must be visible');
   return toast.y >= 0 && toast.y + toast.height <= header.height;
 }
 
@@ -90,7 +90,7 @@ async function bottomOf(element: Locator): Promise<number> {
   return box === null ? Number.NaN : box.y + box.height;
 }
 
-/** A computed style, of a pseudo-element where the selector ends in one. */
+/** A computed style of an element, or of the pseudo-element at the end of the selector. */
 function styleOf(page: Page, selector: string, property: string): Promise<string> {
   const [element, pseudo = ''] = selector.split('::', 2);
   return page.evaluate(

@@ -7,7 +7,7 @@ import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './peop
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('walks forth by cursors and back the way it came, a page a request', async (t) => {
+  test('the list pages forward with cursors and back along the same pages, with one request each', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(65));
     const page = await open(t, `${http}/`);
@@ -30,7 +30,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(requests.slice(0, 3).every((request) => request.url().includes('cursor=')));
   });
 
-  test('the last page has no next and the first none before', async (t) => {
+  test('the last page has no next button and the first page no previous button', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(21));
     const page = await open(t, `${http}/`);
@@ -42,7 +42,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await disabled(), ['Next']);
   });
 
-  test('a numbered page leads back by the prev link', async (t) => {
+  test('the previous button of a numbered page uses the prev link', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(35));
     const page = await open(t, `${http}/#/?page=3&limit=10`);
@@ -52,7 +52,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('Rows 11–20').waitFor();
   });
 
-  test('a heading sorts up, then down, and says so', async (t) => {
+  test('a column heading sorts ascending and then descending, and shows the order', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Bob' }, { name: 'Ada' }, { name: 'Cid' }]);
     const page = await open(t, `${http}/`);
@@ -70,7 +70,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('th[aria-sort]').count(), 1);
   });
 
-  test('the filter shows one role, says when nobody has it, and goes away', async (t) => {
+  test('the role filter shows one role or a message that no user has it, and can be removed', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(4));
     const page = await open(t, `${http}/`);
@@ -87,7 +87,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await role.inputValue(), '');
   });
 
-  test('a role no user can have is not asked for', async (t) => {
+  test('an invalid role is not requested', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(1));
     const page = await open(t, `${http}/`);
@@ -100,7 +100,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 0);
   });
 
-  test('counts on request only, and what the filter shows', async (t) => {
+  test('users are counted only on request, and with the filter', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(31));
     const page = await open(t, `${http}/#/?limit=10`);
@@ -112,14 +112,14 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('31 in all').waitFor();
     assert.equal(requests.at(-1)?.method(), 'HEAD');
     await page.getByRole('search').getByLabel('Role').fill('admin');
-    // The list without the filter does not have this row on its first page.
+    // Without the filter, this row is not on the first page.
     await page.locator('tr[data-id="13"]').waitFor();
     assert.equal(await page.locator('#total').textContent(), '');
     await page.getByRole('button', { name: 'Count all' }).click();
     await page.getByText('11 with the role admin').waitFor();
   });
 
-  test('the page size is chosen, and the address keeps the view', async (t) => {
+  test('the page size can be chosen, and the address contains the view', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(30));
     const page = await open(t, `${http}/`);
@@ -132,7 +132,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(new URL(page.url()).hash, '#/?sort=-id&limit=10');
   });
 
-  test('an address that makes no sense shows the list as it starts', async (t) => {
+  test('an invalid address shows the list with its defaults', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(1));
     const page = await open(t, `${http}/#/users/0x1?sort=password&limit=1000000&role=%00&page=-1`);
@@ -140,14 +140,14 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#detail').isVisible(), false);
   });
 
-  test('without users it offers to create the first', async (t) => {
+  test('an empty list has a button to create the first user', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'Create a user' }).click();
     await page.getByRole('dialog', { name: 'New user' }).waitFor();
   });
 
-  test('a list that fails shows the words of the server and its request id, and tries again', async (t) => {
+  test('a list that fails shows the error and its request id, and can be retried', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(1));
     const page = await open(t, 'about:blank');
@@ -166,7 +166,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'user 001');
   });
 
-  test('a new user that the page does not show is announced, and shown on request', async (t) => {
+  test('a new user outside the page is announced with a button to show it', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(20));
     const page = await open(t, `${http}/`);
@@ -181,7 +181,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await note.waitFor({ state: 'hidden' });
   });
 
-  test('the next page is read from its top', async (t) => {
+  test('the next page is shown from its top', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(120));
     const page = await open(t, `${http}/#/?limit=100`);
@@ -189,14 +189,14 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'Next' }).click();
     await firstNameIs(page, 'user 101');
     await page.locator('#page-next:focus').waitFor();
-    // A string given to waitForFunction is evaluated in the page, which its policy forbids.
+    // waitForFunction would evaluate a string in the page, which its policy forbids.
     const topOf = () => page.locator('#users').evaluate((element) => element.getBoundingClientRect().top);
     let top = await topOf();
     for (const end = Date.now() + 20_000; (top < 0 || top >= 120) && Date.now() < end; ) top = await topOf();
     assert.ok(top >= 0 && top < 120, `the list starts at ${top}`);
   });
 
-  test('the whole row opens its user', async (t) => {
+  test('a click anywhere on a row opens its user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(2));
     const page = await open(t, `${http}/`);
@@ -204,7 +204,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('heading', { name: 'user 002' }).waitFor();
   });
 
-  test('the text of a row can be selected with the mouse, which does not open it', async (t) => {
+  test('selecting the text of a row with the mouse does not open its user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada Lovelace' }]);
     const page = await open(t, `${http}/`);
@@ -218,7 +218,7 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(new URL(page.url()).hash, '');
   });
 
-  test('an empty list has neither pager nor filter, and a list of one page only its rows', async (t) => {
+  test('an empty list has no pager or filter, and a list of one page has no pager', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('No users yet').waitFor();

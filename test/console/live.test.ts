@@ -6,7 +6,7 @@ import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 import { addUsers, firstNameIs } from './people.ts';
 
-/** Lets the page's clock run to its next poll, and waits for what that brings. */
+/** Advances the clock of the page to its next poll, and waits for the result. */
 async function poll(page: Page): Promise<void> {
   const answered = page.waitForResponse('**/metrics');
   await page.clock.runFor(2_000);
@@ -16,7 +16,7 @@ async function poll(page: Page): Promise<void> {
 suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('show health, readiness and what happens, without what the page itself polls', async (t) => {
+  test('show health, readiness and request rates without the polls of the page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, 'about:blank', { fresh: true });
@@ -52,7 +52,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#latency-need', { hasText: 'p50 needs 10 requests a minute' }).waitFor();
   });
 
-  test('are not asked for while nobody can see them', async (t) => {
+  test('are not requested while they are hidden', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank', { fresh: true });
     await page.clock.install();
@@ -75,7 +75,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(polls, 1);
   });
 
-  test('tell readiness and health apart', async (t) => {
+  test('show readiness and health separately', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');
     await page.route('**/health/ready', (route) =>
@@ -88,7 +88,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
       .waitFor();
   });
 
-  test('say why there are none', async (t) => {
+  test('show the reason when there are none', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank');
     await page.route('**/metrics', (route) =>
@@ -98,7 +98,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No figures: /metrics responded 404').waitFor();
   });
 
-  test('are marked as not updated during an outage, and no longer after it', async (t) => {
+  test('are marked as not updated only during an outage', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, 'about:blank', { fresh: true });
     await page.clock.install();

@@ -21,20 +21,20 @@ suite('console: the text format of metrics', () => {
     ],
     ['an exponent', 'a 1e-3', [{ name: 'a', labels: {}, value: 0.001 }]],
     ['comments', '# HELP a b\n# TYPE a counter', []],
-    ['what is not of the format', '<html>\n}{ 1\na', []],
+    ['malformed lines', '<html>\n}{ 1\na', []],
     ['nothing', '', []],
   ] as const) {
     test(name, () => assert.deepEqual(parseMetrics(line), expected));
   }
 });
 
-/** A snapshot of one route whose requests all fell below the bound of 0.01 s. */
+/** A snapshot of one route whose requests all took less than 0.01 s. */
 function snapshot(atMs: number, requests: number, ...buckets: [number, number][]): Snapshot {
   return { atMs, requests, clientErrors: 0, serverErrors: 0, buckets: new Map(buckets) };
 }
 
 suite('console: rates', () => {
-  test('counts all but the probes', () => {
+  test('include all requests except probes', () => {
     const text = [
       'users_service_requests_total{route="/users",status="200"} 10',
       'users_service_requests_total{route="/users",status="404"} 3',
@@ -54,7 +54,7 @@ suite('console: rates', () => {
     assert.equal(ratesBetween(snapshot(0, 10), snapshot(2_000, 30)).requests, 10);
   });
 
-  test('start anew with the process', () => {
+  test('start again at 0 with a new process', () => {
     const after = snapshot(1_000, 4, [0.1, 4], [Number.POSITIVE_INFINITY, 4]);
     const before = snapshot(0, 1_000, [0.1, 1_000], [Number.POSITIVE_INFINITY, 1_000]);
     assert.equal(ratesBetween(before, after).requests, 4);
@@ -66,10 +66,10 @@ suite('console: rates', () => {
     ['spread evenly within a bucket', [100, 100, 100], 50, 99],
     ['in the second bucket', [0, 100, 100], 150, 199],
     ['over two buckets', [50, 100, 100], 100, 198],
-    ['beyond the last bound', [0, 0, 100], 200, 200],
-    ['of too few requests for p99', [10, 10, 10], 50, undefined],
-    ['of one request too few for p99', [99, 99, 99], 50, undefined],
-    ['of too few requests for p50', [9, 9, 9], undefined, undefined],
+    ['above the last bound', [0, 0, 100], 200, 200],
+    ['with too few requests for p99', [10, 10, 10], 50, undefined],
+    ['with one request too few for p99', [99, 99, 99], 50, undefined],
+    ['with too few requests for p50', [9, 9, 9], undefined, undefined],
     ['without requests', [0, 0, 0], undefined, undefined],
   ] as const) {
     test(`quantiles ${name}`, () => {
@@ -90,7 +90,7 @@ suite('console: Link headers', () => {
     ['a bare relation', '</a>; rel=next', { next: '/a' }],
     ['two relations', '</a>; rel="first prev"', { first: '/a', prev: '/a' }],
     ['other parameters', '</a>; title="x"; REL="Next"', { next: '/a' }],
-    ['the first of two alike', '</a>; rel="next", </b>; rel="next"', { next: '/a' }],
+    ['two equal relations', '</a>; rel="next", </b>; rel="next"', { next: '/a' }],
     ['no relation', '</a>', {}],
     ['no header', null, {}],
     ['nonsense', 'next; rel=</a', {}],

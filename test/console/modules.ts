@@ -1,5 +1,5 @@
-// What of the console's modules is tested without a page. They are JavaScript: their types are told
-// here, where they come in, and checked where they are used.
+// The modules of the console that are tested without a page. They are JavaScript, so their types are
+// declared here and checked where they are used.
 
 export interface CurlModule {
   curlLine(request: SentRequest): string;

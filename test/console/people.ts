@@ -7,7 +7,7 @@ export interface Person {
   readonly role?: string;
 }
 
-/** Creates users one after the other, so that the first gets id 1. */
+/** Creates users one after another, so that the first gets id 1. */
 export async function addUsers(http: string, people: readonly Person[]): Promise<void> {
   for (const person of people) {
     const { status } = await send(http, 'POST /users', { json: person });
@@ -15,7 +15,7 @@ export async function addUsers(http: string, people: readonly Person[]): Promise
   }
 }
 
-/** `user 001`, `user 002` and so on, every third an admin. */
+/** `user 001`, `user 002` and so on. Every third user is an admin. */
 export function numbered(count: number): Person[] {
   return Array.from({ length: count }, (_, i) => ({
     name: `user ${String(i + 1).padStart(3, '0')}`,
@@ -23,17 +23,17 @@ export function numbered(count: number): Person[] {
   }));
 }
 
-/** A user as the service has it. */
+/** Reads a user from the service. */
 export async function readUser(http: string, id: number): Promise<unknown> {
   return (await send(http, `GET /users/${id}`)).json;
 }
 
-/** Changes a user behind the page's back. */
+/** Changes a user without the page. */
 export function changeUser(http: string, id: number, patch: object): Promise<Answer> {
   return send(http, `PATCH /users/${id}`, { json: patch });
 }
 
-/** The names in the table, once there are any. */
+/** The names in the table, as soon as it has rows. */
 export async function namesIn(page: Page): Promise<string[]> {
   const names = page.locator('#user-rows th');
   await names.first().waitFor();
@@ -45,7 +45,7 @@ export async function firstNameIs(page: Page, name: string): Promise<void> {
   await page.locator('#user-rows tr:first-child th', { hasText: name }).waitFor();
 }
 
-/** The requests a page sends on users and posts from now on. */
+/** Records the requests of a page about users and posts from now on. */
 export function recordRequests(page: Page): Request[] {
   const requests: Request[] = [];
   page.on('request', (request) => {
@@ -54,12 +54,12 @@ export function recordRequests(page: Page): Request[] {
   return requests;
 }
 
-/** Opens a user by its name in the table and waits for the form. */
+/** Opens a user by its name in the table, and waits for the form. */
 export async function openUser(page: Page, name: string): Promise<void> {
   await page.getByRole('link', { name, exact: true }).click();
   await page.getByRole('form', { name: 'Edit user' }).waitFor();
 }
 
-export async function said(page: Page, text: string): Promise<void> {
+export async function announced(page: Page, text: string): Promise<void> {
   await page.locator('#toasts', { hasText: text }).waitFor();
 }

@@ -4,7 +4,7 @@ import type { Locator } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, openUser, recordRequests, said } from './people.ts';
+import { addUsers, announced, openUser, recordRequests } from './people.ts';
 
 const first = '/users/1/posts/1';
 
@@ -13,7 +13,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
 
   /** Opens user 1 with one post. */
   async function openPost(t: TestContext) {
-    // Changes of others then meet the form when it saves.
+    // Changes of other clients then conflict only when the form is saved.
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'On engines', body: 'one\ntwo' } });
@@ -23,7 +23,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     return { http, page, form, edit };
   }
 
-  test('a saved post is shown in its place, and only what changed was sent over the seen version', async (t) => {
+  test('a saved post stays in its place, and the request has only the changed fields and the shown version', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     const requests = recordRequests(page);
     await edit.click();
@@ -31,7 +31,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Text').inputValue(), 'one\ntwo');
     assert.equal(await form.getByRole('button', { name: 'Save' }).getAttribute('aria-disabled'), 'true');
     await change(form, { Text: 'three\tfour' });
-    await said(page, 'Saved On engines');
+    await announced(page, 'Saved On engines');
     await form.waitFor({ state: 'hidden' });
     assert.equal(await page.locator('.post-body').textContent(), 'three\tfour');
     await page.locator('[data-part="edit"]:focus').waitFor();
@@ -41,13 +41,13 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'On engines', body: 'three\tfour' });
   });
 
-  test('changes of different fields of a post are merged without a question', async (t) => {
+  test('changes of different fields of a post are merged without a dialog', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     await edit.click();
     await form.waitFor();
     await changePost(http, { title: 'Renamed by another' });
     await change(form, { Text: 'mine' });
-    await said(page, 'Saved Renamed by another, with another person’s change to the title');
+    await announced(page, 'Saved Renamed by another, with another person’s change to the title');
     await page.getByRole('heading', { name: 'Renamed by another' }).waitFor();
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Renamed by another', body: 'mine' });
   });
@@ -63,11 +63,11 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByRole('group', { name: 'text' }).getByLabel('Theirs none').check();
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Theirs', body: '' }, 'not saved yet');
     await dialog.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved Mine');
+    await announced(page, 'Saved Mine');
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Mine', body: '' });
   });
 
-  test('text typed in a post that was opened again while it was being saved stays, and can be saved', async (t) => {
+  test('text typed into a post that was reopened while it was being saved stays, and can be saved', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     const held = Promise.withResolvers<void>();
     await page.route('**/users/1/posts/1', async (route) => {
@@ -81,15 +81,15 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await edit.click();
     await form.getByLabel('Title').fill('Third');
     held.resolve();
-    await said(page, 'Saved Second');
+    await announced(page, 'Saved Second');
     assert.equal(await form.getByLabel('Title').inputValue(), 'Third');
     assert.equal(await form.getByText('Another person').isVisible(), false);
     await change(form, {});
-    await said(page, 'Saved Third');
+    await announced(page, 'Saved Third');
     assert.deepEqual(await readPost(http), { id: 1, userId: 1, title: 'Third', body: 'one\ntwo' });
   });
 
-  test('a rejected change of a post shows why beside its field, and can be discarded', async (t) => {
+  test('a rejected change of a post shows the reason beside its field, and can be discarded', async (t) => {
     const { form, edit } = await openPost(t);
     await edit.click();
     await change(form, { Title: ' ' });
@@ -100,7 +100,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByText('Unsaved changes').isVisible(), false);
   });
 
-  test('an unsaved change of a post is marked, and outlives another user and a reload', async (t) => {
+  test('an unsaved change of a post is marked, and survives opening another user and a reload', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     await edit.click();
     await form.getByLabel('Title').fill('Mine');
@@ -124,7 +124,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('.post .unsaved:empty').waitFor({ state: 'attached' });
   });
 
-  test('a post is deleted after a question, and not before its new version was seen', async (t) => {
+  test('a post is deleted after a confirmation, and not before its new version is shown', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     await edit.click();
     await form.waitFor();
@@ -137,13 +137,13 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByText('Theirs').waitFor();
     assert.equal((await send(http, `GET ${first}`)).status, 200);
     await dialog.getByRole('button', { name: 'Delete post' }).click();
-    await said(page, 'Deleted Theirs');
+    await announced(page, 'Deleted Theirs');
     await page.getByText('No posts yet').waitFor();
     await page.locator('#posts-heading:focus').waitFor();
     assert.equal((await send(http, `GET ${first}`)).status, 404);
   });
 
-  test('a post that is gone is reported as gone, and leaves the list', async (t) => {
+  test('a post that is already deleted is reported as deleted, and removed from the list', async (t) => {
     const { http, page, form, edit } = await openPost(t);
     await send(http, 'POST /users/1/posts', { json: { title: 'Second' } });
     await page.reload();
@@ -152,14 +152,14 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await send(http, `DELETE ${first}`);
     await form.getByRole('button', { name: 'Delete…' }).click();
     await page.getByRole('button', { name: 'Delete post' }).click();
-    await said(page, 'On engines was already deleted');
+    await announced(page, 'On engines was already deleted');
     await send(http, 'DELETE /users/1/posts/2');
     await page.getByRole('button', { name: 'Edit Second' }).click();
-    await said(page, 'Second was already deleted');
+    await announced(page, 'Second was already deleted');
     await page.getByText('No posts yet').waitFor();
   });
 
-  test('a key is asked for when a post is saved, and the save goes on with it', async (t) => {
+  test('saving a post asks for a missing key, and continues with it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['a-key'] });
     const headers = { 'x-api-key': 'a-key' };
     await send(http, 'POST /users', { json: { name: 'Ada' }, headers });
@@ -172,7 +172,7 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByLabel('Key').fill('a-key');
     assert.equal(await form.locator('.field-error, .form-error').count(), 0);
     await page.keyboard.press('Enter');
-    await said(page, 'Saved With a key');
+    await announced(page, 'Saved With a key');
   });
 });
 
@@ -181,7 +181,7 @@ async function change(form: Locator, fields: Readonly<Record<string, string>>): 
   await form.getByRole('button', { name: 'Save' }).click();
 }
 
-/** Changes the post behind the page's back. */
+/** Changes the post without the page. */
 function changePost(http: string, patch: object): Promise<Answer> {
   return send(http, `PATCH ${first}`, { json: patch });
 }

@@ -3,12 +3,12 @@ import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, openUser, recordRequests, said } from './people.ts';
+import { addUsers, announced, openUser, recordRequests } from './people.ts';
 
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('adds a post, its line breaks and tabs kept, and shows it first', async (t) => {
+  test('a new post keeps its line breaks and tabs, and is shown first', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     await send(http, 'POST /users/1/posts', { json: { title: 'An older one' } });
@@ -19,7 +19,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByLabel('Title').fill('On engines');
     await form.getByLabel('Text').fill('one\ttab\n  two');
     await form.getByRole('button', { name: 'Add post' }).click();
-    await said(page, 'Added the post');
+    await announced(page, 'Added the post');
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['On engines', 'An older one']);
     assert.equal(await page.locator('.post-body').first().textContent(), 'one\ttab\n  two');
     const style = 'getComputedStyle(document.querySelector(".post-body")).whiteSpaceCollapse';
@@ -31,7 +31,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(post?.postDataJSON(), { title: 'On engines', body: 'one\ttab\n  two' });
   });
 
-  test('shows some at a time, and goes on reading where the next ones start', async (t) => {
+  test('more posts are shown on request, starting at the first new one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     for (let i = 1; i <= 13; i += 1)
@@ -48,7 +48,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
   });
 
-  test('a rejected post shows why and stays in its form, also while another user is open', async (t) => {
+  test('a rejected post shows the reason and stays in its form, also after opening another user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -67,8 +67,8 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
   });
 
-  test('posts of a user that is gone cannot be added', async (t) => {
-    // The feed of changes would show before that the user is gone.
+  test('a post for a deleted user cannot be added', async (t) => {
+    // Without the feed of changes, the page does not know that the user is deleted.
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);

@@ -7,7 +7,7 @@ import { runTool } from '../support/tool.ts';
 
 const hasRequests = (await runTool('python3', ['-c', 'import requests'])).code === 0;
 
-// Each runs examples in order; resolves to whether each has succeeded.
+// Each function runs examples in order, and resolves to whether each has succeeded.
 
 async function runCurl(codes: readonly string[]): Promise<boolean[]> {
   const results: boolean[] = [];
@@ -58,19 +58,19 @@ suite('console: the examples on the page of the API', { skip: noBrowser, concurr
   ] as const) {
     test(`every example in ${language} runs`, { skip }, async (t) => {
       const { http } = await startService(t, { apiKeys: ['key'], expectFailures: true });
-      // More than a page, so that the loop of a list takes a second step.
+      // More users than one page, so that the loop over the list reads a second page.
       for (let i = 0; i < 21; i += 1) await send(http, 'POST /users', { json: { name: `User ${i}` } });
       const page = await open(t, `${http}/api.html`);
       await page.locator('article').first().waitFor();
       await page.getByRole('button', { name: language, exact: true }).first().click();
       const ids = await page.locator('article').evaluateAll((articles) => articles.map(({ id }) => id));
-      // The others need the user that this one deletes.
+      // The other examples need the user that this one deletes.
       const ordered = [...ids.filter((id) => id !== 'deleteUser'), 'deleteUser'];
       const code = (id: string) => page.locator(`#${id} .samples pre code`).first().textContent();
       const codes = await Promise.all(ordered.map(code));
       const results = await run(codes.map((text) => text ?? ''));
       const failed = ordered.filter((_, i) => results[i] !== true);
-      assert.deepEqual(failed, ['boom'], 'only the operation that always fails has failed');
+      assert.deepEqual(failed, ['boom'], 'only the operation that always fails may fail');
     });
   }
 });

@@ -18,7 +18,7 @@ const operations = Object.entries<Record<string, { summary: string; operationId:
     })),
 );
 
-/** Opens the page with another answer for the description. */
+/** Opens the page with another response for the description. */
 async function openWith(page: Page, http: string, status: number, body: string): Promise<void> {
   await page.route('**/openapi.json', (route) => route.fulfill({ status, body }));
   await page.goto(`${http}/api.html`);
@@ -33,7 +33,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
   };
   const article = (page: Page, name: string) => page.getByRole('article', { name, exact: true });
 
-  test('shows every operation of the description by its task, and links to it', async (t) => {
+  test('shows and links every operation of the description under the name of its task', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http);
     const titles = operations.map(({ summary }) => summary).toSorted();
@@ -63,7 +63,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await create.getByText('"error":').first().waitFor();
   });
 
-  test('a fragment leads to its operation', async (t) => {
+  test('a fragment scrolls to its operation', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/api.html#createPost`);
     await page.locator('#createPost').waitFor();
@@ -83,7 +83,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     assert.equal(await active.count(), 1);
   });
 
-  test('a filter keeps the operations that match, on the page and in the contents', async (t) => {
+  test('a filter shows only matching operations on the page and in the contents', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http);
     await page.keyboard.press('/');
@@ -95,13 +95,13 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     ]);
     const links = page.locator('#contents .method + span:visible');
     assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
-    await page.getByRole('searchbox').fill('no such thing');
+    await page.getByRole('searchbox').fill('no match');
     await page.getByText(`0 of ${operations.length} operations`).waitFor();
     await page.getByRole('searchbox').fill('');
     await article(page, 'List users').waitFor();
   });
 
-  test('on a phone, operations are folded until the contents lead to one', async (t) => {
+  test('on a phone, operations are folded until a link in the contents opens one', async (t) => {
     const { http } = await startService(t);
     const page = await openReference(t, http, { width: 360, height: 740 });
     const sizes =
@@ -125,7 +125,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await article(page, 'Create a user').getByText('import requests').waitFor();
   });
 
-  test('Try it sends the request, asks for a key once and shows the response', async (t) => {
+  test('"Try it" asks for a key once, sends the request and shows the response', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
     const page = await openReference(t, http);
     const create = article(page, 'Create a user');
@@ -168,7 +168,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     ['is absent', 404, '{"error":"no such resource"}', 'This service has no /openapi.json'],
     ['fails', 500, '{"error":"internal error"}', 'The service responded with 500 to /openapi.json'],
     ['is not JSON', 200, '<html>', '/openapi.json is not JSON'],
-    ['is something else', 200, '[1,2]', '/openapi.json is not an OpenAPI description'],
+    ['is another JSON value', 200, '[1,2]', '/openapi.json is not an OpenAPI description'],
   ] as const) {
     test(`shows an error when the description ${name}`, async (t) => {
       const { http } = await startService(t);
@@ -183,7 +183,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
 
   for (const [name, paths] of [
     [
-      'references in a circle',
+      'circular references',
       { '/a': { $ref: '#/paths/~1a' }, '/b': { get: { requestBody: { $ref: '#/x' } } } },
     ],
     [

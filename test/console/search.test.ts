@@ -15,7 +15,7 @@ const people = [
 suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  /** Opens the list with a clock that only the test moves. */
+  /** Opens the list with a clock that only the test advances. */
   async function openList(t: TestContext, fragment = '') {
     const { http } = await startService(t);
     await addUsers(http, people);
@@ -27,14 +27,14 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     return { http, page, box: page.getByRole('search').getByRole('searchbox', { name: 'Name' }) };
   }
 
-  test('names are searched for once the typing pauses, and the address keeps the search', async (t) => {
+  test('names are searched after a pause in typing, and the address contains the search', async (t) => {
     const { page, box } = await openList(t);
     const requests = recordRequests(page);
     for (const letter of ['A', 'd', 'e']) {
       await box.press(letter);
       await page.clock.runFor(249);
     }
-    assert.equal(requests.length, 0, 'no letter was followed by a pause');
+    assert.equal(requests.length, 0, 'a search was sent before the pause');
     await page.clock.runFor(1);
     await rowsAre(page, ['Adele']);
     assert.equal(requests.length, 1);
@@ -46,7 +46,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await box.inputValue(), 'Ade');
   });
 
-  test('a name, a role and an order hold together, and are counted together', async (t) => {
+  test('a name, a role and an order can be combined, and the count uses them', async (t) => {
     const { page, box } = await openList(t, '#/?sort=-name&limit=10');
     await rowsAre(page, ['adam', 'Bob', 'Adele', 'Ada']);
     await box.fill('Ad');
@@ -61,7 +61,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#name-filter:focus').waitFor();
   });
 
-  test('Enter searches at once, and once', async (t) => {
+  test('Enter searches at once, without a second search after the pause', async (t) => {
     const { page, box } = await openList(t);
     const requests = recordRequests(page);
     await box.fill('Bo');
@@ -74,12 +74,12 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 2);
   });
 
-  test('a role takes effect after a pause or on Enter, unless no user can have it', async (t) => {
+  test('a typed role is applied after a pause or with Enter, unless it is invalid', async (t) => {
     const { page } = await openList(t);
     const requests = recordRequests(page);
     const role = page.getByRole('search').getByLabel('Role');
     await role.fill('admin');
-    assert.equal(requests.length, 0, 'no pause yet');
+    assert.equal(requests.length, 0, 'a search was sent before the pause');
     await page.clock.runFor(250);
     await rowsAre(page, ['Ada', 'Bob']);
     await role.fill('No Role');
@@ -92,7 +92,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 2);
   });
 
-  test('Escape and the cross clear the search at once', async (t) => {
+  test('Escape and the clear button clear the search at once', async (t) => {
     const { page, box } = await openList(t, '#/?name=Bob');
     await rowsAre(page, ['Bob']);
     await box.press('Escape');
@@ -104,12 +104,12 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await rowsAre(page, ['Ada']);
     const frame = await box.boundingBox();
     assert.ok(frame !== null);
-    // The cross stands before the end of the box.
+    // The clear button is at the end of the search box.
     await page.mouse.click(frame.x + frame.width - 18, frame.y + frame.height / 2);
     await rowsAre(page, ['Ada', 'Adele', 'Bob', 'adam']);
   });
 
-  test('a search without a result says so, and offers all users', async (t) => {
+  test('a search without a result shows a message and a button for all users', async (t) => {
     const { page, box } = await openList(t, '#/?role=admin');
     await rowsAre(page, ['Ada', 'Bob']);
     await box.fill('Zoe');
@@ -121,7 +121,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await box.inputValue(), '');
   });
 
-  test('a slash focuses the search box, but not while text is typed or a dialog is open', async (t) => {
+  test('the slash key focuses the search box, except while text is typed or a dialog is open', async (t) => {
     const { page, box } = await openList(t);
     await page.keyboard.press('/');
     await page.locator('#name-filter:focus').waitFor();
@@ -137,7 +137,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
   });
 });
 
-/** Resolves when the table holds exactly these names, in this order. */
+/** Resolves when the table has exactly these names, in this order. */
 async function rowsAre(page: Page, names: readonly string[]): Promise<void> {
   const rows = names.map((name, i) => `:has(tr:nth-child(${i + 1}) a[title="${name}"])`).join('');
   await page.locator(`#user-rows${rows}:not(:has(tr:nth-child(${names.length + 1})))`).waitFor();

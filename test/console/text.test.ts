@@ -17,11 +17,11 @@ const names = [
   '{{constructor}} \\u0041 %00',
 ];
 
-suite('console: what people write', { skip: noBrowser, concurrency: 2 }, () => {
+suite('console: text of users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
   for (const width of [360, 1600]) {
-    test(`is text and nothing else, and widens nothing at ${width} px`, async (t) => {
+    test(`is shown as plain text, and does not widen the page at ${width} px`, async (t) => {
       const { http } = await startService(t);
       await addUsers(
         http,
@@ -56,7 +56,7 @@ suite('console: what people write', { skip: noBrowser, concurrency: 2 }, () => {
     });
   }
 
-  test('runs in its own direction', async (t) => {
+  test('is shown in its own writing direction', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'فاطمة الفهرية' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -67,7 +67,7 @@ suite('console: what people write', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.evaluate(direction.replace('#SELECTOR', 'body')), 'ltr');
   });
 
-  test('survives a change untouched', async (t) => {
+  test('is not changed by saving another field', async (t) => {
     const { http } = await startService(t);
     await addUsers(
       http,

@@ -3,12 +3,12 @@ import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { addUsers, firstNameIs, openUser, readUser, recordRequests, said } from './people.ts';
+import { addUsers, announced, firstNameIs, openUser, readUser, recordRequests } from './people.ts';
 
 suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('creates a user with an Idempotency-Key and opens it', async (t) => {
+  test('a new user is created with an Idempotency-Key and opened', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     const requests = recordRequests(page);
@@ -17,7 +17,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.getByLabel('Name').fill('Ada Lovelace');
     await dialog.getByLabel('Role').fill('admin');
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await said(page, 'Created Ada Lovelace as user 1');
+    await announced(page, 'Created Ada Lovelace as user 1');
     await page.getByRole('heading', { name: 'Ada Lovelace' }).waitFor();
     await firstNameIs(page, 'Ada Lovelace');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace', role: 'admin' });
@@ -25,7 +25,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.match(post?.headers()['idempotency-key'] ?? '', /^[0-9a-f-]{36}$/);
   });
 
-  test('an invalid field says why beside it, and what was typed stays', async (t) => {
+  test('an invalid field shows the reason beside it, and keeps the typed text', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByRole('button', { name: 'New user' }).click();
@@ -37,7 +37,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await dialog.locator('#new-name:focus').waitFor();
     assert.equal(await dialog.locator('.form-error').count(), 0);
     await dialog.getByLabel('Name').fill('Ada');
-    assert.equal(await invalid.count(), 0, 'a changed text is not known to be wrong');
+    assert.equal(await invalid.count(), 0, 'a changed field must not be marked as invalid');
     await dialog.getByLabel('Role').fill('Queen');
     await dialog.getByRole('button', { name: 'Create user' }).click();
     await dialog
@@ -46,10 +46,10 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await dialog.getByLabel('Name').inputValue(), 'Ada');
     await dialog.getByLabel('Role').fill('queen');
     await dialog.getByRole('button', { name: 'Create user' }).click();
-    await said(page, 'Created Ada');
+    await announced(page, 'Created Ada');
   });
 
-  test('an error of the service is a sentence, with the request id for its log', async (t) => {
+  test('an error of the service is shown as a sentence with the request id', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -70,7 +70,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await alert.getByText('Request id: abc').waitFor();
   });
 
-  test('saves only what changed, over the version it shows', async (t) => {
+  test('saving a user sends only the changed fields with the shown version', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const page = await open(t, `${http}/`);
@@ -79,7 +79,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Name').fill('Ada Lovelace');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     await firstNameIs(page, 'Ada Lovelace');
     await page.getByText('version 2').waitFor();
     const [patch] = requests;
@@ -88,18 +88,18 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(patch?.postDataJSON(), { name: 'Ada Lovelace' });
   });
 
-  test('an emptied role is removed', async (t) => {
+  test('an empty role removes the role of a user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
     const page = await open(t, `${http}/#/users/1`);
     const form = page.getByRole('form', { name: 'Edit user' });
     await form.getByLabel('Role').fill('');
     await form.getByRole('button', { name: 'Save' }).click();
-    await said(page, 'Saved');
+    await announced(page, 'Saved');
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
   });
 
-  test('a refused change shows why and can be mended or discarded', async (t) => {
+  test('a rejected change of a user shows the reason, and can be corrected or discarded', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -112,7 +112,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.locator('.field-error').count(), 0);
   });
 
-  test('unsaved changes are marked in the form and in the list, and Save waits for one', async (t) => {
+  test('unsaved changes are marked in the form and in the list, and Save needs one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -123,7 +123,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await save.getAttribute('aria-disabled'), 'true');
     const requests = recordRequests(page);
     await page.locator('#edit-name').press('Enter');
-    assert.equal(requests.length, 0, 'there is nothing to save');
+    assert.equal(requests.length, 0, 'a request was sent without a change');
     await page.locator('#edit-name').fill('Ada L');
     await unsaved.waitFor();
     await mark.waitFor();
@@ -133,12 +133,12 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await mark.waitFor();
     await openUser(page, 'Ada');
     await save.and(page.locator('[aria-disabled="false"]')).click();
-    await said(page, 'Saved Ada L');
+    await announced(page, 'Saved Ada L');
     await unsaved.waitFor({ state: 'hidden' });
     await mark.waitFor({ state: 'hidden' });
   });
 
-  test('what was typed is there again after another user, and after a reload', async (t) => {
+  test('typed text is restored after opening another user and after a reload', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`);
@@ -156,7 +156,7 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await name.inputValue(), 'Ada L');
   });
 
-  test('deletes after a question, and Escape is a no', async (t) => {
+  test('a user is deleted after a confirmation, and Escape cancels', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/#/users/1`);
@@ -168,24 +168,24 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal((await send(http, 'GET /users/1')).status, 200);
     await page.getByRole('button', { name: 'Delete…' }).click();
     await question.getByRole('button', { name: 'Delete user' }).click();
-    await said(page, 'Deleted Ada');
+    await announced(page, 'Deleted Ada');
     await firstNameIs(page, 'Bob');
     await page.locator('#detail').waitFor({ state: 'hidden' });
     assert.equal((await send(http, 'GET /users/1')).status, 404);
   });
 
-  test('a user that is already deleted is reported as such', async (t) => {
+  test('a user that is already deleted is reported as deleted', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('button', { name: 'Delete…' }).click();
     await send(http, 'DELETE /users/1');
     await page.getByRole('button', { name: 'Delete user' }).click();
-    await said(page, 'Ada was already deleted');
+    await announced(page, 'Ada was already deleted');
     await page.getByText('No users yet').waitFor();
   });
 
-  test('an address of no user says so and leads back', async (t) => {
+  test('the address of a missing user shows a message with a way back to the list', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/77`);
