@@ -20,7 +20,7 @@ import { hasDrafts, writeDraft } from './ui/drafts.js';
 import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
-import { nameText, say } from './ui/toasts.js';
+import { announce, nameText } from './ui/toasts.js';
 import { formatView } from './ui/view.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
@@ -32,7 +32,7 @@ import { createUsersPanel } from './users/users-panel.js';
 
 /** @import { Change } from './api/changes.js' */
 
-// The parts that talk to the server.
+// The parts that send requests.
 const connection = new Connection(isAnswering);
 /** @type {ApiKey} */
 const apiKey = new ApiKey((rejected) => keyDialog.ask(rejected));
@@ -50,7 +50,7 @@ const table = createUserTable(
   () => heading.focus(),
 );
 const newUser = createNewUserDialog(users, (user) => {
-  say('Created ', nameText(user.name), ` as user ${user.id}`);
+  announce('Created ', nameText(user.name), ` as user ${user.id}`);
   controls.forgetTotal();
   navigation.go({ userId: user.id });
   void list.show(user);
@@ -96,7 +96,7 @@ const panel = createUserPanel({
   },
 });
 
-/** Brings every part of the page to what the address asks for. */
+/** Updates every part of the page to the view in the address. */
 async function follow() {
   const { userId } = navigation.view;
   controls.follow();
@@ -110,7 +110,7 @@ navigation.addEventListener('change', async () => {
   opened = navigation.view.userId;
   const moved = await follow();
   if (!moved) return;
-  // The focus goes where the person goes: into the user, and back to its name in the list.
+  // Move the focus into the opened user, and back to its name in the list when it closes.
   if (opened !== undefined) panel.focus();
   else if (!table.focus(before)) heading.focus();
 });
@@ -122,7 +122,7 @@ function reload() {
 }
 
 /**
- * Shows what another person did. New rows are only counted: they would move what is being read.
+ * Shows a change of another person. New rows are only counted, because they would move the shown rows.
  * @param {Change} change
  */
 function apply({ type, version, data }) {
@@ -146,14 +146,14 @@ changes.addEventListener('gone', reload);
 connection.addEventListener('back', reload);
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
-  // The fragment is the view's.
+  // The fragment of the address belongs to the view.
   event.preventDefault();
   heading.focus();
 });
 
 wireCloseButtons(document);
 createBanner(connection);
-// What is typed outlives a reload, but not the tab.
+// Typed text survives a reload, but not closing the tab.
 addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();
 });

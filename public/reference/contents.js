@@ -8,8 +8,8 @@ import { methodBadge } from './operation-view.js';
 const wide = matchMedia('(min-width: 60rem)');
 
 /**
- * The list that leads to each section and operation. It marks the one in view, and a filter reduces
- * both the list and the page to the operations that match.
+ * The list of links to each section and operation. It marks the visible one, and a filter reduces both the
+ * list and the page to the matching operations.
  * @param {ApiDocument} document
  */
 export function showContents(document) {
@@ -22,7 +22,7 @@ export function showContents(document) {
   byId('contents-list', HTMLUListElement).replaceChildren(el('li', {}, sections), ...groups);
   const contents = byId('contents', HTMLDetailsElement);
   contents.hidden = false;
-  // Beside the text the list stays open; above the text it would cover it.
+  // Keep the list open beside the text. Above the text it would cover it.
   const follow = () => {
     contents.open = wide.matches;
     for (const { id } of operations) setOpen(id, wide.matches);
@@ -60,7 +60,7 @@ function byIdOrNull(id) {
 }
 
 /**
- * @param {string} id of an operation; anything else is left as it is
+ * @param {string} id of an operation. Other ids have no effect.
  * @param {boolean} isOpen
  */
 function setOpen(id, isOpen) {
@@ -90,7 +90,7 @@ function filterBy(operations) {
     status.textContent = words.length === 0 ? '' : `${found.length} of ${operations.length} operations`;
   };
   input.addEventListener('input', apply);
-  // As on many reference pages; a slash typed into a field stays a slash.
+  // The slash key focuses the filter, as on many reference pages, but not while a field has the focus.
   addEventListener('keydown', (event) => {
     if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
@@ -110,7 +110,7 @@ function matches({ title, method, path, details, parameters }, words) {
   return words.every((word) => all.includes(word));
 }
 
-/** Marks the last section that begins above the middle of the window. */
+/** Marks the last section that starts above the middle of the window. */
 function markActive() {
   const list = byId('contents-list', HTMLUListElement);
   const links = [...list.querySelectorAll('a')];

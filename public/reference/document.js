@@ -18,7 +18,7 @@ const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'tr
 // A circular reference must not hang the page.
 const maxSteps = 8;
 
-/** An OpenAPI 3.1 description with access to its parts, wherever they are defined. */
+/** An OpenAPI 3.1 description. It resolves references to parts that are defined elsewhere. */
 export class ApiDocument {
   /** @param {Json} root */
   constructor(root) {

@@ -39,7 +39,7 @@ function fetchCode({ method, url, headers, body, keyed, result, paged }) {
 
 /** @param {ExampleRequest} request */
 function pythonCode({ method, url, headers, body, keyed, result, paged }) {
-  // The package adds the header for JSON by itself.
+  // The package adds the header for JSON.
   const fields = Object.entries(headers)
     .filter(([name, value]) => name !== 'content-type' || value !== 'application/json')
     .map(([name, value]) => `${quote(name)}: ${quote(value)}`);

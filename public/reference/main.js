@@ -36,7 +36,7 @@ async function load() {
   body.ariaBusy = 'false';
 }
 
-/** Reads the description. The messages of its errors are for the reader. */
+/** Reads the description. Its error messages are shown to the user. */
 async function fetchDescription() {
   const url = apiUrl('openapi.json');
   const response = await fetch(url).catch((cause) => {
@@ -69,7 +69,7 @@ function show(description) {
   });
   byId('reference-groups', HTMLElement).replaceChildren(...groups);
   showContents(description);
-  // The browser looked for the fragment of the address before the page had its parts.
+  // The browser looked for the fragment of the address before the page had its content.
   document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 

@@ -15,7 +15,7 @@ import { tryIt } from './try-it.js';
 /** @import { LanguageChoice } from './language-choice.js' */
 
 /**
- * One operation, which can be folded: what it does on the left, how to call it on the right.
+ * One operation, which can be folded, with its description on the left and its examples on the right.
  * @param {ApiDocument} document
  * @param {Operation} operation
  * @param {{ choice: LanguageChoice, apiKey: ApiKey }} context
@@ -43,7 +43,7 @@ export function methodBadge(method) {
 }
 
 /**
- * A path may be broken before its slashes.
+ * A path that may wrap before its slashes.
  * @param {string} path
  */
 function breakable(path) {
@@ -51,7 +51,7 @@ function breakable(path) {
 }
 
 /**
- * Parameters of the path and the query are open; headers, which most requests do without, are folded.
+ * Parameters of the path and the query are visible. Headers are folded, because few requests need them.
  * @param {ApiDocument} document
  * @param {Operation} operation
  */

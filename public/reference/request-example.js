@@ -8,11 +8,11 @@ import { list, object, text } from './json.js';
 
 /**
  * @typedef {SentRequest & { result: 'json' | 'text' | 'none', paged: boolean }} ExampleRequest `result`
- *   is what a successful response carries; `paged` means that it links to the next page
+ *   is the content of a successful response. `paged` means that it links to the next page.
  */
 
 /**
- * A request for this operation, made of the examples of everything that is required.
+ * A request for this operation, made from the examples of all required parts.
  * @param {ApiDocument} document
  * @param {Operation} operation
  * @param {boolean} hasKey whether to send a key even if the operation does not always need one
@@ -37,7 +37,7 @@ export function requestExample(document, operation, hasKey) {
 }
 
 /**
- * The path with its parameters filled in; 1 stands for those without a value.
+ * The path with the values of its parameters, or 1 for those without a value.
  * @param {string} path
  * @param {ReadonlyMap<string, unknown>} values
  */

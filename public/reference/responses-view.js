@@ -11,7 +11,7 @@ import { definitions, fieldRows } from './table.js';
 /** @import { Json } from './json.js' */
 
 /**
- * The statuses of an operation: successes in view, errors folded.
+ * The statuses of an operation. Successes are visible, and errors are folded.
  * @param {ApiDocument} document
  * @param {Json} details of the operation
  * @returns {HTMLElement}
@@ -81,6 +81,6 @@ function errorExample(document, response) {
   const [, media] = contentOf(response)[0] ?? [];
   const example = media === undefined ? undefined : exampleOf(document, media);
   if (example === undefined) return [];
-  // An error has one field: one line is enough.
+  // An error has one field, so one line is enough.
   return [codeBlock(typeof example === 'string' ? exampleText(example) : JSON.stringify(example))];
 }

@@ -1,14 +1,14 @@
 // @ts-check
 
-/** An answer that is not a success, in the server's own words. */
+/** A response that is not a success, with the message of the server. */
 export class ApiError extends Error {
   /** @override */
   name = 'ApiError';
 
   /**
-   * @param {number} status 0 when no answer came
+   * @param {number} status 0 when there was no response
    * @param {string} message
-   * @param {string} [requestId] under which the server's log has it
+   * @param {string} [requestId] the id of the request in the log of the server
    */
   constructor(status, message, requestId) {
     super(message);
@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 
   /**
-   * Reads `{"error": message}`. Something between here and the server may answer in another shape.
+   * Reads `{"error": message}`. A proxy may respond in another form.
    * @param {Response} response
    * @param {string} text
    */

@@ -5,8 +5,8 @@ const name = 'api-key';
 const sendable = /^[\x21-\x7e]+$/;
 
 /**
- * The key this tab sends, and how it is asked for. It is kept no longer than the tab.
- * Events: `change`, and `need` when the service asks for a key for the first time.
+ * The key that this tab sends, and the dialog that asks for it. The key is forgotten when the tab closes.
+ * Events: `change`, and `need` when the service requires a key for the first time.
  */
 export class ApiKey extends EventTarget {
   #askPerson;
@@ -30,12 +30,12 @@ export class ApiKey extends EventTarget {
     this.dispatchEvent(new Event('change'));
   }
 
-  /** Whether the service has asked for a key, for some of its requests at least. */
+  /** Whether the service requires a key for at least some requests. */
   get isNeeded() {
     return this.#isNeeded;
   }
 
-  /** Notes that the service has asked for a key. */
+  /** Records that the service requires a key. */
   need() {
     if (this.#isNeeded) return;
     this.#isNeeded = true;
@@ -43,7 +43,7 @@ export class ApiKey extends EventTarget {
   }
 
   /**
-   * Asks once, however many requests were rejected at the same time.
+   * Asks once, even if several requests were rejected at the same time.
    * @param {boolean} rejected whether the service has rejected the present key
    * @returns {Promise<boolean>}
    */
@@ -56,8 +56,8 @@ export class ApiKey extends EventTarget {
   }
 
   /**
-   * Asks for a key before it is needed, unless there is one or the service has not asked for any.
-   * @returns {Promise<boolean>} whether to go on
+   * Asks for a key before a request, if the service requires one and none is set.
+   * @returns {Promise<boolean>} whether to continue
    */
   async ready() {
     return !this.#isNeeded || this.value !== undefined || (await this.ask(false));
@@ -65,7 +65,7 @@ export class ApiKey extends EventTarget {
 }
 
 /**
- * Why a text cannot be sent as a key, if it cannot: a header takes visible ASCII only.
+ * The reason why a text cannot be sent as a key. A header accepts only visible ASCII.
  * @param {string} value
  * @returns {string | undefined}
  */

@@ -20,10 +20,10 @@ const longestPauseMs = 10_000;
 const firstPauseMs = 500;
 
 /**
- * Follows the changes of the service while the page can be seen. It reads the stream with `fetch`, because
- * an `EventSource` cannot send an API key.
+ * Follows the changes of the service while the page is visible. It reads the stream with `fetch`, because an
+ * `EventSource` cannot send an API key.
  * Events: `state`; `change`, with the change of another client in `detail`; and `gone` when changes were
- * missed, after which everything has to be read again.
+ * missed, so that everything must be read again.
  */
 export class Changes extends EventTarget {
   #apiKey;
@@ -50,8 +50,8 @@ export class Changes extends EventTarget {
   }
 
   /**
-   * Begins behind a list that was just read; does nothing when it follows already.
-   * @param {string | undefined} link the `monitor` link of the list; none where the service keeps no changes
+   * Starts after a list that was just read. Has no effect if it already follows.
+   * @param {string | undefined} link the `monitor` link of the list, or none if the service keeps no changes
    */
   begin(link) {
     if (link === undefined || this.#position !== undefined) return;
@@ -70,7 +70,7 @@ export class Changes extends EventTarget {
         if (!(await this.#follow(this.#position, signal))) break;
         pauseMs = firstPauseMs;
       } catch {
-        // The loop tries again.
+        // The loop retries.
       }
       if (signal.aborted) continue;
       this.#show('reconnecting');

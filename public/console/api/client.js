@@ -8,8 +8,8 @@ import { wait } from './wait.js';
 /** @import { RequestLog } from '../requests/request-log.js' */
 
 /**
- * A request that may be sent again whenever its answer was lost: it reads, or it has an If-Match or
- * an Idempotency-Key.
+ * A request that may be sent again if its response was lost, because it only reads or has an If-Match or an
+ * Idempotency-Key.
  * @typedef {object} Call
  * @property {'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} method
  * @property {URL} url
@@ -26,13 +26,13 @@ import { wait } from './wait.js';
  */
 
 /**
- * Resolves to a successful answer; fails with an `ApiError`, or with the signal's reason.
+ * Resolves to a successful response. Rejects with an `ApiError`, or with the reason of the signal.
  * @typedef {(call: Call) => Promise<Answer>} Send
  */
 
 const answerTimeoutMs = 15_000;
 const maxRetries = 4;
-// The server says with Retry-After that these pass by themselves.
+// With Retry-After, these statuses are temporary.
 const passing = [409, 429, 503];
 
 /**
@@ -60,7 +60,7 @@ export function createClient({ connection, apiKey, log }) {
       const key = apiKey.value;
       const answer = await sendOnce(call, key);
       if (answer === undefined || answer.response.status === 502) {
-        if (retries++ === maxRetries) throw new ApiError(0, 'the server did not answer this request');
+        if (retries++ === maxRetries) throw new ApiError(0, 'the server did not respond to this request');
         connection.lost();
         await connection.answering(call.signal);
         continue;
@@ -84,13 +84,13 @@ export function createClient({ connection, apiKey, log }) {
 
   /** @param {string | undefined} sent */
   async function hasNewKey(sent) {
-    // Another request may have brought a new key while this one was under way.
+    // Another request may have set a new key while this one was running.
     return apiKey.value !== sent || (await apiKey.ask(sent !== undefined));
   }
 }
 
 /**
- * Resolves to nothing when no whole answer came.
+ * Resolves to `undefined` if there was no complete response.
  * @param {Call} call
  * @param {string | undefined} key
  */

@@ -4,7 +4,7 @@ import { orAborted } from './wait.js';
 const delaysMs = [250, 500, 1_000, 2_000, 3_000];
 
 /**
- * Whether the server can be reached. While it cannot, it is probed until it can.
+ * Whether the server can be reached. During an outage it is probed until it responds.
  * Events: `away` and `back`.
  */
 export class Connection extends EventTarget {
@@ -13,7 +13,7 @@ export class Connection extends EventTarget {
   #outage;
   #skipPause = () => {};
 
-  /** @param {() => Promise<boolean>} probe whether the server answers now; it never fails */
+  /** @param {() => Promise<boolean>} probe whether the server responds now. It never rejects. */
   constructor(probe) {
     super();
     this.#probe = probe;
@@ -23,7 +23,7 @@ export class Connection extends EventTarget {
     return this.#outage !== undefined;
   }
 
-  /** Tells that a request got no answer. */
+  /** Reports that a request got no response. */
   lost() {
     if (this.#outage !== undefined) return;
     this.#outage = Promise.withResolvers();
@@ -31,7 +31,7 @@ export class Connection extends EventTarget {
   }
 
   /**
-   * Resolves when the server answers.
+   * Resolves when the server responds.
    * @param {AbortSignal} [signal]
    * @returns {Promise<void>}
    */
@@ -39,23 +39,23 @@ export class Connection extends EventTarget {
     return this.#outage === undefined ? Promise.resolve() : orAborted(this.#outage.promise, signal);
   }
 
-  /** Probes now instead of at the end of the pause. */
+  /** Probes now instead of after the pause. */
   tryNow() {
     this.#skipPause();
   }
 
   /** @param {PromiseWithResolvers<void>} outage */
   async #watch(outage) {
-    let told = false;
+    let isReported = false;
     for (let tries = 0; !(await this.#probe()); tries += 1) {
-      // A connection lost by chance is there again at the first probe: nobody needs to hear of it.
-      if (!told) this.dispatchEvent(new Event('away'));
-      told = true;
+      // After a single lost connection the first probe succeeds, so no outage is reported.
+      if (!isReported) this.dispatchEvent(new Event('away'));
+      isReported = true;
       await this.#pause(delaysMs[Math.min(tries, delaysMs.length - 1)] ?? 0);
     }
     this.#outage = undefined;
     outage.resolve();
-    if (told) this.dispatchEvent(new Event('back'));
+    if (isReported) this.dispatchEvent(new Event('back'));
   }
 
   /** @param {number} ms */

@@ -1,8 +1,8 @@
 // @ts-check
 
 /**
- * The references of a Link header (RFC 8288) by their relation. `<` and `>` cannot be part of a
- * reference, while commas and semicolons can.
+ * The references of a Link header (RFC 8288) by their relation. A reference cannot contain `<` and `>`, but
+ * commas and semicolons.
  * @param {string | null} header
  * @returns {Partial<Record<string, string>>}
  */

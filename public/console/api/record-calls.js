@@ -5,19 +5,19 @@ import { parseLinks } from './link-header.js';
 /** @import { Answer, Send } from './client.js' */
 
 /**
- * A record and the version it was seen in.
+ * A record with the entity tag of its version.
  * @template T
  * @typedef {{ record: T, etag: string }} Tagged
  */
 
 /**
- * A page of a collection, and where the others are.
+ * A page of a collection, with the links to other pages.
  * @template T
  * @typedef {{ items: T[], links: Partial<Record<string, string>> }} Page
  */
 
 /**
- * The calls on a kind of record. A key holds what the address of one is made of.
+ * The requests about a kind of record. A key has the parts of the address of one record.
  * @template Key
  * @template T
  * @typedef {object} RecordCalls

@@ -1,7 +1,7 @@
 // @ts-check
 import { randomKey } from '../ui/random-key.js';
 
-// A change that the service reports carries the id of its request: this page knows its own by them.
+// A change in the feed has the id of its request. The page uses it to recognise its own changes.
 const prefix = `console-${randomKey().slice(0, 8)}-`;
 let count = 0;
 

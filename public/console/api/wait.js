@@ -1,7 +1,7 @@
 // @ts-check
 
 /**
- * Resolves after a time; rejects at once when the signal aborts.
+ * Resolves after a time. Rejects at once when the signal is aborted.
  * @param {number} ms
  * @param {AbortSignal} [signal]
  * @returns {Promise<void>}
@@ -11,7 +11,7 @@ export function wait(ms, signal) {
 }
 
 /**
- * The promise, unless the signal aborts first.
+ * The promise, unless the signal is aborted first.
  * @template T
  * @param {Promise<T>} promise
  * @param {AbortSignal} [signal]

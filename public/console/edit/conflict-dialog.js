@@ -8,7 +8,7 @@ import { labelOf } from './fields.js';
 /** @import { Choose } from './save.js' */
 
 /**
- * The choice between two changes of the same field, both shown. No choice is made in advance.
+ * The dialog that shows two changes of the same field to choose one. There is no default.
  * @returns {Choose}
  */
 export function createConflictDialog() {

@@ -4,17 +4,17 @@ import { showDialog } from '../ui/dialog.js';
 import { part } from '../ui/dom.js';
 import { isBusy, setBusy } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
-import { nameText, say } from '../ui/toasts.js';
+import { announce, nameText } from '../ui/toasts.js';
 
 /** @import { RecordCalls, Tagged } from '../api/record-calls.js' */
 
 /**
- * The question before a record is deleted, in the version that is shown and no other.
+ * The dialog that confirms a deletion. It deletes only the version that is shown.
  * @template T
  * @param {HTMLDialogElement} dialog
  * @param {Pick<RecordCalls<T, T>, 'get' | 'remove'>} calls
  * @param {(record: T) => string} nameOf
- * @returns {(tagged: Tagged<T>) => Promise<boolean>} whether the record is gone
+ * @returns {(tagged: Tagged<T>) => Promise<boolean>} whether the record is deleted
  */
 export function createDeleteDialog(dialog, calls, nameOf) {
   const form = part(dialog, 'form', HTMLFormElement);
@@ -29,12 +29,12 @@ export function createDeleteDialog(dialog, calls, nameOf) {
     try {
       await calls.remove(record, etag);
       isGone = true;
-      say('Deleted ', nameText(nameOf(record)));
+      announce('Deleted ', nameText(nameOf(record)));
     } catch (error) {
       if (hasStatus(error, 412)) return await showChanged(record);
       if (!hasStatus(error, 404)) throw error;
       isGone = true;
-      say(nameText(nameOf(record)), ' was already deleted');
+      announce(nameText(nameOf(record)), ' was already deleted');
     }
   }
 

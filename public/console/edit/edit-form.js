@@ -3,7 +3,7 @@ import { part, setEnabled } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
-import { nameText, say } from '../ui/toasts.js';
+import { announce, nameText } from '../ui/toasts.js';
 import { labelOf, mergeFields, sameFields } from './fields.js';
 import { save } from './save.js';
 
@@ -12,21 +12,21 @@ import { save } from './save.js';
 /** @import { Choose, Kind, Saved } from './save.js' */
 
 /**
- * One record being edited: the version the edit began from, and the latest one seen.
+ * One record being edited: the version at the start of the edit, and the latest known one.
  * @template T
  * @typedef {{ base: Fields, etag: string, latest: Tagged<T> }} Edit
  */
 
 /**
- * A form that changes a record. It overwrites the version it shows and no other.
+ * A form that changes a record. It overwrites only the version that it shows.
  * @template T
  * @param {HTMLFormElement} form
  * @param {Kind<T>} kind
  * @param {object} parts
  * @param {Choose} parts.choose
  * @param {(tagged: Tagged<T>, isDone: boolean) => void} parts.changed after a save; done unless the record was
- *   opened again meanwhile
- * @param {(record: T) => void} parts.drafted after a draft of this record came or went
+ *   reopened during the save
+ * @param {(record: T) => void} parts.drafted after a draft of this record was added or removed
  */
 export function createEditForm(form, kind, { choose, changed, drafted }) {
   const note = part(form, 'note', HTMLElement);
@@ -70,7 +70,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
 
   /**
    * @param {Edit<T>} edit
-   * @returns {boolean} whether there is anything to save
+   * @returns {boolean} whether there is a change to save
    */
   function keepDraft({ base, etag, latest }) {
     const fields = kind.parse(readFields(form));
@@ -98,7 +98,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   }
 
   /**
-   * What was typed since the record was opened again, as a change of what has been saved.
+   * The text typed since the record was reopened, as a change of the saved version.
    * @param {Tagged<T>} saved
    */
   function rebased({ record, etag }) {
@@ -114,7 +114,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     const base = draft?.base === undefined ? now : kind.parse(draft.base);
     const merge = mergeFields(base, kind.parse(draft?.fields ?? now), now);
     const isConflict = merge.conflicts.length > 0;
-    // Without a conflict the edit goes on from the latest version, with the other changes in it.
+    // Without a conflict, the edit continues from the latest version and includes the other changes.
     shown = isConflict ? { base, etag: draft?.etag ?? '', latest } : { base: now, etag: latest.etag, latest };
     writeFields(form, merge.fields);
     note.hidden = !isConflict;
@@ -128,12 +128,12 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   return {
     /** @param {Tagged<T>} latest */
     show(latest) {
-      // A save of another record goes on without the form.
+      // A save of another record continues without the form.
       if (!isShown(latest.record)) setBusy(form, false);
       if (!isBusy(form)) show(latest);
     },
 
-    /** Forgets the record; its draft stays, and a save under way goes on. */
+    /** Closes the record. Its draft is kept, and a running save continues. */
     close() {
       shown = undefined;
       setBusy(form, false);
@@ -146,9 +146,9 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
  * @param {Omit<Saved<unknown>, 'tagged'>} saved
  */
 function report(name, { theirs, discarded }) {
-  if (discarded) return say('Kept the other change to ', nameText(name), '; yours is discarded');
+  if (discarded) return announce('Kept the other change to ', nameText(name), '; yours is discarded');
   const also = theirs.length === 0 ? '' : `, with another person’s change to the ${listed(theirs)}`;
-  say('Saved ', nameText(name), also);
+  announce('Saved ', nameText(name), also);
 }
 
 /** @param {readonly string[]} names */

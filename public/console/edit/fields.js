@@ -1,12 +1,12 @@
 // @ts-check
 
 /**
- * A record's texts by their names, as a form has them.
+ * The texts of the fields of a form, by name.
  * @typedef {Readonly<Record<string, string>>} Fields
  */
 
 /**
- * What the page calls a field.
+ * The label of a field on the page.
  * @param {string} name
  */
 export function labelOf(name) {
@@ -31,11 +31,11 @@ export function sameFields(a, b) {
 }
 
 /**
- * Two changes that began from the same version.
+ * The merge of two changes of the same version.
  * @typedef {object} Merge
- * @property {Fields} fields both changes together; where they conflict, mine
+ * @property {Fields} fields both changes together, with my value where they conflict
  * @property {string[]} conflicts fields that both changed, to different values
- * @property {string[]} theirs fields that only they changed
+ * @property {string[]} theirs fields that only the other person changed
  */
 
 /**

@@ -6,39 +6,39 @@ import { mergeFields, sameFields } from './fields.js';
 /** @import { Fields, Merge } from './fields.js' */
 
 /**
- * What editing needs to know of a kind of record.
+ * The functions that the edit form needs for a kind of record.
  * @template T
  * @typedef {object} Kind
  * @property {Pick<RecordCalls<T, T>, 'get' | 'update'>} calls
  * @property {(record: T) => string} draftName
- * @property {(record: T) => string} nameOf what messages call the record
+ * @property {(record: T) => string} nameOf the name of the record in messages
  * @property {(record: T) => Fields} fieldsOf
- * @property {(typed: Fields) => Fields} parse the fields that typed text stands for
+ * @property {(typed: Fields) => Fields} parse the fields for the typed text
  * @property {(base: Fields, wanted: Fields) => object} toPatch the merge patch from one to the other
  */
 
 /**
  * @template T
  * @typedef {object} Saved
- * @property {Tagged<T>} tagged the record as it is now
- * @property {string[]} theirs fields that another person changed meanwhile
- * @property {boolean} discarded whether nothing of the edit was kept
+ * @property {Tagged<T>} tagged the current record
+ * @property {string[]} theirs fields that another person changed during the edit
+ * @property {boolean} discarded whether the edit was discarded completely
  */
 
 /**
- * Asks for each conflicting field which value to keep. Resolves to `undefined` when that is put off.
+ * Asks which value to keep for each conflicting field. Resolves to `undefined` if the dialog is cancelled.
  * @typedef {(base: Fields, mine: Merge, theirs: Fields) => Promise<Fields | undefined>} Choose
  */
 
 /**
- * Saves an edit over the version it began from. When that version is out of date, both changes are
- * merged from it, field by field, and the merge is saved over the newer version.
+ * Saves an edit over the version that it started from. If that version is outdated, both changes are merged
+ * field by field, and the merge is saved over the newer version.
  * @template T
  * @param {Kind<T>} kind
  * @param {Choose} choose
  * @param {{ record: T, etag: string, base: Fields }} from
  * @param {Fields} wanted
- * @returns {Promise<Saved<T> | undefined>} nothing when there is more to edit
+ * @returns {Promise<Saved<T> | undefined>} `undefined` when the edit continues
  */
 export async function save(kind, choose, { record, etag, base }, wanted) {
   /** @type {Set<string>} */
@@ -57,8 +57,8 @@ export async function save(kind, choose, { record, etag, base }, wanted) {
     const asked = merge.conflicts.length > 0;
     const chosen = asked ? await choose(base, merge, fields) : merge.fields;
     if (chosen === undefined) return undefined;
-    // Nothing is left to send: the edit was given up, or it is there already because the response to
-    // an earlier attempt was lost.
+    // No change is left to send. The edit was discarded, or an earlier attempt succeeded but its response was
+    // lost.
     if (sameFields(chosen, fields)) return { tagged: latest, theirs: [...theirs], discarded: asked };
     ({ etag } = latest);
     base = fields;

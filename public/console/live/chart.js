@@ -3,21 +3,20 @@
 const namespace = 'http://www.w3.org/2000/svg';
 const width = 240;
 const height = 48;
-// Room for half a line's width, or the top of a peak is cut.
+// Space for half the line width, so that the top of a peak is not cut off.
 const inset = 2;
 
 /**
- * Draws series of points into an SVG, the newest at its right end; where a series has no value, its
- * line has a gap.
+ * Draws series of points into an SVG, with the newest at the right end. The line has a gap at missing values.
  * @param {SVGSVGElement} svg
  * @param {readonly { name: string, values: readonly (number | undefined)[] }[]} series
- * @param {number} slots points the width has room for
+ * @param {number} slots the number of points that fit into the width
  */
 export function drawChart(svg, series, slots) {
   const peak = Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const y = (/** @type {number} */ value) =>
     height - inset - (peak === 0 ? 0 : (value / peak) * (height - 2 * inset));
-  // A line of nothing but zeros would look like an event: a red line where no request failed.
+  // Do not draw series of only zeros: a red line would look like failed requests.
   const seen = series.filter(({ values }) => values.some((value) => value !== undefined && value > 0));
   const paths = seen.flatMap(({ name, values }) => {
     const points = values.map((value, i) => ({
@@ -53,7 +52,7 @@ function runs(points) {
  * @param {readonly { x: number, y: number }[]} run
  */
 function line(name, run) {
-  // A lone point has no length: a short dash makes it seen.
+  // A single point has no length, so draw a short dash.
   const points =
     run.length === 1
       ? run.flatMap(({ x, y }) => [

@@ -6,7 +6,7 @@ import { byId } from '../ui/dom.js';
 const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' };
 
 /**
- * Shows whether the page follows the changes of others, and how many new records it does not show.
+ * Shows whether the page follows the changes of other clients, and how many new records are not shown yet.
  * @param {Changes} changes
  */
 export function createFeedState(changes) {
@@ -27,7 +27,7 @@ export function createFeedState(changes) {
       show();
     },
 
-    /** The list has been read: it has them all. */
+    /** Resets the count after the list was read, because the list includes the new records. */
     reset() {
       added = 0;
       show();

@@ -9,12 +9,12 @@ import { latenciesBetween, needed, ratesBetween } from './rates.js';
 
 // Two minutes of charts, at a poll every 2 s.
 const slots = 60;
-// Rates over a few polls, or one request more or less would make them jump; percentiles over a
-// minute, or a quiet service would never have enough requests for them.
+// Rates use several polls, so that single requests do not make them jump. Percentiles use a minute, so that
+// a quiet service has enough requests for them.
 const ratePolls = 5;
 const latencyPolls = 30;
 
-/** The figures and charts that follow from one snapshot after the other. */
+/** The figures and charts, made from a series of snapshots. */
 export function createFigures() {
   /** @type {Snapshot[]} */
   const snapshots = [];
@@ -54,7 +54,7 @@ function render(history) {
 }
 
 /**
- * How many requests the percentiles lack.
+ * Shows how many requests are missing for the percentiles.
  * @param {Latencies} latencies
  */
 function showNeed({ timed }) {

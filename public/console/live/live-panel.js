@@ -35,7 +35,7 @@ export function createLivePanel({ connection, apiKey }) {
 
   /** @param {{ status: number, text: string }} metrics */
   function takeMetrics({ status, text }) {
-    // The first poll thus finds out whether the service has keys, before anything is asked of it.
+    // The first poll shows whether the service has keys, before the user sends a request.
     if (status === 401) apiKey.need();
     if (status !== 200) return showStale(reasonFor(status));
     delete panel.dataset['stale'];
@@ -79,6 +79,6 @@ function showCheck(id, status, good, bad) {
   const place = byId(id, HTMLElement);
   const text = status === undefined ? 'No response' : status === 200 ? good : bad;
   place.dataset['state'] = status === 200 ? 'good' : 'bad';
-  // The same text again would be read out again.
+  // Setting the same text would make screen readers read it again.
   if (place.textContent !== text) place.textContent = text;
 }

@@ -1,8 +1,8 @@
 // @ts-check
 
 /**
- * Runs a task again and again while the page is to be seen, with a pause after each run.
- * @param {() => Promise<void>} task it never fails
+ * Runs a task repeatedly while the page is visible, with a pause after each run.
+ * @param {() => Promise<void>} task must never reject
  * @param {number} pauseMs
  */
 export function pollWhileVisible(task, pauseMs) {

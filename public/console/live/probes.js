@@ -4,10 +4,10 @@ import { apiUrl } from '../api/base.js';
 const timeoutMs = 3_000;
 
 /**
- * A look at the service outside the log of requests and without any question to the person.
+ * Requests a path without an entry in the request log and without asking for a key.
  * @param {string} path
  * @param {string | undefined} apiKey
- * @returns {Promise<{ status: number, text: string } | undefined>} nothing when no answer came
+ * @returns {Promise<{ status: number, text: string } | undefined>} `undefined` if there was no response
  */
 export async function probe(path, apiKey) {
   try {
@@ -22,7 +22,7 @@ export async function probe(path, apiKey) {
   }
 }
 
-/** @returns {Promise<boolean>} whether the server answers at all */
+/** @returns {Promise<boolean>} whether the server responds */
 export async function isAnswering() {
   return (await probe('health', undefined))?.status === 200;
 }

@@ -11,7 +11,7 @@ const line = /^([a-zA-Z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$/;
 const label = /\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)/gy;
 
 /**
- * Reads Prometheus' text format 0.0.4. Lines it does not understand are left out.
+ * Parses the Prometheus text format 0.0.4. Unknown lines are ignored.
  * @param {string} text
  * @returns {Sample[]}
  */

@@ -3,17 +3,16 @@
 /** @import { Snapshot } from './snapshot.js' */
 
 /**
- * What happened between two snapshots, per second.
+ * The rates between two snapshots, per second.
  * @typedef {{ requests: number, clientErrors: number, serverErrors: number }} Rates
  */
 
 /**
- * How long requests took between two snapshots, in ms; `undefined` where there were too few requests
- * to say.
+ * The response times between two snapshots, in ms, or `undefined` if there were too few requests.
  * @typedef {{ timed: number, p50: number | undefined, p99: number | undefined }} Latencies
  */
 
-/** How many requests a percentile needs: at least one has to lie beyond it. */
+/** The number of requests that a percentile needs, so that at least one is above it. */
 export const needed = { p50: 10, p99: 100 };
 
 /**
@@ -52,7 +51,7 @@ export function latenciesBetween(before, after) {
 }
 
 /**
- * A counter that went down began anew with the process: all of it came since.
+ * The increase of a counter. If it went down, a new process has started at 0.
  * @param {Snapshot} before
  * @param {Snapshot} after
  */
@@ -61,8 +60,8 @@ function hasRestarted(before, after) {
 }
 
 /**
- * The quantile of a cumulative histogram as Prometheus' histogram_quantile has it: evenly spread
- * within its bucket, and beyond the last bound, that bound.
+ * The quantile of a cumulative histogram, computed like histogram_quantile of Prometheus: linear within a
+ * bucket, and the last bound for all values above it.
  * @param {readonly { bound: number, count: number }[]} buckets by rising bound, the last one infinite
  * @param {number} quantile
  * @returns {number | undefined}

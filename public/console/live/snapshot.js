@@ -3,13 +3,13 @@
 /** @import { Sample } from './prometheus.js' */
 
 /**
- * What the service had counted at one moment, this panel's own polls left out.
+ * The counters of the service at one moment, without the polls of this panel.
  * @typedef {object} Snapshot
  * @property {number} atMs
  * @property {number} requests
- * @property {number} clientErrors answers 4xx
- * @property {number} serverErrors answers 5xx
- * @property {ReadonlyMap<number, number>} buckets requests that took at most so many seconds
+ * @property {number} clientErrors responses with 4xx
+ * @property {number} serverErrors responses with 5xx
+ * @property {ReadonlyMap<number, number>} buckets the number of requests that took at most this many seconds
  */
 
 const probes = ['/health', '/health/ready', '/metrics'];

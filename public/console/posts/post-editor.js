@@ -5,7 +5,7 @@ import { createEditForm } from '../edit/edit-form.js';
 import { byId, part } from '../ui/dom.js';
 import { writeDraft } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';
-import { nameText, say } from '../ui/toasts.js';
+import { announce, nameText } from '../ui/toasts.js';
 import { draftName, postKind } from './post-kind.js';
 
 /** @import { Tagged } from '../api/record-calls.js' */
@@ -14,12 +14,12 @@ import { draftName, postKind } from './post-kind.js';
 /** @import { Post, PostsApi } from './posts-api.js' */
 
 /**
- * Changes and deletes posts, one at a time: the form stands in place of the post that it changes.
+ * Changes and deletes one post at a time. The form replaces the post that it changes.
  * @param {object} parts
  * @param {PostsApi} parts.posts
  * @param {ReturnType<typeof createPostList>} parts.list
  * @param {Choose} parts.choose
- * @param {() => Promise<boolean>} parts.ready asks for an API key where one is needed
+ * @param {() => Promise<boolean>} parts.ready asks for an API key if one is needed
  * @param {() => void} parts.removed
  */
 export function createPostEditor({ posts, list, choose, ready, removed }) {
@@ -37,7 +37,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     changed(tagged, isDone) {
       const { record } = tagged;
       const isOpen = opened?.record.id === record.id;
-      // The form goes on in the item of a post that was opened again: it shows the saved text when it closes.
+      // The form stays in the item of a post that was reopened. It shows the saved text when it closes.
       if (isOpen && !isDone) {
         opened = tagged;
         return;
@@ -57,12 +57,12 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   part(form, 'close', HTMLButtonElement).addEventListener('click', leave);
   form.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || event.isComposing) return;
-    // The user's panel stays open.
+    // The panel of the user stays open.
     event.preventDefault();
     leave();
   });
 
-  /** @param {Post} post a post that is gone */
+  /** @param {Post} post a deleted post */
   function forget(post) {
     writeDraft(draftName(post), undefined);
     close();
@@ -74,7 +74,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     const left = opened?.record;
     close();
     if (left === undefined) return;
-    // It may have been saved, or changed by another person, while it was open.
+    // The post may have been saved, or changed by another person, while it was open.
     list.update(left);
     list.focus(left);
   }
@@ -92,7 +92,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     close,
 
     /**
-     * Shows what another person made of the open post; what is typed stays.
+     * Shows a change of the open post by another person, and keeps the typed text.
      * @param {Tagged<Post>} tagged
      * @returns {boolean} whether the post is open
      */
@@ -104,7 +104,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     },
 
     /**
-     * Opens the latest version of a post; its item in the list may be older.
+     * Opens the latest version of a post, because the version in the list may be older.
      * @param {Post} post
      * @param {HTMLElement} item
      */
@@ -122,9 +122,9 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
         form.querySelector('input')?.focus();
       } catch (error) {
         if (signal.aborted) return;
-        if (!hasStatus(error, 404)) return say(`The post could not be opened: ${explain(error)}`);
+        if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
         forget(post);
-        say(nameText(post.title), ' was already deleted');
+        announce(nameText(post.title), ' was already deleted');
       }
     },
   };

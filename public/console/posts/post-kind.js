@@ -10,7 +10,7 @@ export function draftName({ userId, id }) {
 }
 
 /**
- * Posts, for the parts that edit.
+ * The functions that the edit form needs for posts.
  * @param {PostsApi} calls
  * @returns {Kind<Post>}
  */

@@ -43,7 +43,7 @@ export function createPostList(list, edit) {
     update: (post) => itemOf(post)?.replaceWith(item(post)),
 
     /**
-     * Shows what another person did to a post.
+     * Shows a change of a post by another person.
      * @param {Post} post
      * @param {'Changed' | 'Deleted'} what
      */
@@ -66,7 +66,7 @@ export function createPostList(list, edit) {
       if (found !== undefined) part(found, 'edit', HTMLButtonElement).focus();
     },
 
-    /** @param {Post} post a post whose draft came or went */
+    /** @param {Post} post a post whose draft was added or removed */
     markUnsaved(post) {
       const found = itemOf(post);
       if (found !== undefined) markUnsaved(found, post);

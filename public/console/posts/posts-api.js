@@ -8,7 +8,7 @@ import { createRecordCalls } from '../api/record-calls.js';
 /** @typedef {{ id: number, userId: number, title: string, body: string }} Post */
 
 /**
- * The calls on a user's posts.
+ * The requests about the posts of a user.
  * @param {Send} send
  */
 export function createPostsApi(send) {
@@ -19,7 +19,7 @@ export function createPostsApi(send) {
 
     /** @param {number} userId */
     firstPage(userId) {
-      // Always by pages: without a limit the API sends every post there is.
+      // Always read pages, because without a limit the API returns all posts.
       return apiUrl(`users/${userId}/posts?sort=-id&limit=10`);
     },
   };

@@ -1,7 +1,7 @@
 // @ts-check
 import { byId } from '../ui/dom.js';
 import { clearState, showFailure } from '../ui/states.js';
-import { say } from '../ui/toasts.js';
+import { announce } from '../ui/toasts.js';
 import { createPostEditor } from './post-editor.js';
 import { createPostForm } from './post-form.js';
 import { createPostList } from './post-list.js';
@@ -11,10 +11,10 @@ import { createPostList } from './post-list.js';
 /** @import { Post, PostsApi } from './posts-api.js' */
 
 /**
- * The posts of the open user, the newest first, some at a time.
+ * The posts of the open user, newest first, one page at a time.
  * @param {PostsApi} posts
  * @param {Choose} choose
- * @param {() => Promise<boolean>} ready asks for an API key where one is needed
+ * @param {() => Promise<boolean>} ready asks for an API key if one is needed
  */
 export function createPostsPanel(posts, choose, ready) {
   const list = byId('post-list', HTMLOListElement);
@@ -39,7 +39,7 @@ export function createPostsPanel(posts, choose, ready) {
     },
   });
   const form = createPostForm(posts, (post) => {
-    say('Added the post');
+    announce('Added the post');
     if (post.userId !== openId) return;
     items.prepend(post);
     empty.hidden = true;
@@ -48,7 +48,7 @@ export function createPostsPanel(posts, choose, ready) {
   more.addEventListener('click', async () => {
     const shown = list.childElementCount;
     await load();
-    // The button may be gone after the last page; the first new post is where reading goes on.
+    // Focus the first new post, because the button may have disappeared after the last page.
     const first = list.children[shown];
     if (first instanceof HTMLElement) focusOn(first);
   });
@@ -77,7 +77,7 @@ export function createPostsPanel(posts, choose, ready) {
 
   return {
     /**
-     * Shows what another person did to a post of the open user.
+     * Shows a change of a post of the open user by another person.
      * @param {Tagged<Post>} tagged
      * @param {'Changed' | 'Deleted'} what
      */
@@ -86,7 +86,7 @@ export function createPostsPanel(posts, choose, ready) {
       if (what === 'Deleted' || !editor.change(tagged)) items.change(tagged.record, what);
     },
 
-    /** Tries again where reading failed. */
+    /** Retries a failed read. */
     retry() {
       if (!state.hidden) void load();
     },

@@ -4,14 +4,14 @@
  * @typedef {object} SentRequest
  * @property {string} method
  * @property {string} url
- * @property {Readonly<Record<string, string>>} headers without the key's
+ * @property {Readonly<Record<string, string>>} headers without the one of the key
  * @property {string | undefined} body
- * @property {boolean} keyed whether an API key went along
+ * @property {boolean} keyed whether an API key was sent
  */
 
 /**
- * The request as a line for a POSIX shell. The key itself never is in it: such lines end up in
- * histories and chats.
+ * The request as a line for a POSIX shell. It never contains the key, because such lines are stored in shell
+ * histories and shared in chats.
  * @param {SentRequest} request
  * @returns {string}
  */
@@ -30,12 +30,12 @@ export function curlLine({ method, url, headers, body, keyed }) {
 function methodWords(method, body) {
   if (method === 'HEAD') return ['-I'];
   const implied = body === undefined ? 'GET' : 'POST';
-  // With -i the answer's headers show, ETag and Link among them.
+  // With -i, curl prints the headers of the response, including ETag and Link.
   return method === implied ? ['-i'] : ['-i', '-X', method];
 }
 
 /**
- * The same user, asked for over gRPC; `undefined` for any other request.
+ * The gRPC call for the same user, or `undefined` for any other request.
  * @param {SentRequest} request
  * @param {number} port
  * @returns {string | undefined}
@@ -52,7 +52,7 @@ export function grpcurlLine({ method, url, keyed }, port) {
 }
 
 /**
- * One word for a POSIX shell that stands for exactly this text.
+ * Quotes a text as one word for a POSIX shell.
  * @param {string} text
  * @returns {string}
  */

@@ -10,7 +10,7 @@ import { curlLine, grpcurlLine } from './curl.js';
 const defaultGrpcPort = 50051;
 
 /**
- * The bar at the foot of the page with the last request as a line to copy, and the list above it.
+ * The bar at the bottom of the page with the last request as a line to copy, and the list above it.
  * @param {RequestLog} log
  */
 export function createRequestDock(log) {
@@ -35,7 +35,7 @@ export function createRequestDock(log) {
     list.hidden = !list.hidden;
     toggle.ariaExpanded = String(!list.hidden);
     render();
-    // On a phone the list is below what the window shows.
+    // On a phone the list is below the visible part of the page.
     if (!list.hidden) list.scrollIntoView({ block: 'nearest' });
   });
   port.addEventListener('change', () => {

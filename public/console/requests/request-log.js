@@ -12,7 +12,7 @@
 const keptEntries = 25;
 
 /**
- * The latest requests, newest first. The panel's polls are not among them: they are nobody's action.
+ * The latest requests, newest first. Polls of the panel are not included, because no user action caused them.
  * Event: `change`.
  */
 export class RequestLog extends EventTarget {
@@ -51,7 +51,7 @@ export class RequestLog extends EventTarget {
        */
       end: (status, requestId) => {
         const durationMs = performance.now() - startedAt;
-        // A key may have been asked for in between.
+        // A key may have been entered in the meantime.
         entry.keyed = this.#isKeyed();
         entry.outcome = { state: 'ended', status, durationMs, requestId };
         this.#changed();

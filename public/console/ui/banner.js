@@ -1,6 +1,6 @@
 // @ts-check
 import { byId, clone, part } from './dom.js';
-import { say } from './toasts.js';
+import { announce } from './toasts.js';
 
 /** @import { Connection } from '../api/connection.js' */
 
@@ -17,6 +17,6 @@ export function createBanner(connection) {
   });
   connection.addEventListener('back', () => {
     region.replaceChildren();
-    say('The service is responding again');
+    announce('The service is responding again');
   });
 }

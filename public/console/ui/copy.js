@@ -1,13 +1,13 @@
 // @ts-check
 import { el } from './dom.js';
-import { say } from './toasts.js';
+import { announce } from './toasts.js';
 
 /**
  * Copies a text and reports it.
  * @param {string} text
  */
 export async function copyText(text) {
-  say((await copy(text)) ? 'Copied' : 'The browser did not allow copying. Select the line and copy it');
+  announce((await copy(text)) ? 'Copied' : 'The browser did not allow copying. Select the line and copy it');
 }
 
 /**
@@ -19,7 +19,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // No clipboard object outside secure contexts, or no permission: the old way still works there.
+    // Without a secure context or permission there is no navigator.clipboard, but execCommand still works.
     return copyBySelection(text);
   }
 }

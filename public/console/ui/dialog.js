@@ -1,8 +1,7 @@
 // @ts-check
 
 /**
- * Shows a dialog until it is closed, by Escape or by a button. The browser gives the focus back to
- * where it was.
+ * Shows a dialog until it is closed with Escape or a button. The browser then restores the focus.
  * @param {HTMLDialogElement} dialog
  * @returns {Promise<void>}
  */
@@ -14,7 +13,7 @@ export function showDialog(dialog) {
 }
 
 /**
- * Lets each of the page's `data-close` buttons close the dialog it is in.
+ * Makes each `data-close` button of the page close its dialog.
  * @param {Document} page
  */
 export function wireCloseButtons(page) {

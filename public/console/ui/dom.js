@@ -1,7 +1,7 @@
 // @ts-check
 
 /**
- * The page's element with this id, known to be of this type.
+ * The element with this id, which must have this type.
  * @template {Element} T
  * @param {string} id
  * @param {new () => T} type
@@ -14,7 +14,7 @@ export function byId(id, type) {
 }
 
 /**
- * The part of a cloned template that carries this name.
+ * The part of a cloned template with this name.
  * @template {Element} T
  * @param {ParentNode} root
  * @param {string} name
@@ -28,7 +28,7 @@ export function part(root, name, type) {
 }
 
 /**
- * A copy of what the page's template with this id holds.
+ * A copy of the content of the template with this id.
  * @param {string} id
  * @returns {HTMLElement}
  */
@@ -39,8 +39,8 @@ export function clone(id) {
 }
 
 /**
- * A new element. Strings among the children become text nodes, never markup: what users wrote can
- * be handed over as it is.
+ * A new element. Strings among the children become text nodes, never markup, so text of users needs no
+ * escaping.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Readonly<Record<string, string | undefined>>} attributes `undefined` leaves one out
@@ -57,8 +57,8 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 /**
- * A button that stays in the focus order while it has nothing to do: one that vanished under the
- * focus would throw a keyboard's user back to the top of the page.
+ * Disables a button but keeps it focusable. If a focused button disappeared, keyboard users would lose their
+ * place on the page.
  * @param {HTMLButtonElement} button
  * @param {boolean} enabled
  */

@@ -4,13 +4,13 @@ import { session } from './memory.js';
 import { randomKey } from './random-key.js';
 
 /**
- * What was typed and not yet saved, by form. It outlives the form's being closed and the page's being
- * reloaded, together with what a safe retry needs.
+ * The typed and unsaved text of a form, with the data for a safe retry. It survives closing the form and
+ * reloading the page.
  * @typedef {object} Draft
  * @property {Record<string, string>} fields
- * @property {string} [etag] of the version the edit began from
- * @property {Record<string, string>} [base] that version's fields
- * @property {{ key: string, body: string }} [sent] the last try to create, and its Idempotency-Key
+ * @property {string} [etag] of the version at the start of the edit
+ * @property {Record<string, string>} [base] the fields of that version
+ * @property {{ key: string, body: string }} [sent] the last attempt to create, with its Idempotency-Key
  */
 
 /**
@@ -30,14 +30,14 @@ export function writeDraft(name, draft) {
   session.write(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
 }
 
-/** Whether anything is typed that was not saved. */
+/** Whether there is unsaved text. */
 export function hasDrafts() {
   return session.names().some((name) => name.startsWith('draft.'));
 }
 
 /**
- * The Idempotency-Key for creating what a form holds. The same text keeps its key until it is
- * created, so that a second try after a lost answer cannot create it twice; other text is another key.
+ * The Idempotency-Key for creating a record from a form. The same text keeps its key until it is created, so
+ * that a retry after a lost response cannot create it twice. Other text gets a new key.
  * @param {string} name
  * @param {object} body
  * @returns {string}

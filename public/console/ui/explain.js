@@ -10,7 +10,7 @@ const sentences = {
 };
 
 /**
- * Why something failed, as a sentence for the person who asked for it.
+ * The reason of a failure, as a sentence for the user.
  * @param {unknown} error
  * @returns {string}
  */
@@ -22,7 +22,7 @@ export function explain(error) {
 }
 
 /**
- * The request id, where the service's log has more to say about the error than its message.
+ * The request id of errors that have more details in the log of the service.
  * @param {unknown} error
  * @returns {HTMLElement[]}
  */

@@ -1,7 +1,7 @@
 // @ts-check
 
 /**
- * What a form's fields hold, by name.
+ * The values of the fields of a form, by name.
  * @param {HTMLFormElement} form
  * @returns {Record<string, string>}
  */
@@ -9,7 +9,7 @@ export function readFields(form) {
   /** @type {Record<string, string>} */
   const fields = {};
   for (const [name, value] of new FormData(form)) {
-    // A text area hands its line ends out as CR LF; the API takes LF, and a bare CR for a control character.
+    // A text area uses CR LF for line breaks. The API accepts LF, and rejects CR as a control character.
     if (typeof value === 'string') fields[name] = value.replaceAll('\r\n', '\n');
   }
   return fields;
@@ -27,7 +27,7 @@ export function writeFields(form, fields) {
 }
 
 /**
- * Shows that a form's request is under way: its text stays to be read, and is not to be changed.
+ * Shows that the request of a form is running. Its text stays readable but cannot be changed.
  * @param {HTMLFormElement} form
  * @param {boolean} busy
  */

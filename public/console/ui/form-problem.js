@@ -6,8 +6,8 @@ import { explain, requestIdLine } from './explain.js';
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */
 
 /**
- * Shows why a form's request failed: beside the field that the message names, or else below the
- * fields. `undefined` clears both.
+ * Shows why the request of a form failed, beside the field in the message or else below the fields.
+ * `undefined` clears both.
  * @param {HTMLFormElement} form
  * @param {HTMLElement} place below the fields
  * @param {unknown} error
@@ -24,7 +24,7 @@ export function showProblem(form, place, error) {
 }
 
 /**
- * Shows below a field what is wrong with it, until its text changes.
+ * Shows a problem below its field until the text changes.
  * @param {Control} control
  * @param {string} text
  */
@@ -59,7 +59,7 @@ function describe(control, change) {
 }
 
 /**
- * The API's message on an invalid field starts with the field's name.
+ * Messages of the API about an invalid field start with the name of the field.
  * @param {HTMLFormElement} form
  * @param {unknown} error
  * @returns {Control | undefined}

@@ -5,7 +5,7 @@ const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const hundredths = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
 /**
- * A number with as many digits as tell something.
+ * A number with only the meaningful digits.
  * @param {number} value
  */
 export function formatNumber(value) {

@@ -4,7 +4,7 @@ import { byId } from './dom.js';
 /** @import { ApiKey } from '../api/api-key.js' */
 
 /**
- * The button to add, change or forget the key. It is there once the service has asked for one.
+ * The button to add, change or remove the key. It is shown after the service has required one.
  * @param {ApiKey} apiKey
  * @param {() => void} open
  */

@@ -7,7 +7,7 @@ import { clearFieldProblem, showFieldProblem } from './form-problem.js';
 /** @import { ApiKey } from '../api/api-key.js' */
 
 /**
- * The question for an API key.
+ * The dialog that asks for an API key.
  * @param {ApiKey} apiKey
  */
 export function createKeyDialog(apiKey) {
@@ -41,14 +41,14 @@ export function createKeyDialog(apiKey) {
       const closed = showDialog(dialog);
       if (rejected) showFieldProblem(input, 'The service does not accept this key');
       await closed;
-      // The key does not stay in the page.
+      // Remove the key from the page.
       input.value = '';
       return given;
     },
   };
 }
 
-/** Puts the dialog into the page. It is built here because several pages have it. */
+/** Adds the dialog to the page. It is built here because several pages use it. */
 function build() {
   const input = el('input', {
     ...{ class: 'input mono', id: 'key-input', type: 'password' },

@@ -3,17 +3,17 @@
 const prefix = 'users-service.';
 
 /**
- * Texts under names, over a reload, too.
+ * Stores texts by name, also over a reload.
  * @typedef {object} Memory
  * @property {(name: string) => string | undefined} read
  * @property {(name: string, value: string | undefined) => void} write `undefined` forgets
  * @property {() => readonly string[]} names
  */
 
-/** What this tab remembers. */
+/** Texts that only this tab keeps. */
 export const session = createMemory(() => sessionStorage);
 
-/** What this browser remembers of the service at this address. */
+/** Texts that this browser keeps for the service at this address. */
 export const local = createMemory(() => localStorage);
 
 /**
@@ -21,7 +21,7 @@ export const local = createMemory(() => localStorage);
  * @returns {Memory}
  */
 function createMemory(storage) {
-  // A browser may refuse storage to a page; then the page's own memory has to do.
+  // If the browser denies storage, keep the texts in memory.
   /** @type {Map<string, string>} */
   const instead = new Map();
   return {

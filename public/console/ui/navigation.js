@@ -4,7 +4,7 @@ import { formatView, parseView } from './view.js';
 /** @import { View } from './view.js' */
 
 /**
- * The view that the address tells of. Event: `change`, however it came about.
+ * The view in the address of the page. Event: `change`, for every kind of change.
  */
 export class Navigation extends EventTarget {
   /** @type {View} */
@@ -20,7 +20,7 @@ export class Navigation extends EventTarget {
   }
 
   /**
-   * Another user is a step to go back from; another order of the list is not.
+   * Opening another user adds a step to the history of the browser. Sorting the list does not.
    * @param {Partial<View>} changes
    */
   go(changes) {

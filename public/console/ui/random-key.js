@@ -1,8 +1,8 @@
 // @ts-check
 
 /**
- * A random UUID. `crypto.randomUUID` exists in secure contexts only, and a console on a plain-HTTP
- * address of the local network is none.
+ * A random UUID. `crypto.randomUUID` exists only in secure contexts. A console over plain HTTP in a local
+ * network is not one.
  * @returns {string}
  */
 export function randomKey() {

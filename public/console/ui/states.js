@@ -10,7 +10,7 @@ import { explain, requestIdLine } from './explain.js';
  */
 
 /**
- * Puts a state in place of a panel's content: empty, failed.
+ * Shows a state such as empty or failed instead of the content of a panel.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {string} text
@@ -35,11 +35,11 @@ export function clearState(place) {
 }
 
 /**
- * A panel that could not be filled: why, the id to find in the service's log, and a button to retry.
+ * Shows the reason of a failed read, the request id for the log of the service, and a button to retry.
  * @param {HTMLElement} place
  * @param {string} title
  * @param {unknown} error
- * @param {() => void} retry the retry asks for a missing key again
+ * @param {() => void} retry also asks for a missing key
  */
 export function showFailure(place, title, error, retry) {
   if (hasStatus(error, 401)) {

@@ -4,17 +4,17 @@ import { byId, el } from './dom.js';
 const shownMs = 5_000;
 
 /**
- * Reports on the screen and to screen readers what was done.
+ * Reports a completed action on the screen and to screen readers.
  * @param {(Node | string)[]} parts
  */
-export function say(...parts) {
+export function announce(...parts) {
   const toast = el('div', { class: 'toast' }, el('span', { class: 'text' }, ...parts));
   byId('toasts', HTMLElement).replaceChildren(toast);
   setTimeout(() => toast.remove(), shownMs);
 }
 
 /**
- * A name in a sentence: in its own direction, whatever the sentence's is.
+ * A name within a sentence, in its own writing direction.
  * @param {string} name
  */
 export function nameText(name) {

@@ -1,15 +1,15 @@
 // @ts-check
 
 /**
- * What the address tells of the page: which users are listed, and which one is open. It makes a view
- * a thing to reload, to send to somebody, to go back to.
+ * The state of the page in its address: which users are listed, and which one is open. A view can be
+ * reloaded, shared and revisited.
  * @typedef {object} View
  * @property {number | undefined} userId
- * @property {string} name what the names begin with; empty for any
- * @property {string} role empty for any
+ * @property {string} name the start of the names, or empty for any
+ * @property {string} role the role, or empty for any
  * @property {string} sort a field, with `-` before it for descending
  * @property {number} limit rows on a page
- * @property {number} page where the walk starts
+ * @property {number} page the first page to show
  */
 
 /** @type {Readonly<View>} */
@@ -17,13 +17,13 @@ const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, pag
 
 const limits = [10, 20, 50, 100];
 const sortPattern = /^-?(?:id|name|role)$/;
-// As the API has it: no control characters, no lone surrogates.
+// The rule of the API: no control characters and no lone surrogates.
 const namePattern = /^[^\p{Cc}\p{Cs}]{1,200}$/u;
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 
 /**
- * Reads a fragment such as `#/users/12?role=admin&sort=-name`. People write these by hand: what makes
- * no sense counts as not written.
+ * Parses a fragment such as `#/users/12?role=admin&sort=-name`. Invalid parts are ignored, because people may
+ * type these addresses.
  * @param {string} fragment
  * @returns {View}
  */
@@ -54,7 +54,7 @@ export function formatView(view) {
 }
 
 /**
- * The reference of the first page to ask the API for.
+ * The reference of the first page to request from the API.
  * @param {View} view
  * @returns {string}
  */
@@ -65,7 +65,7 @@ export function listReference(view) {
 }
 
 /**
- * The parameters that choose users, wherever they stand in the list.
+ * The parameters that filter users, without paging.
  * @param {Pick<View, 'name' | 'role'>} view
  */
 export function filterOf({ name, role }) {
@@ -76,7 +76,7 @@ export function filterOf({ name, role }) {
 }
 
 /**
- * What the filter leaves, to follow "users"; empty without a filter.
+ * A description of the filter to follow "users", or empty without a filter.
  * @param {Pick<View, 'name' | 'role'>} view
  */
 export function filterText({ name, role }) {

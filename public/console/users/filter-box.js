@@ -3,8 +3,8 @@
 const pauseMs = 250;
 
 /**
- * Makes a box of the filter take effect after a pause in typing, and at once when it is cleared or
- * on Enter. What the box does not allow has no effect; the browser says why.
+ * Applies a filter box after a pause in typing, and at once when it is cleared or on Enter. Invalid text has
+ * no effect, and the browser shows the reason.
  * @param {HTMLInputElement} input
  * @param {() => void} apply
  */

@@ -3,13 +3,13 @@ import { byId, el } from '../ui/dom.js';
 
 /** @import { User } from './users-api.js' */
 
-// The API has no list of roles; a browser gets slow on long lists of proposals.
+// The API has no list of roles. Browsers get slow with long lists of suggestions.
 const maxRoles = 200;
 /** @type {Set<string>} */
 const known = new Set();
 
 /**
- * Proposes the roles seen so far wherever a role is typed.
+ * Suggests the roles seen so far in every role field.
  * @param {readonly User[]} users
  */
 export function learnRoles(users) {

@@ -2,7 +2,7 @@
 import { apiUrl } from '../api/base.js';
 import { byId } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
-import { say } from '../ui/toasts.js';
+import { announce } from '../ui/toasts.js';
 import { filterOf, filterText } from '../ui/view.js';
 import { wireFilterBox } from './filter-box.js';
 import { createNameSearch } from './name-search.js';
@@ -13,8 +13,8 @@ import { createSortHeadings } from './sort-headings.js';
 /** @import { UsersApi } from './users-api.js' */
 
 /**
- * What chooses the list: the filter, the order, the page size; and the count of it, on request only,
- * because counting is the one thing that costs more the more users there are.
+ * The controls for the filter, the order, the page size and the count of the list. Users are counted only on
+ * request, because only the cost of counting grows with the number of users.
  * @param {Navigation} navigation
  * @param {UsersApi} users
  */
@@ -33,7 +33,7 @@ export function createListControls(navigation, users) {
 
   wireFilterBox(role, () => navigation.go({ role: role.value, page: 1 }));
   clear.addEventListener('click', () => {
-    // Also what is typed and still waits for its pause.
+    // Also clear typed text that still waits for its pause.
     name.value = '';
     role.value = '';
     navigation.go({ name: '', role: '', page: 1 });
@@ -46,31 +46,31 @@ export function createListControls(navigation, users) {
     const filter = filterOf(view);
     try {
       const number = await users.count(apiUrl(`users?${filter}${filter.size === 0 ? '' : '&'}limit=1`));
-      // Another filter may have been chosen meanwhile.
+      // The filter may have changed during the request.
       if (isSameFilter(view, navigation.view)) {
         total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
       }
     } catch (error) {
-      say(`The users could not be counted: ${error instanceof Error ? error.message : error}`);
+      announce(`The users could not be counted: ${error instanceof Error ? error.message : error}`);
     }
   });
 
   return {
-    /** Shows what the view asks for. */
+    /** Shows the values of the view. */
     follow() {
       const { view } = navigation;
       headings.show(view.sort);
       size.value = String(view.limit);
       clear.hidden = filterOf(view).size === 0;
-      // A total is that of one filter at one moment.
+      // A total is only valid for one filter at one moment.
       if (!isSameFilter(view, shown)) total.textContent = '';
-      // What is typed and not yet asked for stays.
+      // Keep typed text that is not applied yet.
       if (view.name !== shown.name) name.value = view.name;
       if (view.role !== shown.role || role.value === '') role.value = view.role;
       shown = view;
     },
 
-    /** The number has changed. */
+    /** Removes the outdated count. */
     forgetTotal() {
       total.textContent = '';
     },

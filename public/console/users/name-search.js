@@ -18,7 +18,7 @@ export function createNameSearch(search) {
   });
   addEventListener('keydown', (event) => {
     if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-    // A slash typed into a field stays a slash.
+    // Do not intercept a slash that is typed into a field.
     const isTyping = event.target instanceof Element && event.target.matches('input, select, textarea');
     if (isTyping || document.querySelector('dialog[open]') !== null || !input.checkVisibility()) return;
     event.preventDefault();

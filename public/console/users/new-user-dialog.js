@@ -11,8 +11,8 @@ import { toDraft, userFields } from './user-fields.js';
 const draftName = 'new-user';
 
 /**
- * The dialog that creates users. What was typed into it stays until it is created, also when the
- * dialog is closed.
+ * The dialog that creates users. It keeps the typed text until the user is created, also while the dialog is
+ * closed.
  * @param {UsersApi} users
  * @param {(user: User) => void} created
  */

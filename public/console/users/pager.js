@@ -5,7 +5,7 @@ import { formatNumber } from '../ui/format.js';
 /** @import { Trail } from './trail.js' */
 
 /**
- * The buttons that walk from page to page.
+ * The buttons that change the page.
  * @param {Readonly<Record<'first' | 'previous' | 'next', () => void>>} steps
  */
 export function createPager(steps) {

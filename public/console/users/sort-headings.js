@@ -1,7 +1,7 @@
 // @ts-check
 
 /**
- * The headings that sort: the first click on one sorts up, the next one down.
+ * The column headings that sort. The first click sorts ascending, and the next one descending.
  * @param {HTMLTableElement} table
  * @param {(sort: string) => void} choose
  */

@@ -3,8 +3,8 @@
 /** @import { Page } from '../api/record-calls.js' */
 
 /**
- * The way through a list's pages, by the references the server gave. A page reached by a cursor has
- * no `prev` link: one goes back the way one came.
+ * The visited pages of a list, by the references from the server. A page with a cursor has no `prev` link, so
+ * the previous button returns to the page before it in this trail.
  */
 export class Trail {
   /** @type {URL[]} */
@@ -24,7 +24,7 @@ export class Trail {
     return here;
   }
 
-  /** How many rows lie before the page here, if none came or went since they were walked past. */
+  /** The number of rows before this page, if no row was added or removed since they were read. */
   get rowsBefore() {
     const start = this.#visited[0]?.searchParams;
     const pages = Number(start?.get('page') ?? 1) - 1 + this.#visited.length - 1;
@@ -41,12 +41,12 @@ export class Trail {
     return this.#visited.at(-2) ?? this.#resolve(this.#links['prev']);
   }
 
-  /** @returns {URL | undefined} the first page, unless this is it */
+  /** @returns {URL | undefined} the first page, unless it is the current page */
   get first() {
     return this.previous === undefined ? undefined : this.#resolve(this.#links['first']);
   }
 
-  /** @param {Page<unknown>['links']} links those of the page that is shown */
+  /** @param {Page<unknown>['links']} links the links of the shown page */
   arrive(links) {
     this.#links = links;
   }
@@ -56,7 +56,7 @@ export class Trail {
     this.#visited.push(url);
   }
 
-  /** @returns {boolean} whether there was a step to take back */
+  /** @returns {boolean} whether there was an earlier page */
   back() {
     if (this.#visited.length === 1) return false;
     this.#visited.pop();

@@ -6,7 +6,7 @@ import { changedFields } from '../edit/fields.js';
 /** @import { User, UserDraft, UsersApi } from './users-api.js' */
 
 /**
- * A user as a form has it: an empty role is none.
+ * The fields of a user in a form, with an empty text for no role.
  * @param {Fields} fields
  */
 export function userFields({ name = '', role = '' }) {
@@ -14,7 +14,7 @@ export function userFields({ name = '', role = '' }) {
 }
 
 /**
- * The whole user, for POST.
+ * The complete user, for POST.
  * @param {ReturnType<typeof userFields>} fields
  * @returns {UserDraft}
  */
@@ -23,7 +23,7 @@ export function toDraft({ name, role }) {
 }
 
 /**
- * Users, for the parts that edit.
+ * The functions that the edit form needs for users.
  * @param {UsersApi} calls
  * @returns {Kind<User>}
  */

@@ -8,7 +8,7 @@ import { clearState, showFailure, showState } from '../ui/states.js';
 /** @import { TaggedUser, User, UsersApi } from './users-api.js' */
 
 /**
- * The user that is open beside the list.
+ * The panel of the open user beside the list.
  * @param {object} parts
  * @param {UsersApi} parts.users
  * @param {ReturnType<typeof createEditForm<User>>} parts.editForm
@@ -33,7 +33,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     if (loaded !== undefined) remove(loaded);
   });
   panel.addEventListener('keydown', (event) => {
-    // Nothing typed is lost by closing: drafts stay.
+    // Closing keeps typed text as drafts.
     if (event.key === 'Escape' && !event.defaultPrevented && !event.isComposing && openId !== undefined)
       close();
   });
@@ -76,7 +76,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     },
 
     /**
-     * Shows what another person made of the open user. What is typed stays, and meets a conflict here.
+     * Shows a change of the open user by another person. Typed text stays, and a conflict is shown here.
      * @param {TaggedUser} tagged
      */
     change(tagged) {
@@ -94,7 +94,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     /**
      * Opens a user, or closes the one that is open.
      * @param {number | undefined} id
-     * @returns {Promise<boolean>} whether it is now shown
+     * @returns {Promise<boolean>} whether the user is now shown
      */
     async open(id) {
       if (id === openId) return false;

@@ -5,9 +5,9 @@ import { readDraft } from '../ui/drafts.js';
 /** @import { User } from './users-api.js' */
 
 /**
- * The rows of the users' table.
- * @param {(id: number) => string} addressOf where a user's name leads
- * @param {() => void} focusLost takes the focus from a row that is not there any more
+ * The rows of the table of users.
+ * @param {(id: number) => string} addressOf the address of the link on a name
+ * @param {() => void} focusLost moves the focus away from a removed row
  */
 export function createUserTable(addressOf, focusLost) {
   const body = byId('user-rows', HTMLTableSectionElement);
@@ -53,7 +53,7 @@ export function createUserTable(addressOf, focusLost) {
     },
 
     /**
-     * Shows a changed user where it stands.
+     * Shows a changed user in its present row.
      * @param {User} user
      */
     update(user) {
@@ -61,7 +61,7 @@ export function createUserTable(addressOf, focusLost) {
     },
 
     /**
-     * Shows what another person did to a user, where it stands: the rows do not move.
+     * Shows a change of a user by another person in its present row, so that no rows move.
      * @param {User} user
      * @param {'Changed' | 'Deleted'} what
      */
@@ -75,13 +75,13 @@ export function createUserTable(addressOf, focusLost) {
       if (hadFocus) this.focus(user.id);
     },
 
-    /** @param {number} id a user whose draft came or went */
+    /** @param {number} id a user whose draft was added or removed */
     markUnsaved(id) {
       const found = body.querySelector(`tr[data-id="${id}"]`);
       if (found instanceof HTMLElement) markUnsaved(found, id);
     },
 
-    /** Lets the names lead to where they should lead by now. */
+    /** Updates the addresses of the links on the names. */
     readdress() {
       for (const link of body.querySelectorAll('a')) {
         link.href = addressOf(Number(link.closest('tr')?.dataset['id']));

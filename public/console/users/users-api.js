@@ -11,7 +11,7 @@ import { createRecordCalls } from '../api/record-calls.js';
  */
 
 /**
- * The calls on users.
+ * The requests about users.
  * @param {Send} send
  */
 export function createUsersApi(send) {
@@ -21,7 +21,7 @@ export function createUsersApi(send) {
     ...calls,
 
     /**
-     * How many users a list has on all its pages. HEAD: the rows themselves are not wanted.
+     * The number of users on all pages of a list. It uses HEAD because it does not need the rows.
      * @param {URL} url
      * @returns {Promise<number>}
      */

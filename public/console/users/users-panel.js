@@ -14,7 +14,7 @@ import { Trail } from './trail.js';
 /** @import { createUserTable } from './user-table.js' */
 
 /**
- * The list of users, a page at a time.
+ * The list of users, one page at a time.
  * @param {object} parts
  * @param {UsersApi} parts.users
  * @param {Navigation} parts.navigation
@@ -51,7 +51,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     void step();
   }
 
-  /** Another page is read from its top. */
+  /** Scrolls to the top of a new page. */
   async function step() {
     created = undefined;
     await load();
@@ -107,7 +107,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   }
 
   /**
-   * Points to a new user that this page does not show.
+   * Announces a new user that this page does not show.
    * @param {readonly User[]} items
    */
   function showWhere(items) {
@@ -127,7 +127,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     reload: load,
 
     /**
-     * Lists the same page again, and shows where the new user is.
+     * Reads the same page again, and announces the new user.
      * @param {User} user
      */
     async show(user) {
@@ -135,7 +135,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
       await load();
     },
 
-    /** Lists what the view asks for, unless it is listed already. */
+    /** Lists the users of the view, unless they are already listed. */
     follow() {
       const wanted = listReference(navigation.view);
       if (wanted === reference) return table.readdress();
