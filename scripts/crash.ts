@@ -1,9 +1,9 @@
-// Kills the service with SIGKILL at random moments under load, starts it again, and checks that what
-// was acknowledged is there, once, and that no id was given twice:
+// Kills the service with SIGKILL at random moments under load, starts it again, and checks that every
+// acknowledged user exists exactly once, and that no id was assigned twice:
 //
 //   npm run try:crash -- [--rounds 100] [--connections 32] [--postgres]
 //
-// With --postgres the database's own server is killed too, every other round.
+// With --postgres, every other round also kills the database server.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,13 +24,13 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds ?? (values.postgres ? 20 : 100));
 const connections = Number(values.connections);
-// Long enough for groups to form, short enough that most kills fall into the middle of one.
+// Long enough for group commits to form, and short enough that most kills interrupt one.
 const [minRunMs, maxRunMs] = [100, 1_000];
 const refusedPauseMs = 20;
 
 interface Database {
   readonly url: string;
-  /** Kills it as the power would; resolves when it is back. */
+  /** Kills the database server like a power failure. Resolves when it runs again. */
   crash(): Promise<void>;
   check(): string;
   close(): Promise<void>;
@@ -65,7 +65,7 @@ async function postgresDatabase(): Promise<Database> {
   };
 }
 
-/** One connection: creates users until the server is gone, retrying what had no answer the round before. */
+/** One connection creates users until the server is killed. It first retries creations without a response. */
 async function client(url: string, ledger: Ledger, unanswered: Intent[]): Promise<void> {
   for (;;) {
     const intent = unanswered.pop() ?? ledger.add();
@@ -96,10 +96,11 @@ try {
   }
   progress.finish();
   await server.start();
-  // A client that was cut off tries again: whether or not it had happened, it happens once.
+  // A client without a response retries. The creation must happen once, even if the first attempt succeeded.
   const retried = unanswered.length;
   for (const intent of unanswered) {
-    if ((await create(server.url, intent)) !== 'acknowledged') throw new Error('a retry was not answered');
+    if ((await create(server.url, intent)) !== 'acknowledged')
+      throw new Error('a retry was not acknowledged');
   }
   const report = ledger.compare(await allUsers(server.url));
   await server.kill('SIGTERM');

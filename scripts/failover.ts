@@ -1,12 +1,12 @@
-// Takes the leader away from three copies of the service on a Patroni cluster, under load on both APIs:
+// Removes the leader of a Patroni cluster that three copies of the service use, under load on both APIs:
 //
 //   npm run try:failover -- [--rounds 10] [--clients 5] [--svg FILE]
 //
 // Each round kills the leader's node (SIGKILL), switches over, and stops the leader's node (SIGSTOP) until
 // another one leads. The copies name all nodes in their URL; there is no proxy. It fails if an acknowledged
 // write is lost or doubled, if a client sees anything but success or "unavailable", or if the first write is
-// accepted more than a second after Patroni's new leader has committed one of a plain session. The last line is a
-// summary in JSON.
+// accepted more than a second after a plain session has committed a write on Patroni's new leader. The last
+// line is a summary in JSON.
 // `--svg` draws the requests that succeed around each kind of outage, and over all rounds.
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,7 +47,7 @@ const owner = { after: (end: () => unknown) => cleanups.defer(async () => void (
 const cluster = await PatroniCluster.start(tools);
 owner.after(() => cluster.close());
 
-/** A copy of the service, and when its requests succeeded. */
+/** A copy of the service, with the times of its successful requests. */
 interface Copy {
   readonly http: string;
   readonly load: OutageLoad;
@@ -72,7 +72,7 @@ async function startCopy(): Promise<Copy> {
   return { http, load, writes, successes };
 }
 
-/** Each takes the leader away, and resolves to what brings its node back. */
+/** Each function removes the leader, and resolves to a function that restores its node. */
 const outages = {
   async killed(leader: string) {
     await cluster.kill(leader);
@@ -94,11 +94,11 @@ interface Outage {
   readonly endedAt: number;
   readonly withoutLeader: number;
   readonly withoutWrites: number;
-  /** From the new leader's key to the end of its promotion, before which PostgreSQL takes no writes. */
+  /** From the new leader's key to the end of its promotion, before which PostgreSQL accepts no writes. */
   readonly promotion: number;
   /** From there until a plain session has committed a write. */
   readonly commit: number;
-  /** From there to the first write that any copy accepts, and that each copy has accepted. */
+  /** From there to the first write on any copy, and until every copy has accepted a write. */
   readonly firstWrite: number;
   readonly allWrite: number;
   readonly answers: Readonly<Record<string, number>>;
@@ -197,7 +197,7 @@ async function runRounds(): Promise<void> {
   }
 }
 
-/** In Markdown: the median and the longest of each. */
+/** A table in Markdown with the median and the longest of each time. */
 function printTable(): void {
   const columns = {
     withoutLeader: 'No leader',
@@ -223,7 +223,10 @@ function printTable(): void {
   }
 }
 
-/** Successes each second: from before an outage to after it, as the mean of its rounds, and over all rounds. */
+/**
+ * Charts of the successes per second: the mean of the rounds around each kind of outage, and over the whole
+ * run.
+ */
 function draw(): string {
   const successes = all.flatMap((copy) => copy.successes);
   const perSecond = (from: number, ms: number) =>

@@ -1,13 +1,13 @@
-// Follows the feed of changes while everything around it breaks, and checks that each follower ends up with
-// exactly what the database holds:
+// Follows the feed of changes while processes and the database fail, and checks that each follower ends with
+// exactly the content of the database:
 //
 //   npm run try:feed -- [--changes 200000] [--sqlite] [--rate 500] [--calm] [--minutes 30]
 //
-// 64 writers go through three processes on PostgreSQL (two on one SQLite file). 20 followers leave at random
-// and resume by Last-Event-ID. Processes are killed with SIGKILL and started again; the database crashes,
-// restarts, ends its sessions and fails over to a synchronous standby. Latencies are from the answer to the
-// writer to the arrival at a follower, without what a follower missed while it was away by its own choice.
-// `--rate` bounds the writes of a second; with `--calm` nothing breaks and nobody leaves.
+// 64 writers use three processes on PostgreSQL (two on one SQLite file). 20 followers disconnect at random
+// and resume with Last-Event-ID. Processes are killed with SIGKILL and started again. The database crashes,
+// restarts, ends its sessions and fails over to a synchronous standby. Latencies are from the response to the
+// writer to the arrival at a follower, without changes that a follower missed while it was disconnected.
+// `--rate` limits the writes per second. With `--calm` there are no failures and no disconnects.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -35,7 +35,7 @@ const { values } = parseArgs({
 const wanted = Number(values.changes);
 const writers = Number(values.writers);
 const quietMs = 8_000;
-// Processes and followers come back, and catch up.
+// Processes and followers reconnect and catch up.
 const recoveryMs = 4_000;
 const catchUpMs = 120_000;
 

@@ -1,6 +1,6 @@
 /**
- * Sends repeatable nonsense to both ports of a service and checks every answer: none is a 5xx that is
- * not ours, nothing hangs, nothing ends the process, what is stored reads back as it was told.
+ * Sends repeatable random input to both ports of a service and checks every response: there are no
+ * undocumented 5xx, no request hangs, the process does not exit, and stored users are equal to the responses.
  *
  *   npm run try:fuzz -- [inputs] [seed]
  */
@@ -44,15 +44,15 @@ let changed = 0;
 for (const [id, body] of users) {
   const response = await fetch(`${http}/users/${id}`);
   const text = await response.text();
-  // Another input may have changed it, by chance; its first version is as it was told.
+  // Another input may have changed the user. Its first version must equal the response.
   if (response.status === 200 && response.headers.get('etag') === '"1"' && text !== body) changed += 1;
 }
 const rows = [...statuses]
   .sort(([a], [b]) => a - b)
   .map(([status, count]) => `${status || 'none'}: ${count}`);
 console.log(rows.join(', '));
-console.log(`${users.size} users stored, ${changed} read back differently`);
-console.log(`${failures.length} failures of the service's own`, ...failures.slice(0, 3));
+console.log(`${users.size} users stored, ${changed} of them differ when read`);
+console.log(`${failures.length} internal failures of the service`, ...failures.slice(0, 3));
 const intact = Object.getOwnPropertyNames(Object.prototype).join() === prototype;
 console.log(`Object.prototype ${intact ? 'unchanged' : 'CHANGED'}`);
 await service.close({ timeoutMs: 2_000 });

@@ -1,8 +1,8 @@
 /**
  * Writes test/generated/openapi.ts, the types of an HTTP client, from public/openapi.json.
  *
- * The generator is fetched when it is asked for: it needs the compiler of TypeScript 5, and would bring
- * it into every checkout. The file says from what it was made, and a test whether that has changed.
+ * The generator is downloaded only by this command, because it needs the compiler of TypeScript 5, which
+ * would otherwise be in every checkout. The file contains a digest of its source, which a test compares.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ const packages = ['openapi-typescript@7.13.0', 'typescript@5.9.3'];
 mkdirSync(folder, { recursive: true });
 const args = ['exec', '--yes', ...packages.map((name) => `--package=${name}`), '--'];
 const { status } = spawnSync('npm', [...args, 'openapi-typescript', document, '--output', types], {
-  // Away from the project, whose own TypeScript would be taken.
+  // Run outside the project, so that the generator does not use the TypeScript of the project.
   cwd: fileURLToPath(folder),
   stdio: ['ignore', 'ignore', 'inherit'],
   shell: process.platform === 'win32',

@@ -1,6 +1,6 @@
 /**
- * Opens many short gRPC connections, each with one call and then cut off, and prints what the service
- * keeps of them: heap, sockets, calls under way.
+ * Opens many short gRPC connections, each with one call before it is cut off, and prints what the service
+ * still keeps: heap, sockets and running calls.
  *
  *   npm run try:grpc-churn -- [connections]
  */
@@ -11,8 +11,8 @@ import { createService } from '../src/service.ts';
 const connections = Number(process.argv[2] ?? 20_000);
 const atOnce = 20;
 
-// A connection's whole side of the talk: preface, SETTINGS, one call of /Users/GetUser with id 1. The
-// head is written by hand (HPACK, literals without an index), so that the client adds next to nothing.
+// All bytes that a client sends: preface, SETTINGS, and one call of /Users/GetUser with id 1. The headers are
+// fixed bytes (HPACK, literals without an index), so that the client needs almost no time.
 const header = (name: string, value: string): Buffer =>
   Buffer.concat([
     Buffer.from([0, name.length]),
@@ -68,7 +68,7 @@ const seconds = (performance.now() - startedAt) / 1000;
 const after = await heapBytes();
 const metrics = await (await fetch(`${http}/metrics`)).text();
 
-console.log(`${connections} connections in ${seconds.toFixed(1)} s, ${calls} calls answered`);
+console.log(`${connections} connections in ${seconds.toFixed(1)} s, ${calls} calls completed`);
 console.log(`heap before ${mib(before)}, after ${mib(after)}, grown by ${mib(after - before)}`);
 console.log(
   `open handles ${process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length}`,

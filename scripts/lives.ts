@@ -1,4 +1,4 @@
-// Starts and ends a service many times in one process and prints what is left of it.
+// Starts and closes a service many times in one process, and prints the remaining handles and memory.
 //   npm run try:lives -- [rounds]
 import { once } from 'node:events';
 import { get } from 'node:http';
@@ -10,7 +10,7 @@ const rounds = Number(process.argv[2] ?? 1_000);
 async function live(): Promise<void> {
   const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });
   const { http } = await service.listen();
-  // Not fetch: it remembers every origin it has seen.
+  // Do not use fetch, because it keeps data about every origin.
   const [response] = await once(get(`${http}/health`, { agent: false }), 'response');
   await response.resume().toArray();
   await service.close();

@@ -1,9 +1,9 @@
-// Moves a big store from SQLite to PostgreSQL and back with `users-service copy`, and tells how long
-// that took, the most memory it had, and whether the last store holds what the first did:
+// Moves a large store from SQLite to PostgreSQL and back with `users-service copy`. Reports the time, the
+// maximum memory, and whether the last store equals the first:
 //
 //   npm run try:move -- [--users 1000000] [--posts 3000000] [--folder DIR]
 //
-// The folder needs some 1 GB free for each million posts, for three stores at once.
+// The folder needs about 1 GB of free space for each million posts, for three stores at once.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -28,8 +28,8 @@ const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const rowsPerStep = 50_000;
 const sampleEveryMs = 100;
 
-// Gaps between the ids, versions above 1, unset roles and other scripts than Latin: a copy that lost
-// any of them would have another checksum.
+// The data has gaps between ids, versions above 1, missing roles and scripts other than Latin. A copy that
+// loses any of these would have another checksum.
 const insertUsers = `
   INSERT INTO users (id, name, role, version)
   WITH RECURSIVE rows (n) AS (SELECT :first UNION ALL SELECT n + 1 FROM rows WHERE n < :last)
@@ -43,7 +43,9 @@ const insertPosts = `
     printf('Post %d', n), printf('%.*c' || char(10) || '“%d”', n % 400, 'x', n)
   FROM rows`;
 
-/** A SQLite file with the service's own schema, filled by SQL: the service would take its time to be safe. */
+/**
+ * A SQLite file with the schema of the service, filled with SQL, because durable writes would take too long.
+ */
 async function makeSource(path: string): Promise<void> {
   (await openMigrated(path, 1_000)).close();
   const db = new DatabaseSync(path);
@@ -53,7 +55,7 @@ async function makeSource(path: string): Promise<void> {
     const insert = db.prepare(sql);
     for (let first = 1; first <= count; first += rowsPerStep) {
       const last = Math.min(first + rowsPerStep - 1, count);
-      // As numbers they would be bound as floats, and ids be counted up from those.
+      // Numbers would be bound as floats, and the ids would be computed from floats.
       insert.run({ first: BigInt(first), last: BigInt(last), ...extra });
       progress.update(before + last);
     }
@@ -61,7 +63,7 @@ async function makeSource(path: string): Promise<void> {
   fill(insertUsers, counts.users, 0);
   fill(insertPosts, counts.posts, counts.users, { users: BigInt(counts.users) });
   progress.finish();
-  // The last users are gone: their ids must not come again after the move either.
+  // The last users are deleted. Their ids must not be reused after the move.
   db.exec("UPDATE sqlite_sequence SET seq = seq + 1000 WHERE name = 'users'");
   db.close();
 }
@@ -70,7 +72,7 @@ interface Copied {
   readonly seconds: number;
   /** Resident memory at each quarter of the time, in MiB. */
   readonly quarters: readonly number[];
-  /** The most it ever had, in MiB; 0 where the machine does not tell. */
+  /** The maximum resident memory in MiB, or 0 if the machine does not report it. */
   readonly peak: number;
   readonly line: string;
 }

@@ -1,10 +1,10 @@
-// Takes the database away from a service under load on both faces, three ways in turn, and checks that
-// all its clients ever see of it is "unavailable":
+// Stops the database of a service under load on both APIs, in three ways in turn, and checks that clients
+// receive only "unavailable" during an outage:
 //
 //   npm run try:outage -- [--clients 8] [--down-ms 5000]
 //
-// Sessions ended one and all; the server crashed and started again; the primary crashed, and its
-// synchronous standby promoted behind the same address. The last line is a summary in JSON.
+// It ends all sessions, crashes and restarts the server, and crashes the primary and promotes its synchronous
+// standby behind the same address. The last line is a summary in JSON.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { openForwarder } from '../test/kit/forwarder.ts';
@@ -20,7 +20,7 @@ const { values } = parseArgs({
 });
 const downMs = Number(values['down-ms']);
 const steadyMs = 1_000;
-// What an operator may expect: a moment after the database, and no call that hangs.
+// The limits that an operator can expect: readiness shortly after the database, and no hanging call.
 const readyLimitMs = 2_000;
 const answerLimitMs = 5_000;
 

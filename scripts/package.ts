@@ -1,5 +1,5 @@
-// Installs the packed package into empty projects, on each supported Node, with and without optional
-// dependencies, and runs it there as a command and by import:
+// Installs the packed package into empty projects with each supported Node.js, with and without optional
+// dependencies, and runs it there as a command and as an import:
 //
 //   npm run try:package
 import { execFileSync, spawn } from 'node:child_process';
@@ -21,7 +21,7 @@ const npm = (args: string[], cwd: string): string => {
   });
 };
 
-/** Starts the command, asks it once, and ends it; resolves to what it answered. */
+/** Starts the command, sends one request and stops it. Resolves to the response. */
 async function runCommand(node: string, project: string): Promise<string> {
   const bin = join(project, 'node_modules', '.bin', 'users-service');
   const args = [bin, '--port', '0', '--grpc-port', '0', '--database', 'sqlite:./users.db', '--log', 'json'];
@@ -40,7 +40,7 @@ try {
   for (const version of nodes) {
     const runtime = join(folder, `node-${version}`);
     mkdirSync(runtime);
-    // The package `node` fetches the runtime in its install script, which npm runs only where allowed.
+    // The package `node` downloads the runtime in its install script, which npm runs only if it is allowed.
     writeFileSync(join(runtime, 'package.json'), JSON.stringify({ allowScripts: { node: true } }));
     npm(['install', `node@${version}`], runtime);
     const node = join(runtime, 'node_modules', 'node', 'bin', 'node');

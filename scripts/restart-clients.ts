@@ -8,9 +8,9 @@ import { GetUserRequest } from '../src/grpc/stubs.ts';
 export interface Tally {
   readonly client: string;
   requests: number;
-  /** What failed, by what it said. */
+  /** The number of failures by message. */
   readonly failures: Map<string, number>;
-  /** What a client may have to say besides. */
+  /** An optional note of a client. */
   note: string;
 }
 
@@ -20,10 +20,13 @@ export interface Target {
   readonly signal: AbortSignal;
 }
 
-/** Asks without a pause until the signal; resolves to what came of it. `undefined`: not installed. */
+/**
+ * Sends requests without a pause until the signal, and resolves to the result, or `undefined` if not
+ * installed.
+ */
 export type Client = (target: Target) => Promise<Tally | undefined>;
 
-/** How long one run of an outside program lasts, in seconds. */
+/** The duration of one run of an external program, in seconds. */
 const runSeconds = 3;
 const protoFile = new URL('../proto/users.proto', import.meta.url).pathname;
 
@@ -49,7 +52,7 @@ function overHttp(http: string, agent: Agent): Promise<string | undefined> {
   return promise;
 }
 
-/** Node's own client with kept connections; `pauseMs` between the requests of each. */
+/** The client of Node.js with kept connections, and a pause of `pauseMs` between the requests of each. */
 export function nodeAgent(
   name: string,
   options: { connections: number; pauseMs: number; keepAlive: boolean },
@@ -72,7 +75,7 @@ export function nodeAgent(
   };
 }
 
-/** grpc-js, which repeats by itself what a server that is going has not begun. */
+/** grpc-js, which automatically retries calls that a closing server has not started. */
 export const grpcJs: Client = async ({ grpc, signal }) => {
   const tally = newTally('grpc-js, 4 channels');
   const message = new GetUserRequest();
@@ -94,7 +97,7 @@ export const grpcJs: Client = async ({ grpc, signal }) => {
   return tally;
 };
 
-/** An outside program, run again and again; `read` finds the figures in what it prints. */
+/** An external program that is run repeatedly. `read` finds the figures in its output. */
 function program(
   name: string,
   args: (target: Target) => string[],
@@ -156,10 +159,10 @@ export const ghz = program(
     const { statusCodeDistribution, errorDistribution } = JSON.parse(text);
     for (const count of Object.values(statusCodeDistribution ?? {})) tally.requests += Number(count);
     for (const [what, count] of Object.entries(errorDistribution ?? {})) {
-      // ghz counts attempts. This one had not begun when the connection was given up, and grpc-go has
-      // repeated it unseen by its caller.
+      // ghz counts attempts. This attempt had not started when the connection was closed, and grpc-go has
+      // retried it transparently.
       if (/the connection is draining/.test(what))
-        tally.note = 'attempts repeated by grpc-go are not failures';
+        tally.note = 'attempts that grpc-go retries are not failures';
       else fail(tally, what, Number(count));
     }
   },

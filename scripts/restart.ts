@@ -1,5 +1,5 @@
-// Restarts the service again and again under the load of clients that are not ours, and counts what
-// fails: rolling restarts of workers by SIGHUP, then hand-overs by SIGTERM behind a balancer.
+// Restarts the service repeatedly under the load of independent clients, and counts failed requests: first
+// rolling restarts of workers with SIGHUP, then hand-overs with SIGTERM behind a load balancer.
 //   npm run try:restart -- [rounds]
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,7 +38,7 @@ async function start(args: readonly string[]): Promise<Running> {
   });
   const lines = createInterface({ input: child.stdout });
   lines.on('line', (line) => {
-    // Requests are most of them, and nobody waits for one.
+    // Ignore request events, which are most of the events.
     if (line.includes('"event":"request"')) return;
     const event = JSON.parse(line);
     lines.emit(`event ${event.event}`, event);
@@ -59,7 +59,7 @@ async function createUser(http: string): Promise<void> {
   await fetch(`${http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
 }
 
-/** Lets the clients ask while `work` is done; prints what they say and counts what failed. */
+/** Runs `work` under the load of the clients. Prints their results and counts failures. */
 async function underLoad(
   title: string,
   target: { http: string; grpc: string },
@@ -68,7 +68,7 @@ async function underLoad(
 ): Promise<number> {
   const done = new AbortController();
   const tallies = clients.map((client) => client({ ...target, signal: done.signal }));
-  // Not before they are under way.
+  // Wait until the clients send requests.
   await sleep(500);
   const startedAt = performance.now();
   await work();
@@ -142,11 +142,11 @@ defaults
   timeout connect 1s
   timeout client 30s
   timeout server 30s
-  # Without it a check has no longer than the pause between two.
+  # Without this, the timeout of a check is the pause between two checks.
   timeout check 2s
   option redispatch
   option httpchk GET /health/ready
-  # One check that a busy machine loses is no copy lost; a drain is noticed long before it ends.
+  # A single failed check on a busy machine does not remove a copy. A drain is detected long before it ends.
   default-server inter 100ms fall 3 rise 1
 listen http
   bind 127.0.0.1:${http}
@@ -163,7 +163,7 @@ const nginx: Balancer = {
   command: 'nginx',
   seesAll: async () => true,
   args: (file) => ['-e', 'stderr', '-p', folder, '-c', file],
-  // It asks nobody how they are: what one copy refuses goes to the other, at once and every time.
+  // This load balancer has no health checks. A request that one copy rejects is sent to the other at once.
   config: ({ http, copies }) => `
 daemon off;
 master_process off;
@@ -201,7 +201,7 @@ async function handOvers(
   const launch = (copy: { http: number; grpc: number }) =>
     start([
       ...['--port', `${copy.http}`, '--grpc-port', `${copy.grpc}`, '--drain-delay-ms', '1000'],
-      // nginx sends the name of its upstream as Host.
+      // By default, nginx sends the name of its upstream as Host.
       ...['--allowed-hosts', '*'],
     ]);
   const running = await Promise.all(copies.map(launch));
@@ -224,7 +224,7 @@ async function handOvers(
       if (old === undefined || copy === undefined) return;
       await end(old);
       running[index] = await launch(copy);
-      // What a deployment waits for before it goes on: the balancer has seen the new one.
+      // A deployment waits until the load balancer uses the new copy.
       while (!(await seesAll(target.http))) await sleep(50);
     }
   });

@@ -1,12 +1,12 @@
-// Checks the guarantees over several service processes that share one database, behind one address:
+// Checks the guarantees with several service processes that share one database and one address:
 //
 //   npm run try:safety -- [--processes 2] [--clients 64] [--postgres | --pgbouncer | --haproxy]
 //
 // The last two put the PostgreSQL behind PgBouncer in transaction mode, or behind HAProxy. No response may be 500.
 //
-// Lost updates: every client appends its own letter to one user's name, by read, change and PUT with
-// If-Match. Doubled POSTs: every creation is sent by three clients at once. Skipped rows: walks along
-// `next` while other clients insert, rename and delete. Last, one process is killed under load.
+// Lost updates: every client appends its letter to the name of one user with GET and PUT with If-Match.
+// Doubled POSTs: three clients send every creation at once. Skipped rows: clients follow the `next` links
+// while others insert, rename and delete. At the end, one process is killed under load.
 import { subscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ async function send(method: string, url: string, body: unknown, headers = {}): P
   return await fetch(url, { method, headers: { ...json, ...headers }, body: JSON.stringify(body) });
 }
 
-/** A name holds 200 letters: with 64 clients, three each. */
+/** A name has at most 200 letters, so 64 clients can append three each. */
 async function checkLostUpdates(url: string): Promise<object> {
   const created = await send('POST', `${url}/users`, { name: '-' });
   const user = `${url}${created.headers.get('location')}`;
@@ -52,7 +52,7 @@ async function checkLostUpdates(url: string): Promise<object> {
       await written.arrayBuffer();
       if (written.status === 200) done += 1;
       else if (written.status === 412) refused += 1;
-      else throw new Error(`PUT was answered with ${written.status}`);
+      else throw new Error(`PUT returned ${written.status}`);
     }
   };
   await Promise.all(letters.map(append));
@@ -76,7 +76,7 @@ async function checkDoubledPosts(url: string): Promise<object> {
         return own.id;
       }),
     );
-    if (new Set(ids).size !== 1) throw new Error(`one key gave the ids ${ids}`);
+    if (new Set(ids).size !== 1) throw new Error(`one key created the ids ${ids}`);
     intent.id = ids[0] ?? 0;
   }
   const users = await allUsers(url);
@@ -128,7 +128,10 @@ async function checkSkippedRows(url: string): Promise<object> {
   return { walks, rowsThatStayed: staying.size, skipped, repeated };
 }
 
-/** Creations while one process is killed: its connections break, and the clients try again elsewhere. */
+/**
+ * Runs creations while one process is killed. Its connections break, and the clients retry with another
+ * process.
+ */
 async function checkKilledProcess(url: string, victim: KillableServer): Promise<object> {
   const ledger = new Ledger();
   const load = async (): Promise<void> => {

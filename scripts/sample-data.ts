@@ -48,7 +48,7 @@ const posts = [
   ['A small remark on rounding', 'Two wrongs do not cancel out; they only look smaller on paper.'],
 ] as const;
 
-/** Fills a service with people to look at; most ids get no posts. */
+/** Fills a service with sample users. Most of them have no posts. */
 export async function fillWithSamples(http: string): Promise<void> {
   for (let i = 0; i < 3 * names.length; i += 1) {
     const role = roles[(i * 5) % roles.length];

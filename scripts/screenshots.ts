@@ -11,8 +11,8 @@ const sizes = [
 ];
 
 /**
- * Takes pictures of the console and of the API's page, wide and narrow, in light and dark, after so
- * many seconds of traffic for the charts to show.
+ * Takes pictures of the console and of the API page, wide and narrow, in light and dark, after some seconds
+ * of traffic for the charts.
  */
 async function takePictures(folder: string, seconds: number): Promise<void> {
   if (noBrowser !== false) throw new Error(noBrowser);
@@ -46,7 +46,7 @@ async function takePictures(folder: string, seconds: number): Promise<void> {
   await closeBrowser();
 }
 
-/** Something for the charts to show: waves of reads, with a wrong one now and then. */
+/** Traffic for the charts: waves of reads with some errors. */
 function startTraffic(http: string): { stop(): void } {
   const timer = setInterval(() => {
     const wave = 3 + 2 * Math.sin(Date.now() / 9_000) + 2 * Math.random();

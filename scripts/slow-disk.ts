@@ -1,10 +1,10 @@
-// Tells what writes to a slow disk do to reads: the p99 of reads alone, and while writes run, each of
-// whose commits waits for the disk:
+// Measures the effect of writes to a slow disk on reads: the p99 of reads alone, and beside writes whose
+// commits wait for the disk:
 //
 //   npm run try:slow-disk -- [--sync-ms 50] [--rounds 8] [--reads 1000] [--writes 200] [--seconds 2]
 //
-// strace holds up every fsync and fdatasync of the service, and nothing else, for --sync-ms; with 0 the
-// disk is as it is. Reads and writes a second are fixed, and each is measured from the moment it was due.
+// strace delays only every fsync and fdatasync of the service by --sync-ms. With 0 the disk is not delayed.
+// The rates of reads and writes are fixed, and each request is measured from the time at which it was due.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ const server = await startServer(['--database', `sqlite:${file}`], slowSyncs(syn
 const rounds: { alone: number; beside: number; writeP50: number }[] = [];
 let failed = 0;
 try {
-  // Once to warm up, then by turns.
+  // Run once to warm up, and then in turns.
   await offerAt(server, 0, values.reads);
   for (let round = 1; round <= Number(values.rounds); round += 1) {
     const quiet = await offerAt(server, 0, values.reads);
@@ -61,7 +61,7 @@ try {
   await server.end();
   await rm(folder, { recursive: true });
 }
-// What else the machine does only adds, while reads that waited for commits would do so in every round.
+// Other load on the machine only adds time in some rounds. Reads that wait for commits would be slow in all.
 const least = (figure: 'alone' | 'beside' | 'writeP50') => Math.min(...rounds.map((round) => round[figure]));
 const [readP99Alone, readP99BesideWrites, writeP50] = [least('alone'), least('beside'), least('writeP50')];
 const ratio = Math.round((100 * readP99BesideWrites) / readP99Alone) / 100;

@@ -1,9 +1,9 @@
-// Reads through three processes and two standbys, one of them slow, while other clients write:
+// Reads with three processes and two standbys, one of them slow, while other clients write:
 //
 //   npm run try:standbys -- [--operations 100000] [--clients 48]
 //
-// stale: reads that lacked a write that was acknowledged before they began. lost: acknowledged writes that
-// are not there at the end. Then, by turns, reads with and without standbys: what a read costs the primary.
+// stale: reads without a write that was acknowledged before they started. lost: acknowledged writes that are
+// missing at the end. Then it compares reads with and without standbys: the cost of a read for the primary.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startPostgres } from '../test/kit/postgres.ts';
@@ -45,14 +45,14 @@ const headers = { 'content-type': 'application/json' };
 async function request(method: string, path: string, body?: object, base = anyUrl()) {
   const response = await fetch(base + path, { method, ...(body && { headers, body: JSON.stringify(body) }) });
   const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}: ${text}`);
+  if (!response.ok) throw new Error(`${method} ${path} returned ${response.status}: ${text}`);
   return {
     json: text === '' ? undefined : JSON.parse(text),
     version: Number(response.headers.get('etag')?.replaceAll('"', '')),
   };
 }
 
-/** By id, the version of the last write that was acknowledged; a name says the version it is of. */
+/** The version of the last acknowledged write by id. The name of a user contains its version. */
 const acknowledged = new Map<number, number>();
 for (let i = 0; i < users; i += 1) {
   const { json } = await request('POST', '/users', { name: 'version 1' });
@@ -123,7 +123,7 @@ console.table({
 });
 for (const line of stale.slice(0, 10)) console.log(line);
 
-/** The processor time that all sessions of the primary have had, in seconds. */
+/** The processor time of all sessions of the primary so far, in seconds. */
 async function primaryCpu(): Promise<number> {
   const rows = await primary.query<{ pid: number }>(
     `SELECT pid FROM pg_stat_activity WHERE datname IS NOT NULL AND pid <> pg_backend_pid()`,
@@ -153,7 +153,7 @@ async function turn(bases: readonly string[]): Promise<{ usPerRead: number; p50:
 
 const ratios: number[] = [];
 for (let i = 0; i < turns; i += 1) {
-  // One process each, so that both share their questions alike.
+  // Use one process for each, so that both share their queries equally.
   const plain = await turn([plainUrl]);
   const standby = await turn(urls.slice(0, 1));
   ratios.push(standby.usPerRead / plain.usPerRead);

@@ -1,6 +1,6 @@
 /**
- * Measures the service beside its peers: the same work, the same data, in short turns in random order, one core
- * for the server and one for the load. Prints tables; see --help.
+ * Compares the service with its peers: the same work and data, in short turns in random order, with one core
+ * for the server and one for the load. Prints tables. See --help.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -83,7 +83,7 @@ if (options.json !== undefined) {
 }
 process.exitCode = failed ? 1 : 0;
 
-/** A case that fails does not take the others with it. */
+/** A case that fails does not stop the other cases. */
 async function runCase(one: Case): Promise<void> {
   try {
     for (const result of await one.run(context)) {
@@ -103,7 +103,7 @@ function choose(): readonly Case[] {
   if (options.only === 'all') return cases;
   return options.only.split(',').map((name) => {
     const found = cases.find((one) => one.name === name);
-    if (found === undefined) throw new Error(`--only must name cases, and "${name}" is none; see --help`);
+    if (found === undefined) throw new Error(`--only must name cases, and "${name}" is not one; see --help`);
     return found;
   });
 }

@@ -9,7 +9,7 @@ import { sharing, workers } from './cases/workers.ts';
 import { createInMemory, createOnDisk, createOnSlowDisk } from './cases/writes.ts';
 import type { Case } from './result.ts';
 
-/** Every case, in the order they run. */
+/** All cases in the order in which they run. */
 export const cases: readonly Case[] = [
   getUser,
   listUsers,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import type { Subject } from './subject.ts';
 
-/** A check that a path is answered with this JSON. */
+/** A check that a path returns this JSON. */
 export function answersJson(path: string, expected: unknown) {
   return async ({ http }: Subject): Promise<void> => {
     const response = await fetch(http + path);
@@ -12,7 +12,7 @@ export function answersJson(path: string, expected: unknown) {
   };
 }
 
-/** A check that a path is answered with these bytes. */
+/** A check that a path returns these bytes. */
 export function answersBytes(path: string, expected: Uint8Array) {
   return async ({ http }: Subject): Promise<void> => {
     const response = await fetch(http + path);
@@ -21,7 +21,7 @@ export function answersBytes(path: string, expected: Uint8Array) {
   };
 }
 
-/** Fails unless a user that a POST acknowledges is in the file. */
+/** Fails unless an acknowledged user is in the file. */
 export async function keepsUser({ http }: Subject, file: string): Promise<void> {
   const draft = { name: 'Kept User', role: 'member' };
   const response = await fetch(`${http}/users`, {

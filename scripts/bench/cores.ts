@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 
-/** Where a program may run: on the server's core, the load's core, or all there are. */
+/** The cores on which a program may run: the one of the server, the one of the load, or all. */
 export type Cores = 'server' | 'load' | 'all';
 
-// The load generator has a core of its own, so that it takes nothing from what it measures.
+// The load generator uses another core than the server, so that it does not slow it down.
 const sets: Readonly<Record<Cores, string>> = {
   server: '0',
   load: '1',
@@ -13,13 +13,13 @@ const sets: Readonly<Record<Cores, string>> = {
 
 const canPin = commandExists('taskset') && availableParallelism() > 1;
 
-/** A command line kept to its cores, where the machine lets us choose. */
+/** A command line that is pinned to its cores, if the machine allows it. */
 export function pin(cores: Cores, command: string, args: readonly string[]) {
   if (!canPin) return { command, args: [...args] };
   return { command: 'taskset', args: ['-c', sets[cores], command, ...args] };
 }
 
-/** Keeps this process to its cores. */
+/** Pins this process to its cores. */
 export function pinSelf(cores: Cores): void {
   if (canPin) spawnSync('taskset', ['-acp', sets[cores], String(process.pid)]);
 }

@@ -9,8 +9,8 @@ export const listedRole = 'editor';
 
 const chunk = 100_000;
 
-// The same rows on every machine. Names lie all over their index, as people's do: neighbours by id
-// are not neighbours by name. One user in ten is an editor, so lists filter.
+// The same rows on every machine. The order of names differs from the order of ids, as with real data. One
+// user in ten is an editor, for lists with a filter.
 const insertUsers = `
   INSERT INTO users (id, name, role)
   WITH RECURSIVE ids (id) AS (SELECT :first UNION ALL SELECT id + 1 FROM ids WHERE id < :last)
@@ -29,14 +29,14 @@ const insertPosts = `
   WITH RECURSIVE ids (id) AS (SELECT :first UNION ALL SELECT id + 1 FROM ids WHERE id < :last)
   SELECT id, 1, printf('Post %07d', id), printf('%.100c', 'x') FROM ids`;
 
-/** The file with so many users, and posts of user 1, made when it is not there yet. */
+/** The file with this many users, and posts of user 1. It is created if it is missing. */
 export async function dataFile(folder: string, users: number, posts = 0): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const unfinished = join(folder, `unfinished-${process.pid}.db`);
-  // The service's own schema; its connection only reads.
+  // The schema of the service. Its connection only reads.
   (await openMigrated(unfinished, 1_000)).close();
   const db = new DatabaseSync(unfinished);
-  // A file of another schema is another file.
+  // The name of the file depends on the schema.
   const schema = db.prepare('SELECT group_concat(sql) AS sql FROM sqlite_schema').get()?.['sql'];
   const version = hash('sha256', String(schema)).slice(0, 8);
   const path = join(folder, `users-${users}-posts-${posts}-${version}.db`);
@@ -50,7 +50,7 @@ export async function dataFile(folder: string, users: number, posts = 0): Promis
     .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
     .all()
     .map(({ name, sql }) => ({ name: String(name), sql: String(sql) }));
-  // Sorting once is much less work than finding a place for each row.
+  // Sorting once is much faster than inserting each row into the indexes.
   for (const { name } of indexes) db.exec(`DROP INDEX ${name}`);
   report(`making ${users.toLocaleString('en')} users and ${posts.toLocaleString('en')} posts`);
   insert(db, insertUsers, users);
@@ -68,13 +68,13 @@ function insert(db: DatabaseSync, sql: string, count: number): void {
   const statement = db.prepare(sql);
   for (let first = 1; first <= count; first += chunk) {
     const last = Math.min(first + chunk - 1, count);
-    // A number would be bound as a float, and so would all that is counted up from it.
+    // Numbers would be bound as floats, and values computed from them would be floats too.
     statement.run({ first: BigInt(first), last: BigInt(last) });
   }
 }
 
-/** So many ids, spread over all of them. */
+/** This many ids, spread over all users. */
 export function spreadIds(users: number, count: number): number[] {
-  // A multiplier without a common factor visits each id once before any twice.
+  // With a multiplier without common factors, no id is repeated before all were used.
   return Array.from({ length: Math.min(count, users) }, (_, i) => ((i * 7_368_787) % users) + 1);
 }

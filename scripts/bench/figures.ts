@@ -10,7 +10,7 @@ import { cpu, rate } from './turns.ts';
 
 const marks = ['<!-- figures -->', '<!-- end of figures -->'] as const;
 
-/** Writes the tables of README.md and its picture from the values that runs with --json have kept. */
+/** Writes the tables and the picture of README.md from the values that runs with --json have stored. */
 export function publish(files: readonly string[]): void {
   const runs = files.map((file) => JSON.parse(readFileSync(file, 'utf8')) as Run);
   const results = runs.flatMap((run) => run.results);
@@ -64,7 +64,7 @@ function tables(results: readonly CaseResult[]): string {
     .join('\n');
 }
 
-/** Requests a second, ours over each peer's. */
+/** The ratio of requests per second of the service to those of each peer. */
 function besidePeers(
   title: string,
   results: readonly CaseResult[],
@@ -94,7 +94,7 @@ function medians(values: CaseResult['series'][number]['values'], count: number):
     .map((each) => format(median(each)));
 }
 
-/** A heading and its table; nothing without rows. */
+/** A heading with its table, or an empty text without rows. */
 function section(title: string, header: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return '';
   const lines = [header, header.map(() => '---'), ...rows];

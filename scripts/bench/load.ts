@@ -8,18 +8,18 @@ import type { Subject } from './subject.ts';
 
 export interface Load {
   readonly connections: number;
-  /** Requested in turn; more than one, so that a cache of the last response is of no use. */
+  /** The paths to request in turn. Several paths prevent gains from caching the last response. */
   readonly paths: readonly string[];
-  /** Present: a POST of this body. */
+  /** If present, the requests are POSTs with this body. */
   readonly body?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Requests at once on each HTTP/2 connection to the gRPC port; absent: HTTP/1.1. */
+  /** Concurrent requests on each HTTP/2 connection to the gRPC port. If absent, HTTP/1.1 is used. */
   readonly streams?: number;
 }
 
 /**
- * Sends this many requests by h2load, on the load's core, as fast as they are answered. Resolves to the seconds
- * that took. The number is fixed, not the time, so that no request is under way when the clock stops.
+ * Sends this many requests with h2load on the core of the load, as fast as the server responds. Resolves to
+ * the elapsed seconds. The number is fixed instead of the time, so that no request is running at the end.
  */
 export async function sendLoad({ http, grpc }: Subject, load: Load, requests: number): Promise<number> {
   const { connections, paths, body, headers = {}, streams } = load;

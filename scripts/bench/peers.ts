@@ -3,7 +3,7 @@ import type { Contestant } from './turns.ts';
 
 export const ours = 'users-service';
 
-/** The service over a file, with all of its features, which is how it is always measured. */
+/** The service with a file and all features, as it is always measured. */
 export function serviceOver(file: string, ...args: readonly string[]): Contestant {
   return { name: ours, program: service(['--database', `sqlite:${file}`, ...args]) };
 }
@@ -24,7 +24,7 @@ export function bare(name: PeerName): string {
   return `${name}, bare`;
 }
 
-/** A peer over a file: with the same features as the service, or bare. None where Go is missing. */
+/** A peer with a file, with the same features as the service or bare. `undefined` if Go is missing. */
 export function peerOver(name: PeerName, file: string, folder: string, isBare = false): Contestant[] {
   const args = isBare ? [file] : [file, '--features'];
   const program = name === 'Go' ? goPeer(folder, ...args) : peer(programs[name], ...args);

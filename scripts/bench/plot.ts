@@ -10,10 +10,12 @@ const barWidth = 330;
 const width = 540;
 const top = 56;
 
-/** One picture: GET /users/{id} beside the peers with the same features, fastest first, with its intervals. */
+/**
+ * Draws GET /users/{id} of the service and the peers with the same features, fastest first, with intervals.
+ */
 export function drawPlot(results: readonly CaseResult[]): string {
   const get = results.find(({ name }) => name === 'get');
-  if (get === undefined) throw new Error('the picture shows the case "get": run it');
+  if (get === undefined) throw new Error('the picture needs the case "get": run it');
   const own = get.series[0]?.values[rate] ?? [];
   const rows = get.series
     .filter(({ name }) => !name.includes(',') && !name.startsWith('node:'))

@@ -17,7 +17,7 @@ const maxRounds = 40;
 const maxSeconds = 12;
 const here = 'this checkout';
 
-/** This checkout beside a commit: a few kinds of work, both up at once. */
+/** Compares this checkout with a commit in a few kinds of work, while both run. */
 export function measureAgainst(commit: string): Case {
   return {
     name: 'quick',
@@ -42,7 +42,7 @@ export function measureAgainst(commit: string): Case {
   };
 }
 
-/** The service of a checkout, over a file that it made itself: another commit may have another schema. */
+/** The service of a checkout with a file that it created, because another commit may have another schema. */
 function contestant(name: string, checkout: string, folder: string, files: string): Contestant {
   const database = `sqlite:${join(folder, `${name.replace(' ', '-')}.db`)}`;
   execFileSync(
@@ -88,12 +88,12 @@ function works(bytes: Uint8Array): Work[] {
       check: answersBytes('/10k.bin', bytes),
     },
     grpcWork('grpc', 'gRPC GetUser', userOf(7).name),
-    // Last: it adds users.
+    // This is last because it adds users.
     { name: 'post', title: 'POST /users', load: newUser, check: async () => undefined },
   ];
 }
 
-/** Whether a request costs this checkout so much more CPU time that the whole interval says so. */
+/** Whether a request costs this checkout more CPU time by more than the whole interval. */
 export function isSlower({ series: [ours, theirs] }: CaseResult): boolean {
   return isOver(ours?.values[cpu] ?? [], theirs?.values[cpu] ?? [], allowedLoss);
 }

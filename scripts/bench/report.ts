@@ -3,7 +3,7 @@ import type { Bar, CaseResult, Series } from './result.ts';
 import { bootstrap, type Estimate, median, pairedRatio } from './statistics.ts';
 import { cpu } from './turns.ts';
 
-/** What the numbers were measured on. */
+/** The machine on which the values were measured. */
 export function machine() {
   const [first] = cpus();
   return {
@@ -14,7 +14,9 @@ export function machine() {
   };
 }
 
-/** A table of one case: medians over the rounds, then the first series over each other, and the bars. */
+/**
+ * A table of one case: medians over the rounds, ratios of the first series to each other one, and the bars.
+ */
 export function printCase(result: CaseResult): string {
   const { name, title, series, compare, notes = [] } = result;
   const [first, ...others] = series;
@@ -41,7 +43,7 @@ export function printCase(result: CaseResult): string {
   ].join('\n');
 }
 
-/** The number of bars that were reached, and the machine. */
+/** The number of reached bars, and the machine. */
 export function summary(results: readonly CaseResult[]): string {
   const all = results.flatMap(verdicts);
   const reached = all.filter((one) => one.reached).length;

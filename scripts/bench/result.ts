@@ -1,4 +1,4 @@
-/** What was measured of one contestant: for each metric one value a round. */
+/** The measurements of one contestant: one value per round for each metric. */
 export interface Series {
   readonly name: string;
   readonly values: Readonly<Record<string, readonly number[]>>;
@@ -6,11 +6,11 @@ export interface Series {
 
 /** A goal: a metric of the first series divided by that of another, or by itself. */
 export interface Bar {
-  /** Absent: the value itself must be reached. */
+  /** If absent, the bar applies to the value itself. */
   readonly theirs?: string;
-  /** Absent: the first series. */
+  /** If absent, the first series. */
   readonly ours?: string;
-  /** Absent: the first metric. */
+  /** If absent, the first metric. */
   readonly metric?: string;
   readonly atLeast?: number;
   readonly atMost?: number;
@@ -19,7 +19,7 @@ export interface Bar {
 export interface CaseResult {
   readonly name: string;
   readonly title: string;
-  /** The first is the one that the others are compared with. */
+  /** The first series is compared with the others. */
   readonly series: readonly Series[];
   /** The metrics whose ratios are printed. */
   readonly compare: readonly string[];
@@ -27,23 +27,23 @@ export interface CaseResult {
   readonly notes?: readonly string[];
 }
 
-/** What every case gets. */
+/** The context of every case. */
 export interface BenchContext {
-  /** For files that are made during the run; removed at the end. */
+  /** A folder for files of this run, which is removed at the end. */
   readonly folder: string;
-  /** Where data files are kept from run to run. */
+  /** A folder for data files that are kept between runs. */
   readonly dataFolder: string;
   readonly rounds: number;
   /** The most users the growth cases go up to. */
   readonly maxUsers: number;
-  /** How long the soak case lasts, in seconds. */
+  /** The duration of the soak case, in seconds. */
   readonly soakSeconds: number;
 }
 
 export interface Case {
   readonly name: string;
   readonly title: string;
-  /** Takes long, and so runs only when it is named or all cases are. */
+  /** Whether the case takes long. It then runs only if it is named or with all cases. */
   readonly long?: boolean;
   run(context: BenchContext): Promise<readonly CaseResult[]>;
 }

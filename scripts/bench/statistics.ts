@@ -1,4 +1,4 @@
-/** A value with the interval in which it lies with a probability of 95 %. */
+/** A value with its 95 % confidence interval. */
 export interface Estimate {
   readonly value: number;
   readonly low: number;
@@ -14,18 +14,18 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** The median of ours divided by theirs, round by round: what both met in the same round cancels out. */
+/** The median of the ratios of each round. Disturbances that affect both sides of a round cancel out. */
 export function pairedRatio(ours: readonly number[], theirs: readonly number[]): Estimate {
   if (ours.length !== theirs.length) throw new Error('the rounds of both must be the same');
   return bootstrap(ours.map((value, i) => value / (theirs[i] ?? Number.NaN)));
 }
 
-/** Whether ours divided by theirs is above a limit, by the whole interval: noise alone is not a loss. */
+/** Whether the whole interval of the ratio is above a limit, so that noise does not count as a loss. */
 export function isOver(ours: readonly number[], theirs: readonly number[], limit: number): boolean {
   return pairedRatio(ours, theirs).low > limit;
 }
 
-/** The median, with the interval that the medians of random resamples give (percentile bootstrap). */
+/** The median, with an interval from the medians of random resamples (percentile bootstrap). */
 export function bootstrap(values: readonly number[]): Estimate {
   const random = seededRandom(1);
   const pick = () => values[Math.floor(random() * values.length)] ?? Number.NaN;
@@ -34,7 +34,7 @@ export function bootstrap(values: readonly number[]): Estimate {
   return { value: median(values), low: at(0.025), high: at(0.975) };
 }
 
-/** Numbers from 0 to 1, the same for the same seed (mulberry32): a report can be computed again. */
+/** Random numbers from 0 to 1 that depend only on the seed (mulberry32), so that reports are repeatable. */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -6,18 +6,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Cores, commandExists, pin } from './cores.ts';
 
-/** A server under measurement: a process of its own, pinned to the server's core. */
+/** A server under measurement, in a separate process that is pinned to the core of the server. */
 export interface Subject {
   /** `http://127.0.0.1:PORT`, if it has that API. */
   readonly http: string;
   /** `127.0.0.1:PORT`, if it has that API. */
   readonly grpc: string;
   readonly pid: number;
-  /** So far, of all threads of the process and its children. */
+  /** The CPU time so far of all threads of the process and its children. */
   cpuTime(): CpuTime;
   /** Resident memory, in bytes. */
   residentBytes(): number;
-  /** Forgets what was logged, so that it does not fill the disk. */
+  /** Empties the log, so that it does not fill the disk. */
   emptyLog(): void;
   stop(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface Subject {
 /** In seconds. */
 export interface CpuTime {
   readonly computed: number;
-  /** Ready to compute while another program had the core. */
+  /** The time of waiting for the core while another program used it. */
   readonly waited: number;
 }
 
@@ -39,7 +39,7 @@ const startTimeoutMs = 20_000;
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The service as it is run, from a checkout: every feature on, its log going to a file. */
+/** The service of a checkout, with all features and its log in a file. */
 export function service(args: readonly string[], checkout = root): Program {
   const own = ['--port', '0', '--grpc-port', '0', '--log', 'json', ...args];
   return { command: process.execPath, args: [join(checkout, 'src', 'main.ts'), ...own] };
@@ -51,7 +51,7 @@ export function peer(file: string, ...args: readonly string[]): Program {
   return { command: process.execPath, args: [path, ...args], env: { NODE_ENV: 'production' } };
 }
 
-/** The peer in Go, compiled; undefined where Go or a C compiler is missing. */
+/** The compiled peer in Go, or `undefined` if Go or a C compiler is missing. */
 export function goPeer(folder: string, ...args: readonly string[]): Program | undefined {
   const go = ['go', '/usr/local/go/bin/go'].find((command) => commandExists(command, 'version'));
   if (go === undefined) return undefined;
@@ -64,7 +64,7 @@ export function goPeer(folder: string, ...args: readonly string[]): Program | un
   return built.status === 0 ? { command: program, args } : undefined;
 }
 
-/** A program run by another command, such as strace; by none when that is empty. */
+/** A program that another command such as strace runs, unless that command is empty. */
 export function behind([command, ...args]: readonly string[], program: Program): Program {
   return command === undefined
     ? program
@@ -94,7 +94,7 @@ export async function start(program: Program, folder: string, cores: Cores = 'se
     rmSync(place, { recursive: true, force: true });
   };
   const found = await listening(program, child, outputPath);
-  // Opened to append, it goes on from nothing.
+  // The file is opened to append, so the process continues at its new end.
   const emptyLog = () => truncateSync(outputPath);
   emptyLog();
   return {
@@ -127,7 +127,7 @@ async function listening(
   throw new Error(`${program.args.join(' ')} does not listen:\n${readFileSync(outputPath, 'utf8')}`);
 }
 
-/** A process and all below it. */
+/** A process with all its descendants. */
 function family(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return [
@@ -139,7 +139,7 @@ function family(pid: number): number[] {
   ];
 }
 
-/** From `schedstat`, which counts in nanoseconds: `stat` counts in hundredths of a second. */
+/** Reads `schedstat`, which counts nanoseconds, while `stat` counts hundredths of a second. */
 export function cpuTimeOf(pids: readonly number[]): CpuTime {
   const threads = pids.flatMap((pid) => {
     return readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/schedstat`);

@@ -5,35 +5,37 @@ import type { Bar, CaseResult, Series } from './result.ts';
 import { median, shuffle } from './statistics.ts';
 import { type Program, type Subject, start } from './subject.ts';
 
-/** A server that is measured beside the others of its contest. */
+/** A server that is compared with the others of its contest. */
 export interface Contestant {
   readonly name: string;
   readonly program: Program;
-  /** Where it runs, if not on the server's core. */
+  /** Its cores, if not the core of the server. */
   readonly cores?: Cores;
 }
 
-/** A load that all contestants get. */
+/** The load for all contestants. */
 export interface Work {
   readonly name: string;
   readonly title: string;
-  /** May differ between contestants, by their names. */
+  /** The targets, which may differ between contestants. */
   readonly load: Load | ((contestant: string) => Load);
-  /** Throws unless the server gives the right responses; runs before and after the rounds. */
+  /** Throws unless the server returns the expected responses. Runs before and after the rounds. */
   readonly check: (subject: Subject, contestant: string) => Promise<void>;
   readonly bars?: readonly Bar[];
 }
 
 export const rate = 'requests/s';
 export const cpu = 'CPU us/request';
-/** How much of the time the server computed or waited for its core: below 1, the load was the limit. */
+/**
+ * The share of the time in which the server computed or waited for its core. Below 1 the load was the limit.
+ */
 export const busy = 'busy';
 
-// Of the server's CPU time: on a busy machine a turn takes longer, and does as much.
+// CPU time of the server. On a busy machine a turn takes longer but does the same work.
 const turnSeconds = 0.15;
-// Where a server waits for its disk, a turn ends after a few times that.
+// If a server waits for its disk, a turn ends after a few times this duration.
 const maxTurnSeconds = 0.6;
-// By then its code is compiled.
+// After this warm-up its code is compiled.
 const warmUpRequests = 30_000;
 const maxWarmUpSeconds = 15;
 const firstTurn = 256;
@@ -42,17 +44,17 @@ const peakTurns = 15;
 export interface ContestOptions {
   readonly folder: string;
   readonly rounds: number;
-  /** After this time no further round of a work begins. */
+  /** After this time no new round of the same work starts. */
   readonly maxSeconds?: number;
 }
 
-/** A contestant that is up. */
+/** A running contestant. */
 export interface Runner {
   readonly name: string;
   readonly subject: Subject;
 }
 
-/** Starts all contestants, measures each work among them, and stops them. */
+/** Starts all contestants, measures all kinds of work with them, and stops them. */
 export async function contest(
   contestants: readonly Contestant[],
   works: readonly Work[],
@@ -84,8 +86,8 @@ export async function withRunners<T>(
 }
 
 /**
- * Turns of a fraction of a second in random order: all contestants of a round meet the same disturbances,
- * and none of them always follows the same other.
+ * Runs turns of a fraction of a second in random order, so that all contestants of a round have the same
+ * disturbances, and the order of contestants changes.
  */
 async function measure(
   work: Work,
@@ -125,7 +127,7 @@ interface Turn {
 interface Place {
   readonly subject: Subject;
   readonly load: Load;
-  /** How many requests fill a turn, by the turn before. */
+  /** The number of requests for a turn, estimated from the turn before. */
   requests: number;
 }
 
@@ -155,7 +157,7 @@ async function takeTurn(place: Place): Promise<Turn> {
   };
 }
 
-/** How many requests a second a contestant serves: the median of some turns. */
+/** The requests per second of a contestant: the median of some turns. */
 export async function peakOf(subject: Subject, load: Load): Promise<number> {
   const place = { subject, load, requests: firstTurn };
   await warmUp(place);

@@ -6,12 +6,12 @@ import { openForwarder } from '../../test/kit/forwarder.ts';
 import { startPostgres } from '../../test/kit/postgres.ts';
 import { until } from '../../test/kit/postgres-session.ts';
 
-/** A database, and what can happen to it. */
+/** A database and its possible faults. */
 export interface Database {
   readonly url: string;
-  /** Each breaks something, and resolves when that is over. */
+  /** Each function causes a fault, and resolves when the fault is over. */
   readonly faults: Readonly<Record<string, () => Promise<void>>>;
-  /** Moves it to another server; absent where there is none. */
+  /** Moves the database to another server. Absent if there is none. */
   readonly failOver?: () => Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export async function openPostgres(stack: AsyncDisposableStack): Promise<Databas
     async failOver() {
       standbys += 1;
       const primary = server;
-      // A copy of the primary's configuration, from before it waits for its standby.
+      // A copy of the configuration of the primary, before it waits for its standby.
       const standby =
         standbys === 1
           ? await postgres.createStandby()
@@ -62,7 +62,7 @@ export async function openPostgres(stack: AsyncDisposableStack): Promise<Databas
       const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
       const isSynchronous = async () => (await primary.query(synchronous)).length === 1;
       await until(isSynchronous, 'the standby is synchronous', 60_000);
-      // What was written before may not have been replicated when it was read.
+      // Earlier writes may have been read before they were replicated.
       await sleep(downMs);
       await primary.stop('immediate');
       await standby.promote();

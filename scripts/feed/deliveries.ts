@@ -1,11 +1,11 @@
 export interface Delivery {
   readonly name: string;
   acknowledgedAt: number | undefined;
-  /** Whether nothing was being broken when it was acknowledged. */
+  /** Whether there was no fault when it was acknowledged. */
   isQuiet: boolean;
-  /** How many followers have it. */
+  /** The number of followers that have received it. */
   received: number;
-  /** How many of those had it before the writer had its answer. */
+  /** The number of followers that received it before the writer got its response. */
   early: number;
 }
 
@@ -23,7 +23,7 @@ class Times {
     this.#count += times;
   }
 
-  /** In milliseconds. */
+  /** A quantile in milliseconds. */
   quantile(share: number): number {
     let left = this.#count * share;
     for (const [step, count] of this.#counts.entries()) {
@@ -34,7 +34,7 @@ class Times {
   }
 }
 
-/** Which change reached how many followers, and how long after its writer was answered. */
+/** Records how many followers have received each change, and how long after the response to its writer. */
 export class Deliveries {
   readonly #followers: number;
   readonly #deliveries = new Map<string, Delivery>();
@@ -57,7 +57,7 @@ export class Deliveries {
     this.#forget(delivery);
   }
 
-  /** A follower that was away by its own choice until `since` is not counted for what it missed. */
+  /** Counts a delivery. Changes before `since`, when the follower had disconnected, have no latency. */
   receive(delivery: Delivery, since: number, now: number): void {
     delivery.received += 1;
     const { acknowledgedAt } = delivery;
@@ -70,7 +70,7 @@ export class Deliveries {
     this.#forget(delivery);
   }
 
-  /** Those that were acknowledged, and have not reached every follower. */
+  /** The number of acknowledged changes that some followers have not received. */
   get undelivered(): number {
     return [...this.#deliveries.values()].filter(({ acknowledgedAt }) => acknowledgedAt !== undefined).length;
   }

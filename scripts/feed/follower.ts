@@ -12,13 +12,16 @@ const answerTimeoutMs = 5_000;
 
 export interface Followed {
   readonly replica: Replica;
-  /** How often it connected. */
+  /** The number of connections. */
   connections: number;
-  /** Replies that no follower should get. */
+  /** Responses that no follower should get. */
   readonly violations: Set<string>;
 }
 
-/** Follows one service after the other, leaves at random unless it `stays`, and resumes by `Last-Event-ID`, until the signal. */
+/**
+ * Follows the services in turn until the signal. It disconnects at random unless it `stays`, and resumes with
+ * `Last-Event-ID`.
+ */
 export function follow(
   urls: readonly string[],
   changes: Changes,
@@ -78,7 +81,7 @@ async function run(
         }
       }
     } catch {
-      // The process was killed, or the follower has left.
+      // The process was killed, or the follower has disconnected.
     }
     clearTimeout(leave);
     await sleep(hasLeft ? Math.random() * maxAwayMs : retryMs);

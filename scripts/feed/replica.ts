@@ -1,37 +1,37 @@
 import type { Deliveries, Delivery } from './deliveries.ts';
 
-/** A change as the service sends it, in the parts that are needed here. */
+/** The parts of a change in the feed that are needed here. */
 interface Event {
   readonly type: string;
   readonly version: number;
   readonly data: Readonly<Record<string, unknown>> & { readonly id: number };
 }
 
-/** What a change makes of a record. */
+/** The state of a record after a change. */
 interface Last {
   readonly record: string;
   readonly version: number;
-  /** As `rowText` has it; `undefined` when it was deleted. */
+  /** The text of `rowText`, or `undefined` if the record was deleted. */
   readonly row: string | undefined;
 }
 
-/** A change, as all followers have it. */
+/** A change that all followers share. */
 interface Change {
   /** The block of the stream, which must be the same for all. */
   readonly text: string;
   readonly position: number;
   readonly last: Last;
   readonly delivery: Delivery;
-  /** How many followers do not have it yet. */
+  /** The number of followers that have not received it yet. */
   missing: number;
 }
 
-/** Which version of which record a change is about, or that it was deleted. */
+/** Identifies a change by the record and its version, or its deletion. */
 export function nameOf(kind: string, id: number, version: number | 'deleted'): string {
   return `${kind} ${id} ${version}`;
 }
 
-/** The changes that some followers have and others lack. Each is parsed once, for the first that has it. */
+/** The changes that only some followers have received. Each is parsed once, for the first follower. */
 export class Changes {
   readonly #followers: number;
   readonly #deliveries: Deliveries;
@@ -42,12 +42,12 @@ export class Changes {
     this.#deliveries = deliveries;
   }
 
-  /** How often a change is missing at a follower, while another has it. */
+  /** The number of changes that are missing at a follower although another follower has them. */
   get missing(): number {
     return [...this.#changes.values()].reduce((sum, { missing }) => sum + missing, 0);
   }
 
-  /** The change of a block that begins with its position. */
+  /** The change in a block that starts with its position. */
   receive(position: number, text: string): Change {
     const change = this.#changes.get(position) ?? this.#parse(position, text);
     change.missing -= 1;
@@ -71,14 +71,14 @@ function parse(text: string) {
   return { kind, id: data.id, version, row: verb === 'deleted' ? undefined : rowText({ ...data, version }) };
 }
 
-/** What a follower makes of the changes: the last one of each user and post. */
+/** The data of a follower: the last change of each user and post. */
 export class Replica {
   readonly rows = new Map<string, Last>();
   readonly faults = { missing: 0, doubled: 0, outOfOrder: 0, different: 0 };
   position = 0;
   changes = 0;
 
-  /** Returns whether a change is new: it was not there before, and does not come too late. */
+  /** Adds a change. Returns whether it is new, and not a repetition or out of order. */
   isNext(position: number, text: string): boolean {
     if (position > this.position) return true;
     const { kind, id, version } = parse(text);
@@ -100,7 +100,7 @@ export class Replica {
     else this.rows.set(record, last);
   }
 
-  /** How many records differ from those of a store. */
+  /** The number of records that differ from those of a store. */
   differences(stored: ReadonlyMap<string, string>): number {
     const names = new Set([...this.rows.keys(), ...stored.keys()]);
     return [...names].filter((name) => this.rows.get(name)?.row !== stored.get(name)).length;

@@ -20,8 +20,8 @@ interface User extends Record {
 }
 
 /**
- * Writes users and posts that no other writer changes, one in `intervalMs`, until it is stopped. It leaves those
- * whose write had no response.
+ * Writes users and posts that no other writer changes, one in each `intervalMs`, until it is stopped. It
+ * never uses a record again whose write had no response.
  */
 export async function write(
   url: string,
@@ -46,7 +46,7 @@ export async function write(
     await sleep(retryMs);
     return undefined;
   };
-  /** A creation is repeated until it is known to have happened, and happens once. */
+  /** Repeats a creation until it is acknowledged. It must happen once. */
   const create = async (kind: string, path: string, body: object) => {
     const key = randomUUID();
     for (;;) {

@@ -1,11 +1,11 @@
 /**
- * Writes generated/ from proto/; with --check it only lists the committed files that differ.
+ * Writes generated/ from proto/. With --check it only lists the committed files that differ.
  *
  * grpc-tools downloads its compiler in an install script, from a host that is not a package registry. It has a
  * lock file in this folder, which is installed here when a tool is missing, so that `npm ci` in the root works
  * behind a closed network. To use other tools, set:
  *
- *   PROTOC           protoc 3.19, as in grpc-tools; another one may write other files
+ *   PROTOC           protoc 3.19, as in grpc-tools; another version may write other files
  *   PROTOC_GEN_JS    protoc-gen-js; only for protoc 3.21 and later, which no longer write JavaScript
  *   PROTOC_GEN_GRPC  grpc_node_plugin
  *   PROTOC_GEN_TS    protoc-gen-ts of ts-protoc-gen
@@ -85,13 +85,13 @@ function generate({ protoc, plugins }: ReturnType<typeof findTools>, out: string
   run(protoc, [
     ...plugins,
     '-Iproto',
-    // Strict, because the plain style hangs every message on a global `proto`.
+    // Strict, because the other style adds every message to a global `proto`.
     `--js_out=import_style=commonjs_strict,binary:${out}`,
     `--grpc_out=grpc_js:${out}`,
     `--ts_out=service=grpc-node,mode=grpc-js:${out}`,
     'users.proto',
   ]);
-  // What reflection serves. The descriptors that proto-loader would make at run time are wrong for map
+  // Reflection serves this file. The descriptors that proto-loader would create at run time are wrong for map
   // fields, and grpc.health.v1 has one.
   run(protoc, [
     '-Iproto',
@@ -101,7 +101,7 @@ function generate({ protoc, plugins }: ReturnType<typeof findTools>, out: string
     'users.proto',
     'grpc/health/v1/health.proto',
   ]);
-  // protoc succeeds although a plugin wrote nothing; the committed file must survive that.
+  // protoc succeeds even if a plugin wrote no file. The committed file must be kept then.
   const missing = [...stubs, descriptors].filter((name) => !isWritten(join(out, name)));
   if (missing.length > 0)
     throw new Error(`the tools wrote no ${missing.join(', ')}; generated/ is unchanged`);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** One address before several servers: each connection goes to the next one that accepts it. */
+/** One address for several servers. Each connection goes to the next server that accepts it. */
 export class Balancer {
   readonly #ports: () => readonly number[];
   readonly #server: Server;

@@ -1,7 +1,7 @@
 /** A line of a chart. */
 export interface Line {
   readonly line: string;
-  /** Places on the x axis at equal distances, by their labels or as numbers. */
+  /** The labels or numbers on the x axis, at equal distances. */
   readonly x: readonly (string | number)[];
   readonly y: readonly number[];
 }
@@ -26,7 +26,7 @@ const colours = ['#1a7f37', '#3b7dd8', '#d9822b', '#a3489c', '#7a7f85'];
 const ticks = 4;
 const maxLabels = 6;
 
-/** A picture, legible on white and on black. */
+/** A picture that is readable on a white and on a black background. */
 export function drawSvg(title: string, width: number, height: number, parts: readonly string[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
 <title>${title}</title>
@@ -51,7 +51,7 @@ export function drawChart(title: string, curves: readonly Line[]): string {
     const value = (most * i) / ticks;
     return `<path class="grid" d="M${left} ${y(value)}H${right}"/>${text(left - 6, y(value) + 4, String(round(value)), 'end')}`;
   });
-  // As many labels as there is room for, and round ones among numbers.
+  // As many labels as fit, with round numbers.
   const every = Math.ceil(xs.length / maxLabels);
   const range = Number(xs.at(-1)) - Number(xs[0]);
   const step = [1, 2, 5, 10, 20, 50].find((one) => range / one <= maxLabels) ?? 100;

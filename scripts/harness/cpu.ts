@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 
-// USER_HZ, which Linux fixes at 100 for what it tells programs.
+// USER_HZ, which is always 100 in the values that Linux reports to programs.
 const ticksPerSecond = 100;
 
-/** CPU time a process has had so far, in seconds. Throws where there is no such process, or no /proc. */
+/** The CPU time of a process so far, in seconds. Throws if there is no such process or no /proc. */
 export function cpuSecondsOf(pid: number | undefined): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The command's name, in parentheses, may hold anything; the numbers come after it.
+  // The name of the command, in parentheses, may contain any text. The numbers follow it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

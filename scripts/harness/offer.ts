@@ -12,7 +12,7 @@ import type { Delays, ProbeJob, ProbeReport } from './probe.ts';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-/** A SQLite file with users of the ids from 1 on. */
+/** A SQLite file with users whose ids start at 1. */
 export async function makeDatabase(file: string, users: number): Promise<void> {
   (await openMigrated(file, 1_000)).close();
   const db = new DatabaseSync(file);
@@ -29,7 +29,7 @@ export interface LoadedServer {
   end(signal?: NodeJS.Signals): Promise<void>;
 }
 
-/** A service on a core of its own, run by `wrapper` if there is one: a command that takes a command. */
+/** A service on a separate core. If set, the command `wrapper` runs it. */
 export async function startServer(
   args: readonly string[],
   wrapper: readonly string[] = [],
@@ -44,7 +44,7 @@ export async function startServer(
     ...args,
   ];
   const { command, args: pinned } = pin('server', program, rest);
-  // The log is written, and read by nobody.
+  // The service writes its log, but no process reads it.
   const child = spawn(command, pinned, { stdio: ['ignore', 'ignore', 'inherit'] });
   const exited = once(child, 'exit');
   const health = () =>
@@ -67,17 +67,17 @@ export async function startServer(
   };
 }
 
-/** Runs a load in a process of its own, on another core than the service. */
+/** Runs a load in a separate process, on another core than the service. */
 export async function offer(job: LoadJob): Promise<LoadReport> {
   const { command, args } = pin('load', process.execPath, [path('open-loop.ts'), JSON.stringify(job)]);
   const { stdout } = await promisify(execFile)(command, args);
   return JSON.parse(stdout);
 }
 
-// First in, first out: before all ordinary programs, where we may ask for that.
+// If allowed, use the scheduling class FIFO, which has priority over ordinary programs.
 const first = spawnSync('chrt', ['-f', '1', 'true']).status === 0 ? ['chrt', '-f', '1'] : [];
 
-/** Probes a service from a process that goes before the load on its core. */
+/** Probes a service from a process that has priority over the load on its core. */
 export async function probe(job: ProbeJob): Promise<ProbeReport> {
   const { command, args } = pin('load', process.execPath, [path('probe.ts'), JSON.stringify(job)]);
   const [program = '', ...rest] = [...first, command, ...args];

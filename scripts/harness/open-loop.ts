@@ -1,43 +1,42 @@
-// Sends requests as they would come from outside: at a fixed rate, whether or not those before them
-// have been answered. Runs in a process of its own, on a core of its own; reads its job from the
-// first argument and prints its `LoadReport`.
+// Sends requests at a fixed rate without waiting for earlier responses, as independent clients do. Runs in a
+// separate process on a separate core. Reads its job from the first argument and prints its `LoadReport`.
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuSecondsOf } from './cpu.ts';
 
 export interface LoadJob {
   readonly port: number;
-  /** The process that answers. */
+  /** The process of the server. */
   readonly pid: number;
-  /** Requests a second; none: as many as are answered, the capacity. */
+  /** Requests per second. If absent, as many as the server completes, which is its capacity. */
   readonly rate?: number;
-  /** Connections that may be open at once. A request that finds them all busy is not sent. */
+  /** The maximum number of open connections. A request is not sent if all of them are busy. */
   readonly connections: number;
   readonly warmUpMs: number;
   readonly measureMs: number;
-  /** Of 10 requests so many create a user; the others read one. */
+  /** The number of requests in 10 that create a user. The others read one. */
   readonly writesInTen: number;
-  /** Those that are read have the ids from 1 to this. */
+  /** Reads use the ids from 1 to this one. */
   readonly users: number;
 }
 
 export interface LoadReport {
-  /** Per second, as the others. */
+  /** Per second, like the following fields. */
   readonly offered: number;
   readonly accepted: number;
   readonly refused: number;
-  /** Found all connections busy. */
+  /** Requests that were not sent because all connections were busy. */
   readonly unsent: number;
-  /** Broken connections and unexpected statuses; there should be none. */
+  /** Broken connections and unexpected statuses. There should be none. */
   readonly failed: number;
-  /** From the moment the request was due to its answer, in milliseconds. */
+  /** From the time at which the request was due to its response, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
   readonly p999: number;
   readonly refusedP99: number;
-  /** How late requests were sent at worst: above a few ms the generator itself was overloaded. */
+  /** The longest delay of a request, in ms. Above a few ms the load generator was overloaded. */
   readonly lateMs: number;
-  /** Processor time the service had, as a share of a core. Others on the machine take some of it. */
+  /** Processor time of the service, as a share of a core. Other processes on the machine use some of it. */
   readonly cpuShare: number;
 }
 
@@ -106,7 +105,7 @@ class OpenLoop {
         if (this.#measuring) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
         this.#arrive(dueAt);
       }
-      // A timer would send the requests of a whole millisecond at once.
+      // A timer would send all requests of a millisecond at once.
       setImmediate(tick);
     };
     tick();
@@ -114,7 +113,7 @@ class OpenLoop {
 
   #arrive(dueAt: number): void {
     if (this.#measuring) this.#counts.offered += 1;
-    // The last one used is the first to be used again, as in the pools of most clients.
+    // Use the most recently used connection first, as the pools of most clients do.
     const idle = this.#idle.pop();
     if (idle !== undefined) this.#send(idle, dueAt);
     else if (this.#open < this.#job.connections) this.#connect(dueAt);
@@ -133,7 +132,7 @@ class OpenLoop {
       if (at !== -1) this.#idle.splice(at, 1);
       else if (this.#measuring) this.#counts.failed += 1;
     });
-    // Written when it is open.
+    // The request is written when the connection is open.
     this.#send(connection, dueAt);
   }
 

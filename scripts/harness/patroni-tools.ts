@@ -8,11 +8,11 @@ const run = promisify(execFile);
 export interface Tools {
   /** The folder of initdb, pg_basebackup and pg_rewind. */
   readonly postgres: string;
-  /** Of etcd, Patroni and PostgreSQL. */
+  /** The versions of etcd, Patroni and PostgreSQL. */
   readonly versions: readonly string[];
 }
 
-/** Finds etcd, Patroni and PostgreSQL, or says what is missing. */
+/** Finds etcd, Patroni and PostgreSQL, or returns the name of a missing program. */
 export async function findTools(): Promise<Tools | string> {
   const version = async (command: string) => (await run(command, ['--version'])).stdout.split('\n')[0] ?? '';
   const [postgres] = globSync('/usr/lib/postgresql/*/bin').toSorted().reverse();
@@ -31,7 +31,7 @@ export async function findTools(): Promise<Tools | string> {
   }
 }
 
-// Patroni takes no shorter time to live of the leader's key than 20 s.
+// Patroni accepts no time to live of the leader's key below 20 s.
 const settings = { ttl: 20, loop_wait: 2, retry_timeout: 3 };
 
 interface NodeSettings {
@@ -58,11 +58,11 @@ export function nodeConfig({ name, folder, port, rest, bin, etcdPort, password }
     bootstrap: {
       dcs: {
         ...settings,
-        // Asynchronous replication loses acknowledged writes in a failover, by design.
+        // Asynchronous replication can lose acknowledged writes in a failover.
         synchronous_mode: true,
         postgresql: {
           use_pg_rewind: true,
-          // A standby that fails to connect to the new leader tries again after 5 s by default, and a commit waits for it.
+          // By default, a standby retries a failed connection to the new leader after 5 s, and commits wait for it.
           parameters: { wal_log_hints: 'on', max_connections: 100, wal_retrieve_retry_interval: '500ms' },
         },
       },
@@ -76,7 +76,7 @@ export function nodeConfig({ name, folder, port, rest, bin, etcdPort, password }
       pgpass: join(folder, 'pgpass'),
       pg_hba: hba,
       parameters: { unix_socket_directories: folder },
-      // A node that cannot be rewound is copied again.
+      // A node that cannot be rewound is reinitialised.
       remove_data_directory_on_rewind_failure: true,
       remove_data_directory_on_diverged_timelines: true,
       basebackup: [{ checkpoint: 'fast' }],
@@ -89,7 +89,7 @@ export function nodeConfig({ name, folder, port, rest, bin, etcdPort, password }
   };
 }
 
-/** `undefined` when there is no answer in a second. */
+/** Resolves to `undefined` if there is no response within a second. */
 export async function ask(
   url: string,
   init: RequestInit = {},
@@ -102,12 +102,12 @@ export async function ask(
   }
 }
 
-/** The process of a running server and those that it has started. */
+/** The process of a running server and its child processes. */
 export function postgresPids(folder: string): number[] {
   try {
     const data = join(folder, 'data');
     const server = Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);
-    // After a crash the number may be that of another program.
+    // After a crash, another program may have the process id.
     if (!readFileSync(`/proc/${server}/cmdline`, 'utf8').includes(data)) return [];
     const children = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ');
     return [server, ...children.map(Number).filter((pid) => pid > 0)];

@@ -34,13 +34,13 @@ interface Member {
   readonly state: string;
 }
 
-/** How another node has taken over; times by `performance.now()`. */
+/** The times at which another node took over, by `performance.now()`. */
 export interface Takeover {
-  /** When it held the leader's key. */
+  /** When it had the leader's key. */
   readonly ledAt: number;
-  /** When its PostgreSQL had become the primary, which Patroni begins only then. */
+  /** When its PostgreSQL was promoted to the primary, which Patroni starts after that. */
   readonly promotedAt: number;
-  /** When that had committed a write of a plain session, for which it waits for a standby. */
+  /** When a plain session had committed a write, for which the primary waits for a standby. */
   readonly writtenAt: number;
 }
 
@@ -112,13 +112,13 @@ export class PatroniCluster {
     return leader;
   }
 
-  /** Lets Patroni copy each node again that has not returned, as an operator would. */
+  /** Lets Patroni reinitialise each node that has not returned, as an operator would. */
   async #copyAgain(): Promise<void> {
     const members = await this.#members();
     for (const { name, rest } of this.#nodes) {
       const state = members.find((member) => member.name === name)?.state;
       if (state === 'running' || state === 'streaming') continue;
-      console.log(`${name} is ${state} and is copied again`);
+      console.log(`${name} is ${state} and is reinitialised`);
       await ask(`${rest}/reinitialize`, { method: 'POST', body: '{"force": true}' });
     }
   }
@@ -151,7 +151,7 @@ export class PatroniCluster {
     await client.end();
   }
 
-  /** Ends all processes of a node at once, as the loss of its machine would. */
+  /** Kills all processes of a node at once, like the loss of its machine. */
   async kill(name: string): Promise<void> {
     const { patroni } = this.#node(name);
     const ended = once(patroni, 'exit');
@@ -159,13 +159,13 @@ export class PatroniCluster {
     await ended;
   }
 
-  /** Starts the node again that was killed. */
+  /** Starts the killed node again. */
   restart(name: string): void {
     const node = this.#node(name);
     node.patroni = this.#spawnPatroni(node.folder);
   }
 
-  /** Stops all processes of a node, whose kernel goes on accepting connections. */
+  /** Stops all processes of a node. The kernel continues to accept connections. */
   freeze(name: string): void {
     this.#signal(name, 'SIGSTOP');
   }
@@ -177,7 +177,7 @@ export class PatroniCluster {
   async switchOver(leader: string): Promise<void> {
     const init = { method: 'POST', body: JSON.stringify({ leader }) };
     const url = `${this.#node(leader).rest}/switchover`;
-    // Patroni rejects it when etcd is slow at that moment.
+    // Patroni rejects a switchover while etcd is slow.
     await until(async () => (await fetch(url, init)).ok, 'Patroni accepts the switchover');
   }
 
@@ -216,7 +216,7 @@ export class PatroniCluster {
     return this.#spawn('patroni', [join(folder, 'patroni.yaml')], this.#user);
   }
 
-  /** Starts a program that ends with this process, whatever way that ends. */
+  /** Starts a program that ends with this process, however this process ends. */
   #spawn(program: string, args: readonly string[], user?: User): ChildProcess {
     const log = openSync(join(this.#folder, `${program}.log`), 'a');
     const as = user === undefined ? [] : [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'];
@@ -231,23 +231,23 @@ export class PatroniCluster {
     return node;
   }
 
-  /** Patroni first, so that it cannot start PostgreSQL again. */
+  /** Signals Patroni first, so that it cannot start PostgreSQL again. */
   #signal(name: string, signal: NodeJS.Signals): void {
     const { patroni, folder } = this.#node(name);
     patroni.kill(signal);
-    // Twice, because the server may just start another process.
+    // Signal twice, because the server may be starting another process.
     for (let pass = 0; pass < 2; pass += 1) {
       for (const pid of postgresPids(folder)) {
         try {
           process.kill(pid, signal);
         } catch {
-          // It has ended meanwhile.
+          // The process has already ended.
         }
       }
     }
   }
 
-  /** The end of what Patroni and its servers have reported. */
+  /** The last lines of the logs of Patroni and its servers. */
   #log(): string {
     const lines = readFileSync(join(this.#folder, 'patroni.log'), 'utf8').split('\n');
     return lines

@@ -1,7 +1,7 @@
-// Asks for /health at a fixed rate, as an orchestrator or a balancer does: one probe on a connection that it
-// keeps, one on a new connection, in turn. Runs in a process of its own, ahead of all others on its core, so
-// that what it sees is the service and not the load beside it. Reads its `ProbeJob` from the first argument and
-// prints its `ProbeReport`.
+// Requests /health at a fixed rate, as an orchestrator or a load balancer does, on a kept connection and on
+// new connections in turn. Runs in a separate process with priority on its core, so that it measures the
+// service and not the load generator. Reads its `ProbeJob` from the first argument and prints its
+// `ProbeReport`.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,12 +12,12 @@ export interface ProbeJob {
   readonly seconds: number;
 }
 
-/** In milliseconds, from the moment a probe was due; null is for ever. */
+/** In milliseconds from the time at which a probe was due. Null means no response. */
 export interface Delays {
   readonly p50: number | null;
   readonly p99: number | null;
   readonly max: number | null;
-  /** Had no 200 within 10 s. */
+  /** Probes without a 200 within 10 s. */
   readonly failed: number;
 }
 
@@ -42,7 +42,7 @@ async function ask(socket: Socket, ...headers: string[]): Promise<void> {
   if (bytes?.toString('latin1').startsWith('HTTP/1.1 200') !== true) throw new Error('no 200');
 }
 
-/** Probes at the given times until the end; a probe that is due while another is under way waits for it. */
+/** Probes at fixed times until the end. A probe waits if the one before it is still running. */
 async function probe(send: () => Promise<void>, atOnce: boolean): Promise<Delays> {
   const delays: Promise<number>[] = [];
   const startedAt = performance.now();

@@ -5,13 +5,13 @@ import { fileURLToPath } from 'node:url';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** A service in a process of its own that can be killed and started again on the same port. */
+/** A service in a child process that can be killed and started again on the same port. */
 export class KillableServer {
   readonly #args: readonly string[];
   #child: ChildProcess | undefined;
   #port = 0;
 
-  /** `args` are those of the service but for the ports. */
+  /** `args` are the arguments of the service, without the ports. */
   constructor(args: readonly string[]) {
     this.#args = args;
   }
@@ -20,7 +20,7 @@ export class KillableServer {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** Starts it; resolves when it listens. */
+  /** Starts the service. Resolves when it listens. */
   async start(): Promise<void> {
     const ports = ['--port', String(this.#port), '--grpc-port', 'off'];
     const child = spawn(process.execPath, [main, ...ports, '--log', 'json', ...this.#args], {
@@ -36,7 +36,7 @@ export class KillableServer {
     this.#port = Number(new URL(await listening.promise).port);
   }
 
-  /** Ends it without a chance to tidy up. */
+  /** Kills the service without a clean shutdown. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;

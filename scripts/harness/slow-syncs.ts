@@ -1,4 +1,4 @@
-/** What to put before a command whose every fsync and fdatasync shall take so much longer, in ms. */
+/** A command prefix that delays every fsync and fdatasync of a command by this many ms. */
 export function slowSyncs(ms: number): readonly string[] {
   if (ms === 0) return [];
   const quiet = ['-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', '-e', 'trace=fsync,fdatasync'];

@@ -19,7 +19,7 @@ export const staticFiles: Case = {
     const folder = join(context.folder, 'files');
     mkdirSync(folder);
     const works = files.map(({ name, file, size, connections, atLeast }): Work => {
-      // Random, so that nothing is gained by compression.
+      // Random bytes, which do not compress.
       const bytes = randomFillSync(new Uint8Array(size));
       writeFileSync(join(folder, file), bytes);
       return {

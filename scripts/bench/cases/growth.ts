@@ -18,7 +18,7 @@ const byName = [
   { field: 'id', descending: false },
 ];
 
-/** The same work over files of more and more users, of which the largest is the first series. */
+/** The same work with more and more users. The file with the most users is the first series. */
 export const growth: Case = {
   name: 'growth',
   title: 'the same work as the data grows',
@@ -66,7 +66,7 @@ export const growth: Case = {
   },
 };
 
-/** Users from all over a file. */
+/** Users from all parts of a file. */
 function sampleOf(file: string) {
   const db = new DatabaseSync(file, { readOnly: true });
   const last = Number(db.prepare('SELECT max(id) AS id FROM users').get()?.['id']);

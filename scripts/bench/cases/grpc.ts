@@ -32,7 +32,7 @@ export const getUserByGrpc: Case = {
   },
 };
 
-/** GetUser of one user, whose name is known. */
+/** GetUser of one user with a known name. */
 export function grpcWork(name: string, title: string, userName: string, bars: Work['bars'] = []): Work {
   const headers = { 'content-type': 'application/grpc', te: 'trailers' };
   const body = framed(message().serializeBinary());
@@ -51,7 +51,7 @@ function message() {
   return request;
 }
 
-/** A message as it travels: not compressed, its length, itself. */
+/** A gRPC message: the compression flag, the length and the bytes. */
 function framed(bytes: Uint8Array): Uint8Array {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(bytes.length, 1);

@@ -14,7 +14,7 @@ const writesPerSecond = 200;
 const turnMs = 1_500;
 const warmUpMs = 250;
 
-// Of its own peak each: a slower server gets less.
+// The share of the peak of each server, so that a slower server gets less load.
 const plans = [
   { name: 'latency-half', title: 'half of the peak', share: 0.5, writes: false },
   { name: 'latency-most', title: 'nine tenths of the peak', share: 0.9, writes: false },
@@ -23,8 +23,8 @@ const plans = [
 ];
 
 /**
- * From the moment a request is due to its response, at a rate that does not wait for responses: a server
- * that pauses is charged for all requests that fall due meanwhile.
+ * The time from when a request is due to its response, at a fixed rate that does not wait for responses. A
+ * pause of the server therefore delays all requests that are due during it.
  */
 export const latency: Case = {
   name: 'latency',

@@ -22,7 +22,7 @@ const idleConnections = 5_000;
 const idleRounds = 5;
 const constant = 'node:http, a constant';
 
-/** What a connection costs that has had one response and is kept open. */
+/** The memory of a connection that has received one response and is kept open. */
 export const memoryOfIdleConnections: Case = {
   name: 'idle',
   title: `memory of an idle connection, ${idleConnections} at once`,
@@ -44,7 +44,7 @@ export const memoryOfIdleConnections: Case = {
 };
 
 async function bytesOfIdle(program: Program, folder: string): Promise<number> {
-  // Collected before each measurement: what a connection leaves behind for the collector is not what it holds.
+  // Collect garbage before each measurement, because garbage of a connection does not count.
   const exposed = { ...program, args: ['--expose-gc', '--import', collector, ...program.args] };
   const subject = await start(exposed, folder);
   const sockets: Socket[] = [];
@@ -72,7 +72,7 @@ async function bytesOfIdle(program: Program, folder: string): Promise<number> {
 
 const collector = `data:text/javascript,process.on('SIGUSR2',()=>gc())`;
 
-/** The service in a container of little memory, under the work that makes the most garbage. */
+/** The service in a container with little memory, under the work that creates the most garbage. */
 export const smallHeap: Case = {
   name: 'heap',
   title: 'lists of 100 with a heap of 64 MiB',
@@ -101,7 +101,7 @@ export const smallHeap: Case = {
   },
 };
 
-/** All kinds of work in turn, for ten minutes: memory at the end against memory at the beginning. */
+/** All kinds of work in turn for ten minutes. Compares the memory at the end with that at the start. */
 export const soak: Case = {
   name: 'soak',
   title: 'memory under mixed load, the last tenth of the time against the second',
@@ -160,7 +160,7 @@ const mixedLoads: readonly Load[] = [
   },
 ];
 
-/** A million posts in one response: the memory it takes while they stream. */
+/** The memory that the service needs while it streams a million posts in one response. */
 export const memoryOfStream: Case = {
   name: 'stream',
   title: 'memory added while 1,000,000 posts stream',
@@ -185,10 +185,10 @@ export const memoryOfStream: Case = {
   },
 };
 
-/** Reads a response to its end; resolves to its length. */
+/** Reads a response to its end, and resolves to its length. */
 async function drain(url: string): Promise<number> {
   const { body, status } = await fetch(url);
-  if (status !== 200 || body === null) throw new Error(`${url} was answered with ${status}`);
+  if (status !== 200 || body === null) throw new Error(`${url} returned ${status}`);
   let bytes = 0;
   for await (const chunk of body) bytes += chunk.length;
   return bytes;

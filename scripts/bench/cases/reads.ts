@@ -12,7 +12,7 @@ const connections = 32;
 const handWritten = 'node:http by hand';
 const constant = 'node:http, a constant';
 
-/** One user: the service beside peers with the same features, and beside bare ones. */
+/** Reads of one user, compared with peers with the same features and with bare peers. */
 export const getUser: Case = {
   name: 'get',
   title: 'GET /users/{id}',
@@ -53,7 +53,7 @@ const lists = {
   'list-first': ['/users?limit=20', 'the plain first page'],
 } as const;
 
-/** Lists of 20 among 400 users whose names ascend. All peers sort ties as the service does, so that none has to sort. */
+/** Lists of 20 of 400 users with ascending names. All peers order equal names as the service does. */
 export const listUsers: Case = {
   name: 'list',
   title: 'GET /users: 20 of 400',

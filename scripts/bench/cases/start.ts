@@ -30,7 +30,7 @@ export const startToFirstAnswer: Case = {
         return peerOver(name, file, folder, true);
       }),
     ].map((starter) => ({ ...starter, ms: [] as number[], cpuMs: [] as number[] }));
-    // The first start of each fills the caches.
+    // The first start of each program fills the caches.
     for (const { program } of starters) await timeStart(program, folder);
     for (let round = 0; round < rounds; round += 1) {
       report(`start: round ${round + 1} of ${rounds}`);
@@ -52,7 +52,7 @@ export const startToFirstAnswer: Case = {
   },
 };
 
-/** Compiles the package as `npm pack` would, and puts beside it what it needs. */
+/** Compiles the package as `npm pack` does, and adds its dependencies. */
 function build(folder: string): string {
   const place = join(folder, 'package');
   mkdirSync(place);
@@ -86,7 +86,7 @@ async function timeStart(program: Program, home: string): Promise<{ ms: number; 
     }
     throw new Error(`${args.join(' ')} ended before it listened`);
   } finally {
-    // In order, so that what was compiled is kept.
+    // End the process cleanly, so that it writes its compile cache.
     child.kill('SIGTERM');
     await exited;
   }

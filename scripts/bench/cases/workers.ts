@@ -15,7 +15,7 @@ const notes = [
 ];
 const cores = 'all' as const;
 
-/** What further processes on the same ports cost each request. */
+/** The cost per request of more processes on the same ports. */
 export const workers: Case = {
   name: 'workers',
   title: 'GET /users/{id} by several workers',
@@ -38,7 +38,9 @@ export const workers: Case = {
   },
 };
 
-/** Who hands out the connections of a port: the primary of node:cluster, or the kernel. */
+/**
+ * Compares connections that the primary of node:cluster distributes with those that the kernel distributes.
+ */
 export const sharing: Case = {
   name: 'sharing',
   title: 'two bare processes on one port',

@@ -10,7 +10,7 @@ import { behind, peer } from '../subject.ts';
 import { type Contestant, contest, type Work } from '../turns.ts';
 
 const users = 100_000;
-// A file system in memory: a sync costs nothing there.
+// A file system in memory, where a sync costs no time.
 const memoryFolder = '/dev/shm';
 const parsing = 'node:http with JSON.parse, no database';
 const onTwoCores = `${ours}, two cores`;
@@ -25,12 +25,15 @@ export const newUser = {
 interface Plan {
   readonly peers: readonly PeerName[];
   readonly bars?: Work['bars'];
-  /** How much longer than on this disk a sync takes, in ms. */
+  /** The additional time of a sync, in ms. */
   readonly syncMs?: number;
   readonly inMemory?: boolean;
 }
 
-/** POST /users, each acknowledged after its sync; a file for each contestant, since they would wait for one lock. */
+/**
+ * POST /users, acknowledged after a sync. Each contestant has a separate file, so that they do not share a
+ * lock.
+ */
 function createUser(name: string, title: string, plan: Plan): Case {
   const { peers, bars = [], syncMs = 0, inMemory = false } = plan;
   return {

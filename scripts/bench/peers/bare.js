@@ -1,4 +1,4 @@
-/** The limit: node:http and a constant. A POST is parsed and gets the same constant. */
+/** The upper limit: node:http with a constant response, also to a POST after its body is parsed. */
 import cluster from 'node:cluster';
 import { createServer } from 'node:http';
 
@@ -21,7 +21,8 @@ const server = createServer((request, response) => {
   });
 });
 
-// Several processes on one port: handed out by the primary of node:cluster, or by the kernel (reusePort).
+// Several processes share a port. The primary of node:cluster or the kernel (reusePort) distributes
+// connections.
 if (mode !== 'single' && cluster.isPrimary) {
   let listening = 0;
   for (let i = 0; i < Number(processes); i += 1) {

@@ -6,12 +6,12 @@ export interface UserRow {
   readonly role?: string;
 }
 
-/** What a peer does with the data: the same statements, on the same settings, as the service. */
+/** The database of a peer, with the same statements and settings as the service. */
 export interface Database {
   getUser(id: number): { user: UserRow; etag: string } | undefined;
   /** Users of a role by `name` or `-name`; without a sort, all users by id. */
   listUsers(role: string | undefined, sort: string | undefined, limit: number): UserRow[];
-  /** Commits by itself, as an insert does unless a program collects them. */
+  /** Each insert is a separate commit, as usual without group commit. */
   createUser(name: string, role: string): UserRow;
 }
 
@@ -36,7 +36,7 @@ export function openDatabase(path: string): Database {
       const { name, role, version } = row;
       return { user: role === '' ? { id, name } : { id, name, role }, etag: `"${version}"` };
     },
-    // The rows as they are: each user of the lists that are measured has a role.
+    // The rows need no mapping, because all users in the measured lists have a role.
     listUsers(role, sort, limit) {
       const rows =
         role === undefined ? first.all(limit) : (sort === '-name' ? byNameDown : byName).all(role, limit);

@@ -5,7 +5,7 @@ import { observed, withFeatures } from './features.ts';
 
 const db = openDatabase(argument());
 const app = express();
-// Not hashed from the body: the version is the tag, as in the service.
+// The version is the tag, as in the service, instead of a hash of the body.
 app.set('etag', false);
 app.disable('x-powered-by');
 
@@ -21,7 +21,7 @@ app.get('/users/:id', (request, response) => {
     response.status(404).json({ error: 'no such user' });
     return;
   }
-  // With a tag, Express itself answers If-None-Match.
+  // With a tag, Express handles If-None-Match.
   if (withFeatures) response.set('etag', found.etag);
   response.json(found.user);
 });

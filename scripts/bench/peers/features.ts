@@ -1,6 +1,6 @@
 /**
- * What people turn on in production, as a peer has it: one JSON log line a request by pino, a histogram by
- * prom-client, request ids, and a limit on the requests under way. With --features only.
+ * Usual features in production for a peer: one JSON log line per request by pino, a histogram by prom-client,
+ * request ids, and a limit on requests in flight. Only with --features.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -9,7 +9,7 @@ import { Histogram } from 'prom-client';
 
 export const withFeatures = process.argv.includes('--features');
 
-// pino at its fastest: lines are collected, as the service collects its own.
+// The fastest setting of pino, which collects lines as the service does.
 export const log = pino(pino.destination({ sync: false, minLength: 4_096 }));
 
 const seconds = new Histogram({
@@ -25,7 +25,7 @@ export function requestId(given: unknown): string {
   return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
 }
 
-/** Counts a request in; false when there are too many. */
+/** Counts a started request. Returns false if there are too many. */
 export function enter(): boolean {
   if (underWay >= maxUnderWay) return false;
   underWay += 1;
@@ -41,7 +41,7 @@ export interface Finished {
   readonly ms: number;
 }
 
-/** Counts a request out: its log line and its place in the histogram. */
+/** Counts an ended request with its log line and its histogram. */
 export function leave(finished: Finished): void {
   underWay -= 1;
   const { method, route, status, ms } = finished;
@@ -49,7 +49,7 @@ export function leave(finished: Finished): void {
   log.info(finished, 'request');
 }
 
-/** The same as one middleware, for frameworks that hand out Node's own request and response. */
+/** The same features as middleware, for frameworks with the request and response of Node.js. */
 export function observed(
   request: IncomingMessage,
   response: ServerResponse,

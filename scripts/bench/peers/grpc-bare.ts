@@ -1,4 +1,4 @@
-/** The ceiling: grpc-js and a constant answer. */
+/** The upper limit: grpc-js with a constant response. */
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { UserMessage, UsersService } from '../../../src/grpc/stubs.ts';
 import { announceUrl } from './announce.ts';

@@ -13,7 +13,8 @@ if (withFeatures) {
     if (!enter()) return c.json({ error: 'too many requests' }, 503);
     const startedAt = performance.now();
     const id = requestId(c.req.header('x-request-id'));
-    // Before the response is made, as Hono's own middleware does: a header added later makes it again.
+    // Set headers before the response is created, as Hono's middleware does. Later headers would create it
+    // again.
     c.header('x-request-id', id);
     await next();
     const { method, path } = c.req;

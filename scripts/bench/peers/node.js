@@ -1,6 +1,6 @@
 /**
- * The same query in node:http by hand, without any feature. JavaScript, so that its start is the shortest
- * there is for a program that opens node:http and node:sqlite.
+ * The same query with plain node:http and without features. It is JavaScript, so that it has the fastest
+ * start of any program that opens node:http and node:sqlite.
  */
 import { createServer } from 'node:http';
 import { DatabaseSync } from 'node:sqlite';

@@ -30,7 +30,7 @@ describe('reads from standbys', async () => {
     });
     t.after(() => store.close());
     const outcomes = () => [...new Set(reads.map(({ host, outcome }) => `${host.split(':')[1]} ${outcome}`))];
-    // On a slow machine a standby may be late, and is then not asked for a second.
+    // On a slow machine a standby may lag, and is then not used for a second.
     async function untilAnswered(id: number, ...servers: readonly PostgresServer[]): Promise<void> {
       await until(async () => {
         await store.getUser(id);
