@@ -62,7 +62,8 @@ export function nodeConfig({ name, folder, port, rest, bin, etcdPort, password }
         synchronous_mode: true,
         postgresql: {
           use_pg_rewind: true,
-          // By default, a standby retries a failed connection to the new leader after 5 s, and commits wait for it.
+          // By default, a standby retries a failed connection to the new leader after 5 s, and commits wait
+          // for it.
           parameters: { wal_log_hints: 'on', max_connections: 100, wal_retrieve_retry_interval: '500ms' },
         },
       },
