@@ -7,6 +7,8 @@ import { startService } from '../support/service.ts';
 const maxInFlight = 2;
 const json = 'Content-Type: application/json';
 const ada = '{"name":"Ada"}';
+// On a slow machine a body may be on its way for longer than the usual limit.
+const timeouts = { requestTimeoutMs: 0 };
 
 /** Clients that have sent the head of a POST and the first byte of its body. */
 async function startSlow(t: TestContext, port: number, count: number): Promise<Wire[]> {
@@ -29,7 +31,7 @@ async function underWay(t: TestContext, port: number, isWanted: (count: number) 
 }
 
 test('requests with incomplete bodies do not count towards maxInFlight', async (t) => {
-  const { port } = await startService(t, { limits: { maxInFlight } });
+  const { port } = await startService(t, { timeouts, limits: { maxInFlight } });
   const slow = await startSlow(t, port, 50);
   const wire = await Wire.open(t, port);
   for (let i = 0; i < 5; i += 1) {
@@ -46,7 +48,7 @@ test('requests with incomplete bodies do not count towards maxInFlight', async (
 test('a request whose body is complete while maxInFlight is reached returns 503, and its connection stays open', async (t) => {
   const { repository, open, entered } = await gatedRepository();
   t.after(open);
-  const { port } = await startService(t, { repository, limits: { maxInFlight } });
+  const { port } = await startService(t, { repository, timeouts, limits: { maxInFlight } });
   const [slow] = await startSlow(t, port, 1);
   const holders = await Promise.all(Array.from({ length: maxInFlight }, () => Wire.open(t, port)));
   for (const holder of holders) holder.write(head('GET /users/1'));
@@ -60,7 +62,7 @@ test('a request whose body is complete while maxInFlight is reached returns 503,
 });
 
 test('clients that disconnect before, during or after their body do not stay counted as in flight', async (t) => {
-  const { port } = await startService(t, { limits: { maxInFlight } });
+  const { port } = await startService(t, { timeouts, limits: { maxInFlight } });
   for (const rest of ['', ada.slice(1, 5), ada.slice(1)]) {
     const slow = await startSlow(t, port, 5);
     for (const one of slow) {
@@ -75,7 +77,7 @@ test('clients that disconnect before, during or after their body do not stay cou
 });
 
 test('the memory of all incomplete long bodies is limited, and short bodies are still accepted', async (t) => {
-  const { port } = await startService(t);
+  const { port } = await startService(t, { timeouts });
   const most = `{"name":"${'a'.repeat(1024 * 1024 - 100)}`;
   const wires = await Promise.all(Array.from({ length: 80 }, () => Wire.open(t, port)));
   // Send each body without its end. About 60 of them fit into the memory.
@@ -106,7 +108,7 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
 });
 
 test('a body that arrives byte by byte counts with the memory that its chunks need', async (t) => {
-  const { port } = await startService(t);
+  const { port } = await startService(t, { timeouts });
   const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(t, port)));
   const bytes = '1\r\n \r\n'.repeat(40_000);
   for (const wire of wires) wire.write(head('POST /echo', json, 'Transfer-Encoding: chunked'), bytes);
