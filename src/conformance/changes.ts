@@ -9,17 +9,17 @@ import { addUsers, type Fixture, rejects } from './fixture.ts';
 const ada: StoredUser = { id: 1, name: 'Ada', role: 'admin', version: 1 };
 
 const patches: readonly (readonly [what: string, patch: UserPatch, after: StoredUser])[] = [
-  ['nothing: no new version', {}, ada],
+  ['no field, without a new version', {}, ada],
   ['a name', { name: 'Eve' }, { ...ada, name: 'Eve', version: 2 }],
   ['a role', { role: 'editor' }, { ...ada, role: 'editor', version: 2 }],
-  ['both', { name: 'Eve', role: 'editor' }, { id: 1, name: 'Eve', role: 'editor', version: 2 }],
-  ['null, which removes the role', { role: null }, { id: 1, name: 'Ada', version: 2 }],
-  ['a name, and null for the role', { name: 'Eve', role: null }, { id: 1, name: 'Eve', version: 2 }],
-  ['both as they are: no new version', { name: 'Ada', role: 'admin' }, ada],
-  ['the same name: no new version', { name: 'Ada' }, ada],
-  ['the same role: no new version', { role: 'admin' }, ada],
-  ['a name that differs in case only', { name: 'ADA' }, { ...ada, name: 'ADA', version: 2 }],
-  ['a name that differs in a trailing space only', { name: 'Ada ' }, { ...ada, name: 'Ada ', version: 2 }],
+  ['both fields', { name: 'Eve', role: 'editor' }, { id: 1, name: 'Eve', role: 'editor', version: 2 }],
+  ['a role to null, which removes it', { role: null }, { id: 1, name: 'Ada', version: 2 }],
+  ['a name, and a role to null', { name: 'Eve', role: null }, { id: 1, name: 'Eve', version: 2 }],
+  ['both to the same values, without a new version', { name: 'Ada', role: 'admin' }, ada],
+  ['a name to the same name, without a new version', { name: 'Ada' }, ada],
+  ['a role to the same role, without a new version', { role: 'admin' }, ada],
+  ['a name to one that differs only in case', { name: 'ADA' }, { ...ada, name: 'ADA', version: 2 }],
+  ['a name to one with a trailing space', { name: 'Ada ' }, { ...ada, name: 'Ada ', version: 2 }],
 ];
 
 type Change = (repository: Repository, id: number, expected?: readonly number[]) => Promise<unknown>;
@@ -27,7 +27,7 @@ type Change = (repository: Repository, id: number, expected?: readonly number[])
 const changes: Readonly<Record<string, Change>> = {
   updateUser: (repository, id, expected) =>
     repository.updateUser(id, { name: 'Eve' }, expected && { expected }),
-  'updateUser with nothing': (repository, id, expected) =>
+  'updateUser without fields': (repository, id, expected) =>
     repository.updateUser(id, {}, expected && { expected }),
   deleteUser: (repository, id, expected) => repository.deleteUser(id, expected && { expected }),
 };
@@ -46,13 +46,13 @@ export function testChanges(fixture: Fixture): void {
       });
     }
 
-    it('removes no role where there is none', async (t) => {
+    it('does not change a user without a role by removing the role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       assert.deepEqual(await repository.updateUser(1, { role: null }), { id: 1, name: 'Ada', version: 1 });
     });
 
-    it('deletes once', async (t) => {
+    it('deletes a user once, and no other user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       assert.equal(await repository.deleteUser(1), true);
@@ -63,7 +63,7 @@ export function testChanges(fixture: Fixture): void {
 
     const empty = fixture.share(async () => {});
     for (const [name, change] of Object.entries(changes)) {
-      it(`${name} misses a user that is not there, whatever version is expected`, async () => {
+      it(`${name} does not find a user that does not exist, for any expected version`, async () => {
         const repository = await empty();
         for (const expected of [undefined, [], [1], [1, 2]]) {
           for (const id of [1, maxId]) {
@@ -73,7 +73,7 @@ export function testChanges(fixture: Fixture): void {
         }
       });
 
-      it(`${name} changes the expected version`, async (t) => {
+      it(`${name} changes a user with an expected version`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'Ada', 'Bob');
         await repository.updateUser(2, { name: 'Rob' });
@@ -81,7 +81,7 @@ export function testChanges(fixture: Fixture): void {
         assert.ok(await change(repository, 2, [7, 2, 1000]));
       });
 
-      it(`${name} leaves a version that is not expected`, async (t) => {
+      it(`${name} rejects a version that is not expected`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'Ada:admin');
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
@@ -120,7 +120,7 @@ export function testChanges(fixture: Fixture): void {
       assert.deepEqual(await repository.getUser(1), { id: 1, name: String(total), version: total + 1 });
     });
 
-    it('keeps both of two patches of different fields made at once', async (t) => {
+    it('applies two concurrent patches of different fields', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       await Promise.all([
@@ -130,14 +130,14 @@ export function testChanges(fixture: Fixture): void {
       assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Eve', role: 'admin', version: 3 });
     });
 
-    it('lets one of ten deletions made at once win', async (t) => {
+    it('accepts one of ten concurrent deletions of a user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       const deleted = await Promise.all(Array.from({ length: 10 }, () => repository.deleteUser(1)));
       assert.equal(deleted.filter(Boolean).length, 1);
     });
 
-    it('makes nothing of a change that fails among others made at once', async (t) => {
+    it('rejects one of several concurrent changes without effect on the others', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c');
       const [first, second, third] = await Promise.allSettled([

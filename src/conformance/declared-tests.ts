@@ -1,4 +1,4 @@
 import { declareTests } from './run-tests.ts';
 
-// The test runner takes files, and the tests of this one depend on the caller of `runTests`.
+// The test runner accepts only files. The caller of `runTests` decides which tests this file declares.
 declareTests();

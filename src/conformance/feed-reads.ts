@@ -17,12 +17,12 @@ const filters: readonly (readonly [
   ],
   ['a user and its posts', { userId: 2 }, ['user.created 2', 'post.created 2', 'user.updated 2']],
   ['types of a user', { types: ['post.created', 'user.deleted'], userId: 2 }, ['post.created 2']],
-  ['a user that never was', { userId: 3 }, []],
+  ['a user that never existed', { userId: 3 }, []],
 ];
 
 export function testFeedReads(fixture: Fixture): void {
   describe('reading the feed of changes', () => {
-    it('is read in pages, each from where the one before ends', async (t) => {
+    it('returns all changes across pages of any size', async (t) => {
       const repository = await fixture.open(t);
       const all = await addSample(repository);
       const feed = feedOf(repository);
@@ -49,7 +49,7 @@ export function testFeedReads(fixture: Fixture): void {
           const found = await readAll(feed, { ...filter, limit });
           assert.deepEqual(idsOf(found).sort(), ids.toSorted(), `limit ${limit}`);
         }
-        // What does not match is behind the reader too.
+        // The next position is also after changes that do not match.
         assert.equal((await feed.read({ ...filter, after: 0, limit: 100 })).next, await feed.position());
       });
     }
@@ -64,7 +64,7 @@ export function testFeedReads(fixture: Fixture): void {
       assert.deepEqual(await readAll(feedOf(repository), { types: changeTypes }), all);
     });
 
-    it('has the position after which all changes are that a later list lacks', async (t) => {
+    it('returns every change that is missing in a list read after its position', async (t) => {
       const repository = await fixture.open(t);
       const feed = feedOf(repository);
       const writing = Promise.all(
@@ -78,7 +78,7 @@ export function testFeedReads(fixture: Fixture): void {
       await follow(feed, isWhole, { after });
     });
 
-    it('is gone where the position was never given', async (t) => {
+    it('fails as gone after a position that was never assigned', async (t) => {
       const repository = await fixture.open(t);
       const feed = feedOf(repository);
       await rejects(feed.read({ after: 1, limit: 1 }), 'gone');
@@ -90,7 +90,7 @@ export function testFeedReads(fixture: Fixture): void {
       }
     });
 
-    it('is gone where changes are not kept any more, and has the newest of them', async (t) => {
+    it('fails as gone if changes after the position were removed, and still returns the newest changes', async (t) => {
       const changesKept = 20;
       const repository = await fixture.open(t, { changesKept });
       const feed = feedOf(repository);

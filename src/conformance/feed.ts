@@ -8,27 +8,27 @@ import { addSample, feedOf, firstChanges, follow, idsOf } from './follow.ts';
 const ada = { id: 1, name: 'Ada', role: 'admin', version: 1 };
 const post = { id: 1, userId: 1, title: 'Title', body: 'line 1\n\t"2" 😀', version: 1 };
 
-/** What a test compares of a change. */
+/** The parts of a change that do not depend on time. */
 function whatOf({ type, record }: Change): unknown[] {
   return [type, record];
 }
 
-/** Writes without an effect on a store where user 1 has post 1, each with its failure if it has one. */
+/** Writes without effect on a store where user 1 has post 1. Some must fail. */
 const idle: Readonly<Record<string, (repository: Repository) => Promise<unknown>>> = {
-  'an update with nothing': (repository) => repository.updateUser(1, {}),
-  'an update to what is there': (repository) => repository.updateUser(1, { name: 'Ada', role: 'admin' }),
-  'an update of no user': (repository) => repository.updateUser(2, { name: 'Eve' }),
+  'an update without fields': (repository) => repository.updateUser(1, {}),
+  'an update to the same values': (repository) => repository.updateUser(1, { name: 'Ada', role: 'admin' }),
+  'an update of a missing user': (repository) => repository.updateUser(2, { name: 'Eve' }),
   'an update of another version': (repository) =>
     rejects(repository.updateUser(1, { name: 'Eve' }, { expected: [2] }), 'precondition-failed'),
-  'a deletion of no user': (repository) => repository.deleteUser(2),
+  'a deletion of a missing user': (repository) => repository.deleteUser(2),
   'a deletion of another version of a user with a post': (repository) =>
     rejects(repository.deleteUser(1, { expected: [2] }), 'precondition-failed'),
-  'a post of no user': (repository) => repository.createPost(2, { title: 'Title', body: '' }),
-  'an update of a post to what is there': (repository) => repository.updatePost(1, 1, { title: 'Title' }),
+  'a post for a missing user': (repository) => repository.createPost(2, { title: 'Title', body: '' }),
+  'an update of a post to the same value': (repository) => repository.updatePost(1, 1, { title: 'Title' }),
   'an update of another user’s post': (repository) => repository.updatePost(2, 1, { title: 'Other' }),
   'an update of another version of a post': (repository) =>
     rejects(repository.updatePost(1, 1, { title: 'Other' }, { expected: [2] }), 'precondition-failed'),
-  'a deletion of no post': (repository) => repository.deletePost(1, 2),
+  'a deletion of a missing post': (repository) => repository.deletePost(1, 2),
   'a deletion of another version of a post': (repository) =>
     rejects(repository.deletePost(1, 1, { expected: [2] }), 'precondition-failed'),
 };
@@ -41,7 +41,7 @@ export function testFeed(fixture: Fixture): void {
       assert.deepEqual(await feed.read({ after: 0, limit: 1 }), { changes: [], next: 0, more: false });
     });
 
-    it('has each write, in order, with the record after it, or before its deletion', async (t) => {
+    it('contains each write in order, with the new record or the deleted one', async (t) => {
       const repository = await fixture.open(t);
       await repository.createUser({ name: 'Ada', role: 'admin' });
       await repository.updateUser(1, { name: 'Eve', role: null });
@@ -60,7 +60,7 @@ export function testFeed(fixture: Fixture): void {
       ]);
     });
 
-    it('has the time of each change, in UTC with milliseconds', async (t) => {
+    it('contains the time of each change, in UTC with milliseconds', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       const [change] = await firstChanges(repository, 1);
@@ -69,7 +69,7 @@ export function testFeed(fixture: Fixture): void {
       assert.ok(Math.abs(agoMs) < 60_000, `${agoMs} ms ago`);
     });
 
-    it('has who asked for each write', async (t) => {
+    it('contains the origin of each write', async (t) => {
       const repository = await fixture.open(t);
       const origins = [
         { requestId: 'a-1', key: 'ops' },
@@ -93,7 +93,7 @@ export function testFeed(fixture: Fixture): void {
       );
     });
 
-    it('has the deletion of each post of a deleted user, then that of the user, by the same origin', async (t) => {
+    it('contains the deletions of the posts of a deleted user, then of the user, with one origin', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1]) await repository.createPost(userId, post);
@@ -110,7 +110,7 @@ export function testFeed(fixture: Fixture): void {
       for (const deletion of deletions) assert.deepEqual(deletion.origin, origin);
     });
 
-    it('has nothing of writes without an effect', async (t) => {
+    it('contains no writes without effect', async (t) => {
       const repository = await fixture.open(t);
       await repository.createUser({ name: 'Ada', role: 'admin' });
       await repository.createPost(1, { title: 'Title', body: '' });
@@ -123,7 +123,7 @@ export function testFeed(fixture: Fixture): void {
       ]);
     });
 
-    it('has a creation with an idempotency key once, by its first origin', async (t) => {
+    it('contains a creation with an idempotency key once, with its first origin', async (t) => {
       const repository = await fixture.open(t);
       for (const requestId of ['first', 'second']) {
         const create = (key: string) => ({ origin: { requestId }, idempotency: { key, fingerprint: '' } });
@@ -140,13 +140,13 @@ export function testFeed(fixture: Fixture): void {
       for (const { origin } of changes) assert.deepEqual(origin, { requestId: 'first' });
     });
 
-    it('has all writes of 32 writers once, those of a record by its versions', async (t) => {
+    it('contains each write of 32 writers once, and those of a record in order of version', async (t) => {
       const repository = await fixture.open(t);
       const updates = 4;
       const writer = async (i: number): Promise<void> => {
         const { value } = await repository.createUser({ name: `${i}` });
         for (let n = 1; n <= updates; n += 1) await repository.updateUser(value.id, { name: `${i}.${n}` });
-        // All of them change the first as well.
+        // All writers change the first user as well.
         await repository.updateUser(1, { role: `of ${i}` });
         if (value.id !== 1) await repository.deleteUser(value.id);
       };
@@ -158,7 +158,8 @@ export function testFeed(fixture: Fixture): void {
         [1, 7, 1_000].map((limit) => follow(feed, ({ length }) => length >= total, { limit })),
       );
       await writing;
-      for (const changes of followers) assert.deepEqual(changes, followers[0], 'all read the same');
+      for (const changes of followers)
+        assert.deepEqual(changes, followers[0], 'followers read different changes');
       const [changes = []] = followers;
       assert.equal(changes.length, total);
       const versions = new Map<number, number>();
@@ -170,7 +171,7 @@ export function testFeed(fixture: Fixture): void {
       assert.deepEqual([...versions.values()].slice(1), Array(32).fill(updates + 1));
     });
 
-    it('is absent where no changes are kept, and all else works', async (t) => {
+    it('is absent if no changes are kept, and the repository works without it', async (t) => {
       const repository = await fixture.open(t, { changesKept: 0 });
       assert.equal(repository.changes, undefined);
       await addUsers(repository, 'Ada', 'Bob');
@@ -181,7 +182,7 @@ export function testFeed(fixture: Fixture): void {
       assert.equal(await repository.countUsers({}), 1);
     });
 
-    it('wakes all who watch, until they no longer do', async (t) => {
+    it('wakes each watcher until it stops watching', async (t) => {
       const repository = await fixture.open(t);
       const feed = feedOf(repository);
       const woken = [0, 0];
@@ -205,7 +206,7 @@ export function testFeed(fixture: Fixture): void {
       assert.equal(woken[0], before);
     });
 
-    it('is unavailable when closed, and ends with the signal that ended before it', async (t) => {
+    it('fails as unavailable after close, and as cancelled with an aborted signal', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       const feed = feedOf(repository);
@@ -219,7 +220,7 @@ export function testFeed(fixture: Fixture): void {
       assert.throws(() => feed.watch(() => undefined), { kind: 'unavailable' });
     });
 
-    fixture.itRestarts('goes on after a restart', async (t) => {
+    fixture.itRestarts('continues after a restart', async (t) => {
       const repository = await fixture.open(t);
       const before = await addSample(repository);
       const again = await fixture.restart(t, repository);

@@ -9,40 +9,40 @@ import { parseUserQuery, type StoredUser, type User, type UserQuery } from '../d
 export interface OpenOptions {
   /** The clock by which idempotency keys expire, in milliseconds. */
   readonly now?: () => number;
-  /** How many changes the feed keeps at least; 0: there is no feed. */
+  /** The minimum number of changes that the feed keeps; 0: no feed. */
   readonly changesKept?: number;
 }
 
 /** Makes a new, empty repository. */
 export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
 
-/** What the suite may rely on beyond the contract. What is absent is not tested. */
+/** Optional abilities of a repository. The tests of an absent ability are not declared. */
 export interface RepositoryTraits {
-  /** It has a feed of changes, unless it is opened to keep none. */
+  /** Whether it has a feed of changes, unless `changesKept` is 0. */
   readonly feed?: boolean;
-  /** Opens again what a closed repository held, as after a restart. Absent: nothing outlives `close`. */
+  /** Opens the data of a closed repository again, as after a restart. Absent: the data is lost on `close`. */
   readonly reopen?: (closed: Repository) => Promise<Repository>;
-  /** How many idempotency keys are stored, expired ones included. */
+  /** The number of stored idempotency keys, including expired ones. */
   readonly countKeys?: (repository: Repository) => Promise<number>;
-  /** Lets time pass for the keys of a repository that has a clock of its own. Default: `now` moves on. */
+  /** Ages the idempotency keys of a repository that cannot use `now`. Default: `now` advances. */
   readonly passTime?: (repository: Repository, ms: number) => Promise<void>;
-  /** Repeats the random walk of an earlier run. Default: another one each time; it is printed. */
+  /** Repeats the random tests of an earlier run, which printed its seed. Default: random. */
   readonly seed?: number;
 }
 
-/** What the tests of one subject are given. */
+/** Opens repositories for the tests. */
 export interface Fixture {
   readonly traits: RepositoryTraits;
   /** A new, empty repository, closed after the test. */
   open(t: TestContext, options?: OpenOptions): Promise<Repository>;
   /**
-   * A repository for all tests of the present subject that leave it as `fill` made it, which saves the
-   * opening of many. It is opened when the first of them asks for it.
+   * A repository that several tests of a `describe` share, to open fewer. The first call opens and fills it.
+   * Tests must leave the records of `fill` unchanged.
    */
   share(fill: (repository: Repository) => Promise<unknown>): () => Promise<Repository>;
-  /** Closes a repository and opens what it held. */
+  /** Closes a repository, and opens its data again. */
   restart(t: TestContext, repository: Repository): Promise<Repository>;
-  /** Declares a test that restarts; none where nothing outlives `close`. */
+  /** Declares a test that restarts the repository, unless its data is lost on `close`. */
   itRestarts(name: string, test: (t: TestContext) => Promise<void>): void;
 }
 
@@ -87,7 +87,7 @@ export function postQuery(text = ''): PostQuery {
   return parsePostQuery(1, new URLSearchParams(text), noCursor);
 }
 
-// Cursors are the HTTP API's form of positions, which the tests use as they are.
+// Only the HTTP API encodes positions as cursors. The tests pass the positions themselves.
 const noCursor = () => undefined;
 
 export async function rejects(answer: unknown, ...kinds: ErrorKind[]): Promise<void> {
@@ -109,7 +109,7 @@ export async function addUsers(repository: Repository, ...users: readonly string
   return added;
 }
 
-/** All pages from a query's start on, each after the last row of the one before. */
+/** Reads all pages of a query, each after the last row of the previous page. */
 export async function walkUsers(repository: Repository, text: string): Promise<User[]> {
   const query = userQuery(text);
   return walk(query.start, (start) => repository.listUsers({ ...query, start }));
@@ -119,7 +119,7 @@ export async function walkPosts(repository: Repository, userId: number, text: st
   const query = postQuery(text);
   return walk(query.start, async (start) => {
     const page = await repository.listPosts(userId, { ...query, start });
-    assert(page, `user ${userId} is gone`);
+    assert(page, `user ${userId} does not exist`);
     return page;
   });
 }
@@ -129,7 +129,7 @@ async function walk<T>(first: PageStart, fetchPage: (start: PageStart) => Promis
   const items = [...page.items];
   while (page.next !== undefined) {
     page = await fetchPage({ after: page.next });
-    assert.notEqual(page.items.length, 0, 'a page after another is not empty while nothing is deleted');
+    assert.notEqual(page.items.length, 0, 'a next page is empty, although no row was deleted');
     items.push(...page.items);
   }
   return items;

@@ -6,11 +6,11 @@ import { addUsers } from './fixture.ts';
 const patienceMs = 20_000;
 
 export function feedOf({ changes }: Repository): ChangeFeed {
-  assert(changes, 'it has a feed of changes');
+  assert(changes, 'the repository has no feed of changes');
   return changes;
 }
 
-/** All changes from a position on that can be read, page by page. */
+/** Reads all changes after a position, page by page. */
 export async function readAll(feed: ChangeFeed, query: Partial<ChangeQuery> = {}): Promise<Change[]> {
   const read: Change[] = [];
   for (let after = query.after ?? 0; ; ) {
@@ -26,7 +26,7 @@ export async function readAll(feed: ChangeFeed, query: Partial<ChangeQuery> = {}
   }
 }
 
-/** Follows the feed from a position on until there is enough of it; fails when it is not woken in time. */
+/** Follows the feed from a position until `isEnough`; fails if no change arrives in time. */
 export async function follow(
   feed: ChangeFeed,
   isEnough: (changes: readonly Change[]) => boolean,
@@ -50,10 +50,10 @@ export async function follow(
   }
 }
 
-/** The first changes of a feed, as soon as there are so many. */
+/** Waits until the feed has `count` changes, and returns them; fails if there are more. */
 export async function firstChanges(repository: Repository, count: number): Promise<Change[]> {
   const changes = await follow(feedOf(repository), ({ length }) => length >= count);
-  assert.equal(changes.length, count, 'there are no more');
+  assert.equal(changes.length, count, 'the feed has more changes than expected');
   return changes;
 }
 
@@ -61,7 +61,7 @@ export function idsOf(changes: readonly Change[]): string[] {
   return changes.map(({ type, record }) => `${type} ${record.id}`);
 }
 
-/** Two users, of whom the first has posts 1 and 3 and the second has post 2; then some of it changes. Ten changes. */
+/** Makes ten changes: creates two users and three posts (post 2 of user 2), then updates and deletes some. */
 export async function addSample(repository: Repository): Promise<readonly Change[]> {
   await addUsers(repository, 'Ada', 'Bob');
   for (const userId of [1, 2, 1]) await repository.createPost(userId, { title: 'Title', body: '' });

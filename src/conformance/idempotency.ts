@@ -8,13 +8,13 @@ function keyed(key: string, fingerprint = 'fingerprint') {
   return { idempotency: { key, fingerprint } };
 }
 
-// A repository with a clock of its own spends some time of its own between two calls.
+// A repository that does not use `now` also ages by the time between two calls.
 const marginMs = 60_000;
 
 export function testIdempotency(fixture: Fixture): void {
   const { countKeys } = fixture.traits;
 
-  /** An empty repository, and a way to let time pass for its keys. */
+  /** An empty repository, and a function that ages its keys. */
   async function openTimed(t: TestContext) {
     let now = 1_000_000;
     const repository = await fixture.open(t, { now: () => now });
@@ -46,7 +46,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.countPosts(1, {}), 1);
     });
 
-    it('creates each time without a key, and once for each key', async (t) => {
+    it('creates a user for each request without a key, and one for each different key', async (t) => {
       const repository = await fixture.open(t);
       for (const options of [
         undefined,
@@ -62,7 +62,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.countUsers({}), 6);
     });
 
-    it('replays what was created, whatever has become of it', async (t) => {
+    it('replays the original record, even after it was changed or deleted', async (t) => {
       const repository = await fixture.open(t);
       const first = await repository.createUser({ name: 'Ada' }, keyed('user'));
       const post = await repository.createPost(1, { title: 'title', body: '' }, keyed('post'));
@@ -80,7 +80,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.deepEqual(again, { value: post?.value, replayed: true });
     });
 
-    it('refuses a key that stands for another request', async (t) => {
+    it('rejects a key that was used for another request', async (t) => {
       const repository = await fixture.open(t);
       await repository.createUser({ name: 'Ada' }, keyed('k', 'POST /users Ada'));
       await rejects(repository.createUser({ name: 'Eve' }, keyed('k', 'POST /users Eve')), 'unprocessable');
@@ -90,7 +90,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.countPosts(1, {}), 0);
     });
 
-    it('keeps no key of a post whose user is missing', async (t) => {
+    it('does not store the key of a post whose user does not exist', async (t) => {
       const repository = await fixture.open(t);
       const post = { title: 'title', body: '' };
       assert.equal(await repository.createPost(1, post, keyed('k')), undefined);
@@ -98,7 +98,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal((await repository.createPost(1, post, keyed('k')))?.replayed, false);
     });
 
-    it('creates once where 20 calls with one key race', async (t) => {
+    it('creates one user for 20 concurrent requests with one key', async (t) => {
       const repository = await fixture.open(t);
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, () => repository.createUser({ name: 'Ada' }, keyed('k'))),
@@ -113,7 +113,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal((await repository.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
     });
 
-    it('creates once where 20 different requests with one key race', async (t) => {
+    it('creates one user for 20 different concurrent requests with one key', async (t) => {
       const repository = await fixture.open(t);
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
@@ -129,7 +129,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.countUsers({}), 1);
     });
 
-    it('creates all of 20 where as many keys race', async (t) => {
+    it('creates 20 users for 20 concurrent requests with different keys', async (t) => {
       const repository = await fixture.open(t);
       await Promise.all(
         Array.from({ length: 20 }, (_, i) => repository.createUser({ name: 'Ada' }, keyed(`key ${i}`))),
@@ -137,7 +137,7 @@ export function testIdempotency(fixture: Fixture): void {
       assert.equal(await repository.countUsers({}), 20);
     });
 
-    fixture.itRestarts('replays after a restart', async (t) => {
+    fixture.itRestarts('replays a request after a restart', async (t) => {
       const repository = await fixture.open(t);
       await repository.createUser({ name: 'Ada' }, keyed('k'));
       const again = await fixture.restart(t, repository);
@@ -145,7 +145,7 @@ export function testIdempotency(fixture: Fixture): void {
       await rejects(again.createUser({ name: 'Eve' }, keyed('k', 'other')), 'unprocessable');
     });
 
-    it('forgets a key when its time is over, not before', async (t) => {
+    it('keeps a key until it expires, and not longer', async (t) => {
       const { repository, passTime } = await openTimed(t);
       await repository.createUser({ name: 'Ada' }, keyed('k'));
       await passTime(idempotencyTtlMs - marginMs);
@@ -159,7 +159,7 @@ export function testIdempotency(fixture: Fixture): void {
 
     if (countKeys === undefined) return;
 
-    it('lets go of expired keys as new ones come', async (t) => {
+    it('deletes expired keys when new keys are stored', async (t) => {
       const { repository, passTime } = await openTimed(t);
       const create = (key: string) => repository.createUser({ name: 'Ada' }, keyed(key));
       for (let i = 0; i < 40; i += 1) await create(`old ${i}`);

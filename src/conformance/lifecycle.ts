@@ -29,7 +29,7 @@ const writes: Readonly<Record<string, Operation>> = {
 };
 
 export function testLifecycle(fixture: Fixture): void {
-  describe('life', () => {
+  describe('lifecycle', () => {
     it('answers a ping', async (t) => {
       const repository = await fixture.open(t);
       assert.equal(await repository.ping(), undefined);
@@ -40,14 +40,14 @@ export function testLifecycle(fixture: Fixture): void {
       await repository.close();
     });
     for (const [name, call] of Object.entries({ ...reads, ...writes })) {
-      it(`${name} is unavailable when closed`, async () => {
+      it(`${name} fails as unavailable on a closed repository`, async () => {
         await rejects(call(await closed()), 'unavailable');
       });
     }
 
     const withAda = fixture.share((repository) => addUsers(repository, 'Ada'));
     for (const [name, call] of Object.entries(reads)) {
-      it(`${name} ends with the signal that ended before it`, async () => {
+      it(`${name} fails if its signal is already aborted, as cancelled or deadline-exceeded`, async () => {
         const repository = await withAda();
         await rejects(call(repository, { signal: AbortSignal.abort() }), 'cancelled');
         await rejects(call(repository, { signal: AbortSignal.abort('gone') }), 'cancelled');
@@ -55,13 +55,13 @@ export function testLifecycle(fixture: Fixture): void {
         await rejects(call(repository, { signal: AbortSignal.abort(late) }), 'deadline-exceeded');
       });
 
-      it(`${name} works with a signal that does not end`, async () => {
+      it(`${name} works with a signal that is not aborted`, async () => {
         const repository = await withAda();
         await call(repository, { signal: new AbortController().signal });
       });
     }
 
-    it('closes once, however often it is told to', async (t) => {
+    it('may be closed several times', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       await Promise.all([repository.close(), repository.close()]);
@@ -69,13 +69,13 @@ export function testLifecycle(fixture: Fixture): void {
       await rejects(repository.getUser(1), 'unavailable');
     });
 
-    it('closes before it was used', async (t) => {
+    it('may be closed before its first use', async (t) => {
       const repository = await fixture.open(t);
       await repository.close();
       await rejects(repository.ping(), 'unavailable');
     });
 
-    it('finishes the writes under way before it closes', async (t) => {
+    it('finishes running writes before it closes', async (t) => {
       const repository = await fixture.open(t);
       let answered = 0;
       const writing = Array.from({ length: 20 }, async (_, i) => {
@@ -87,12 +87,15 @@ export function testLifecycle(fixture: Fixture): void {
       await Promise.all(writing);
     });
 
-    fixture.itRestarts('holds what was acknowledged while it closed', async (t) => {
-      const repository = await fixture.open(t);
-      const writing = Array.from({ length: 20 }, (_, i) => repository.createUser({ name: `user ${i}` }));
-      const again = await fixture.restart(t, repository);
-      for (const { value } of await Promise.all(writing))
-        assert.deepEqual(await again.getUser(value.id), value);
-    });
+    fixture.itRestarts(
+      'contains after a restart every write that it acknowledged while closing',
+      async (t) => {
+        const repository = await fixture.open(t);
+        const writing = Array.from({ length: 20 }, (_, i) => repository.createUser({ name: `user ${i}` }));
+        const again = await fixture.restart(t, repository);
+        for (const { value } of await Promise.all(writing))
+          assert.deepEqual(await again.getUser(value.id), value);
+      },
+    );
   });
 }

@@ -4,7 +4,7 @@ import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
 
 const sixUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'c:x'];
 
-/** What each query gives of `sixUsers`, by id. */
+/** The ids that each query returns from `sixUsers`. */
 const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
   ['', [1, 2, 3, 4, 5, 6]],
   ['sort=id', [1, 2, 3, 4, 5, 6]],
@@ -34,7 +34,7 @@ const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
   ['role=z', []],
 ];
 
-/** By code point, which is neither UTF-16's order nor any language's. */
+/** Sorted by code point. This order differs from the order of UTF-16 and of every language. */
 const namesInOrder = [
   ' a',
   '10',
@@ -60,10 +60,10 @@ const namesInOrder = [
   '\u{10ffff}',
 ];
 
-/** In an order that is sorted neither way. */
+/** In neither ascending nor descending order. */
 const namesShuffled = namesInOrder.map((_, i) => namesInOrder[(i * 5) % namesInOrder.length] ?? '');
 
-/** Windows of a list of seven, in order of id. */
+/** Pages of a list of seven users: the ids, and whether there is a next page. */
 const windows: readonly (readonly [query: string, ids: readonly number[], more: boolean])[] = [
   ['limit=3', [1, 2, 3], true],
   ['limit=3&page=2', [4, 5, 6], true],
@@ -79,13 +79,13 @@ const windows: readonly (readonly [query: string, ids: readonly number[], more: 
 
 export function testLists(fixture: Fixture): void {
   describe('lists', () => {
-    it('is empty at first', async (t) => {
+    it('of a new repository are empty', async (t) => {
       const repository = await fixture.open(t);
       assert.deepEqual(await repository.listUsers(userQuery()), { items: [] });
       assert.equal(await repository.countUsers({}), 0);
     });
 
-    it('shows users without their versions, and no role that is absent', async (t) => {
+    it('contain users without versions, and without a role that is absent', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada:admin', 'Bob');
       const { items } = await repository.listUsers(userQuery());
@@ -97,7 +97,7 @@ export function testLists(fixture: Fixture): void {
 
     const withSixUsers = fixture.share((repository) => addUsers(repository, ...sixUsers));
     for (const [query, ids] of orders) {
-      it(`orders ${query || 'by default'}`, async () => {
+      it(query ? `are in order for ${query}` : 'are in order of id by default', async () => {
         const repository = await withSixUsers();
         const { items } = await repository.listUsers(userQuery(query));
         assert.deepEqual(
@@ -109,7 +109,7 @@ export function testLists(fixture: Fixture): void {
 
     const withSeven = fixture.share((repository) => addUsers(repository, 'g', 'f', 'e', 'd', 'c', 'b', 'a'));
     for (const [query, ids, more] of windows) {
-      it(`cuts ${query}`, async () => {
+      it(`contain the right page for ${query}`, async () => {
         const repository = await withSeven();
         const { items, next } = await repository.listUsers(userQuery(query));
         assert.deepEqual(
@@ -121,7 +121,7 @@ export function testLists(fixture: Fixture): void {
     }
 
     const withNames = fixture.share((repository) => addUsers(repository, ...namesShuffled));
-    it('orders names by code point', async () => {
+    it('order names by code point', async () => {
       const repository = await withNames();
       const { items } = await repository.listUsers(userQuery('sort=name&limit=100'));
       assert.deepEqual(
@@ -130,7 +130,7 @@ export function testLists(fixture: Fixture): void {
       );
     });
 
-    it('orders names by code point, descending', async () => {
+    it('order names by code point, descending', async () => {
       const repository = await withNames();
       const { items } = await repository.listUsers(userQuery('sort=-name&limit=100'));
       assert.deepEqual(
@@ -140,16 +140,16 @@ export function testLists(fixture: Fixture): void {
     });
 
     for (const sort of ['name', '-name']) {
-      it(`continues a list by ${sort} behind each name`, async () => {
+      it(`by ${sort} continue after each name`, async () => {
         const repository = await withNames();
         const names = (await walkUsers(repository, `sort=${sort}&limit=1`)).map((user) => user.name);
         assert.deepEqual(names, sort === 'name' ? namesInOrder : namesInOrder.toReversed());
       });
     }
 
-    it('orders roles by code point', async (t) => {
+    it('order roles by code point', async (t) => {
       const repository = await fixture.open(t);
-      // Locale rules skip the punctuation.
+      // The rules of most locales ignore the punctuation.
       const roles = ['a', 'a-', 'a-b', 'a0', 'a_', 'a_a', 'aa', 'b'];
       await addUsers(repository, ...roles.toReversed().map((role) => `name:${role}`));
       const { items } = await repository.listUsers(userQuery('sort=role'));
@@ -159,7 +159,7 @@ export function testLists(fixture: Fixture): void {
       );
     });
 
-    it('filters by exactly the role', async (t) => {
+    it('contain only exact matches of a role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a:admin', 'b:admin-x', 'c:admi', 'd', 'e:admin');
       const { items } = await repository.listUsers(userQuery('role=admin'));
@@ -169,7 +169,7 @@ export function testLists(fixture: Fixture): void {
       );
     });
 
-    it('follows changes of what it sorts and filters by', async (t) => {
+    it('reflect updates of the fields that they sort and filter by', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a:x', 'b:x', 'c');
       await repository.updateUser(1, { name: 'z' });
@@ -182,7 +182,7 @@ export function testLists(fixture: Fixture): void {
       );
     });
 
-    it('counts all users and those of a role, whatever a page holds', async (t) => {
+    it('have a total count, for all users and for a role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, ...sixUsers);
       await repository.deleteUser(6);
@@ -191,7 +191,7 @@ export function testLists(fixture: Fixture): void {
       assert.equal(await repository.countUsers({ role: 'z' }), 0);
     });
 
-    it('gives code that streams more than 100 rows at once', async (t) => {
+    it('may contain more than 100 rows, for code that streams them', async (t) => {
       const repository = await fixture.open(t);
       await Promise.all(Array.from({ length: 150 }, (_, i) => repository.createUser({ name: `user ${i}` })));
       const { items, next } = await repository.listUsers({ ...userQuery(), limit: 1_000 });

@@ -28,7 +28,7 @@ export function testPositions(fixture: Fixture): void {
   describe('positions', () => {
     const withNineUsers = fixture.share((repository) => addUsers(repository, ...nineUsers));
     for (const sort of userSorts) {
-      it(`walk the whole list by ${sort}, whatever the page size and filter`, async () => {
+      it(`lead through the whole list by ${sort}, with any page size and filter`, async () => {
         const repository = await withNineUsers();
         for (const filter of ['', 'role=x&']) {
           const whole = await repository.listUsers(userQuery(`${filter}sort=${sort}&limit=100`));
@@ -40,7 +40,7 @@ export function testPositions(fixture: Fixture): void {
       });
     }
 
-    it('go on after a row that is gone', async (t) => {
+    it('continue a list after a deleted row', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c', 'd');
       const query = userQuery('sort=name&limit=2');
@@ -54,7 +54,7 @@ export function testPositions(fixture: Fixture): void {
       );
     });
 
-    it('find no rows where the rest of the list is gone', async (t) => {
+    it('find no rows if the rest of the list was deleted', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b');
       const after = await nextOf(repository, 'limit=1');
@@ -62,7 +62,7 @@ export function testPositions(fixture: Fixture): void {
       assert.deepEqual(await repository.listUsers({ ...userQuery(), start: { after } }), { items: [] });
     });
 
-    it('do not depend on the page size they were made for', async (t) => {
+    it('may be used with another page size', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c', 'd');
       const after = await nextOf(repository, 'limit=1');
@@ -73,7 +73,7 @@ export function testPositions(fixture: Fixture): void {
       );
     });
 
-    fixture.itRestarts('hold after a restart', async (t) => {
+    fixture.itRestarts('remain valid after a restart', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c');
       const after = await nextOf(repository, 'limit=1');
@@ -85,7 +85,7 @@ export function testPositions(fixture: Fixture): void {
       );
     });
 
-    it('go on after any values, those of no row included', async (t) => {
+    it('continue a list after any values, including values that no row has', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'b', 'd', 'f');
       for (const [name, id, ids] of [
@@ -106,7 +106,7 @@ export function testPositions(fixture: Fixture): void {
       }
     });
 
-    it('hold in another store with the same rows', async (t) => {
+    it('are valid in another store with the same rows', async (t) => {
       const stores = await Promise.all([fixture.open(t), fixture.open(t)]);
       for (const store of stores) await addUsers(store, 'a', 'b', 'c');
       const [one, other] = stores;
@@ -120,7 +120,7 @@ export function testPositions(fixture: Fixture): void {
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
-    it(`show every row that stays exactly once and in order, in random walks (seed ${seed})`, async (t) => {
+    it(`return each unchanged row exactly once and in order during random writes (seed ${seed})`, async (t) => {
       t.diagnostic(`seed ${seed}`);
       const random = new Random(seed);
       const repository = await fixture.open(t);
@@ -133,7 +133,7 @@ export function testPositions(fixture: Fixture): void {
 
 async function nextOf(repository: Repository, query: string): Promise<Position> {
   const { next } = await repository.listUsers(userQuery(query));
-  assert(next !== undefined, 'there is a next page');
+  assert(next !== undefined, 'the list has no next page');
   return next;
 }
 
@@ -154,7 +154,7 @@ function randomQuery(random: Random): string {
   return `sort=${sort}&limit=${1 + random.below(7)}${role === undefined ? '' : `&role=${role}`}`;
 }
 
-/** Walks a list page by page, and changes other rows between the pages. */
+/** Reads a list page by page, with a random write between two pages. */
 async function walkAmongChanges(repository: Repository, random: Random, run: string): Promise<void> {
   const text = randomQuery(random);
   const query = userQuery(text);

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
 import { addUsers, type Fixture, postQuery, walkPosts } from './fixture.ts';
 
-/** What each query gives of posts titled b, a, b, A by id. */
+/** The ids that each query returns from posts 1 to 4, with the titles b, a, b, A. */
 const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
   ['', [1, 2, 3, 4]],
   ['sort=-id', [4, 3, 2, 1]],
@@ -17,7 +17,7 @@ const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
 
 export function testPostLists(fixture: Fixture): void {
   describe('lists of posts', () => {
-    it('misses the posts of a user that is not there', async (t) => {
+    it('returns undefined for the posts of a user that does not exist', async (t) => {
       const repository = await fixture.open(t);
       for (const id of [1, maxId]) {
         assert.equal(await repository.listPosts(id, postQuery()), undefined);
@@ -33,7 +33,7 @@ export function testPostLists(fixture: Fixture): void {
       assert.equal(await repository.countPosts(1, {}), 0);
     });
 
-    it("lists and counts a user's own posts only", async (t) => {
+    it('lists and counts the posts of one user only', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1, 1])
@@ -52,14 +52,17 @@ export function testPostLists(fixture: Fixture): void {
       for (const title of ['b', 'a', 'b', 'A']) await repository.createPost(1, { title, body: '' });
     });
     for (const [query, ids] of orders) {
-      it(`orders ${query || 'by default'}`, async () => {
-        const repository = await withFour();
-        const page = await repository.listPosts(1, postQuery(query));
-        assert.deepEqual(
-          page?.items.map((post) => post.id),
-          ids,
-        );
-      });
+      it(
+        query ? `returns the posts in order for ${query}` : 'returns the posts by id by default',
+        async () => {
+          const repository = await withFour();
+          const page = await repository.listPosts(1, postQuery(query));
+          assert.deepEqual(
+            page?.items.map((post) => post.id),
+            ids,
+          );
+        },
+      );
     }
 
     const withSeven = fixture.share(async (repository) => {
@@ -70,7 +73,7 @@ export function testPostLists(fixture: Fixture): void {
       }
     });
     for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
-      it(`walks all posts by ${sort}, whatever the page size`, async () => {
+      it(`returns all posts by ${sort} across pages of any size`, async () => {
         const repository = await withSeven();
         const whole = await repository.listPosts(1, postQuery(`sort=${sort}`));
         for (const limit of [1, 2, 3, 7]) {

@@ -9,20 +9,20 @@ const bodies: readonly (readonly [what: string, body: string])[] = [
   ['no body', ''],
   ['tabs and newlines', '\tline 1\n\n\tline 2\n'],
   ['10,000 emoji', '😀'.repeat(10_000)],
-  ['what looks like JSON', '{"a":[1,"\\u0000"]}'],
-  ['space alone', '   '],
+  ['a text like JSON', '{"a":[1,"\\u0000"]}'],
+  ['only spaces', '   '],
 ];
 
 const post: StoredPost = { id: 2, userId: 1, title: 'Title', body: 'Body', version: 1 };
 
 const patches: readonly (readonly [what: string, patch: PostPatch, after: StoredPost])[] = [
-  ['nothing: no new version', {}, post],
+  ['no field, without a new version', {}, post],
   ['a title', { title: 'Other' }, { ...post, title: 'Other', version: 2 }],
   ['a body', { body: 'a\n\tb' }, { ...post, body: 'a\n\tb', version: 2 }],
   ['an empty body', { body: '' }, { ...post, body: '', version: 2 }],
-  ['both', { title: 'Other', body: '' }, { ...post, title: 'Other', body: '', version: 2 }],
-  ['both as they are: no new version', { title: 'Title', body: 'Body' }, post],
-  ['a title that differs in case only', { title: 'TITLE' }, { ...post, title: 'TITLE', version: 2 }],
+  ['both fields', { title: 'Other', body: '' }, { ...post, title: 'Other', body: '', version: 2 }],
+  ['both to the same values, without a new version', { title: 'Title', body: 'Body' }, post],
+  ['a title to one that differs only in case', { title: 'TITLE' }, { ...post, title: 'TITLE', version: 2 }],
 ];
 
 type Change = (
@@ -35,13 +35,13 @@ type Change = (
 const changes: Readonly<Record<string, Change>> = {
   updatePost: (repository, userId, id, expected) =>
     repository.updatePost(userId, id, { title: 'Other' }, expected && { expected }),
-  'updatePost with nothing': (repository, userId, id, expected) =>
+  'updatePost without fields': (repository, userId, id, expected) =>
     repository.updatePost(userId, id, {}, expected && { expected }),
   deletePost: (repository, userId, id, expected) =>
     repository.deletePost(userId, id, expected && { expected }),
 };
 
-/** A user with post 2, and another one with posts 1 and 3. */
+/** Creates user 1 with post 2, and user 2 with posts 1 and 3. */
 async function addPosts(repository: Repository): Promise<void> {
   await addUsers(repository, 'Ada', 'Bob');
   for (const userId of [2, 1, 2]) await repository.createPost(userId, { title: 'Title', body: 'Body' });
@@ -49,7 +49,7 @@ async function addPosts(repository: Repository): Promise<void> {
 
 export function testPosts(fixture: Fixture): void {
   describe('posts', () => {
-    it('creates with all fields, not replayed', async (t) => {
+    it('creates a post with all fields, not replayed', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       const created = await repository.createPost(2, { title: 'Title', body: 'Body' });
@@ -63,7 +63,7 @@ export function testPosts(fixture: Fixture): void {
       });
     });
 
-    it('finds a post by its own user only', async (t) => {
+    it('finds a post only by its user', async (t) => {
       const repository = await fixture.open(t);
       await addPosts(repository);
       assert.deepEqual(await repository.getPost(1, 2), post);
@@ -92,7 +92,7 @@ export function testPosts(fixture: Fixture): void {
       });
     }
 
-    it('deletes a post once, and never gives its id again', async (t) => {
+    it('deletes a post once, and does not reuse its id', async (t) => {
       const repository = await fixture.open(t);
       await addPosts(repository);
       assert.equal(await repository.deletePost(2, 3), true);
@@ -105,7 +105,7 @@ export function testPosts(fixture: Fixture): void {
 
     const withThreePosts = fixture.share(addPosts);
     for (const [name, change] of Object.entries(changes)) {
-      it(`${name} misses a post that the user does not have, whatever version is expected`, async () => {
+      it(`${name} does not find a post that the user does not have, for any expected version`, async () => {
         const repository = await withThreePosts();
         for (const expected of [undefined, [], [1], [2]]) {
           for (const [userId, id] of [
@@ -121,7 +121,7 @@ export function testPosts(fixture: Fixture): void {
         assert.deepEqual(await repository.getPost(1, 2), post);
       });
 
-      it(`${name} changes the expected version, and leaves any other`, async (t) => {
+      it(`${name} changes a post with an expected version, and rejects other versions`, async (t) => {
         const repository = await fixture.open(t);
         await addPosts(repository);
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
@@ -132,7 +132,7 @@ export function testPosts(fixture: Fixture): void {
       });
     }
 
-    it('keeps both of two patches of different fields of a post made at once', async (t) => {
+    it('applies two concurrent patches of different fields of a post', async (t) => {
       const repository = await fixture.open(t);
       await addPosts(repository);
       await Promise.all([
@@ -142,7 +142,7 @@ export function testPosts(fixture: Fixture): void {
       assert.deepEqual(await repository.getPost(1, 2), { ...post, title: 'Other', body: '', version: 3 });
     });
 
-    it('lets one of ten changes of the same version of a post win', async (t) => {
+    it('accepts one of ten concurrent changes to the same version of a post', async (t) => {
       const repository = await fixture.open(t);
       await addPosts(repository);
       const outcomes = await Promise.allSettled(
@@ -156,7 +156,7 @@ export function testPosts(fixture: Fixture): void {
 
     const withBodies = fixture.share(async () => {});
     for (const [what, body] of bodies) {
-      it(`keeps ${what} as it is`, async () => {
+      it(`stores a body unchanged: ${what}`, async () => {
         const repository = await withBodies();
         const { value: user } = await repository.createUser({ name: 'Ada' });
         const created = await repository.createPost(user.id, { title: '😀'.repeat(200), body });
@@ -167,7 +167,7 @@ export function testPosts(fixture: Fixture): void {
       });
     }
 
-    it('deletes a user with its posts, and with no others', async (t) => {
+    it('deletes the posts of a deleted user, and no others', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       for (const userId of [1, 2, 1]) await repository.createPost(userId, { title: 'title', body: '' });
@@ -176,7 +176,7 @@ export function testPosts(fixture: Fixture): void {
       assert.equal(await repository.listPosts(1, postQuery()), undefined);
       assert.equal(await repository.countPosts(2, {}), 1);
       const created = await repository.createPost(2, { title: 'next', body: '' });
-      assert.equal(created?.value.id, 4, 'the id of a deleted post is not given again');
+      assert.equal(created?.value.id, 4, 'the id of a deleted post is used again');
     });
 
     it('keeps the posts of a user whose deletion fails', async (t) => {
@@ -187,7 +187,7 @@ export function testPosts(fixture: Fixture): void {
       assert.equal(await repository.countPosts(1, {}), 1);
     });
 
-    it('leaves no post behind where posts and the deletion of their user race', async (t) => {
+    it('leaves no post without a user if posts are created while their user is deleted', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
       const create = () => repository.createPost(1, { title: 'title', body: '' });
@@ -195,7 +195,7 @@ export function testPosts(fixture: Fixture): void {
       const deleted = repository.deleteUser(1);
       const after = Array.from({ length: 10 }, create);
       assert.equal(await deleted, true);
-      // Each was created and deleted, or missed its user.
+      // Each call either creates a post, which is then deleted, or finds no user.
       await Promise.all([...before, ...after]);
       assert.equal(await repository.countPosts(1, {}), undefined);
       assert.equal(await create(), undefined);

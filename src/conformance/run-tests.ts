@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 /** How one test ended. */
 export interface TestResult {
-  /** The group of tests that it belongs to. */
+  /** The name of the innermost `describe` around the test. */
   readonly subject: string;
   readonly name: string;
   /** Why it failed; absent when it passed. */
@@ -17,8 +17,8 @@ const testTimeoutMs = 300_000;
 export let declareTests = (): void => {};
 
 /**
- * Runs the tests that a function declares, in this process, which works once in each process. `concurrency` is
- * how many tests of a subject run at once, and how many subjects; the results are in order of declaration.
+ * Runs the tests that a function declares, in this process. Call it once in each process. `concurrency` limits how
+ * many subjects run at once, and how many tests of each. The results are in order of declaration.
  */
 export async function* runTests(declare: () => void, concurrency = 1): AsyncGenerator<TestResult> {
   declareTests = () => describe('all', { concurrency }, declare);
@@ -28,7 +28,7 @@ export async function* runTests(declare: () => void, concurrency = 1): AsyncGene
   for await (const { type, data } of run(options)) {
     if (type === 'test:start') groups[data.nesting] = data.name;
     if (type !== 'test:pass' && type !== 'test:fail') continue;
-    // The runner itself ends no sooner than all connections of this process.
+    // The runner itself ends only after all connections of this process are closed.
     if (data.nesting === 0) return;
     if (data.details.type === 'suite') continue;
     const { error } = type === 'test:fail' ? data.details : {};

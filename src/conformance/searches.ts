@@ -5,7 +5,7 @@ import { addUsers, type Fixture, postQuery, userQuery, walkPosts, walkUsers } fr
 import { compareUsers, userSorts } from './positions.ts';
 import { Random } from './random.ts';
 
-/** Texts that begin with each other, with signs of patterns, or at the borders of code points. */
+/** Texts that are prefixes of each other, contain pattern characters, or are at limits of code points. */
 const names = [
   'a',
   'ab',
@@ -54,7 +54,7 @@ const roles = [undefined, 'x', 'y'] as const;
 
 export function testSearches(fixture: Fixture): void {
   describe('searches', () => {
-    it('finds the users whose names begin with a text, for each text, and counts them', async (t) => {
+    it('finds and counts the users whose names start with a prefix, for each prefix', async (t) => {
       const repository = await fixture.open(t);
       await addAll(repository);
       for (const name of [...beginnings, 'x', '%', '_', '\u{10fffe}']) {
@@ -66,7 +66,7 @@ export function testSearches(fixture: Fixture): void {
       }
     });
 
-    it('finds the users with given ids that exist, in the order of the list', async (t) => {
+    it('finds the existing users with given ids, in the order of the list', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'c:x', 'b', 'a:x', 'd:x');
       await repository.deleteUser(2);
@@ -91,7 +91,7 @@ export function testSearches(fixture: Fixture): void {
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
-    it(`gives what a plain filter would, with each sort, filter and page (seed ${seed})`, async (t) => {
+    it(`returns the same as filter and sort of an array, for random queries (seed ${seed})`, async (t) => {
       t.diagnostic(`seed ${seed}`);
       const random = new Random(seed);
       const repository = await fixture.open(t);
@@ -126,7 +126,7 @@ export function testSearches(fixture: Fixture): void {
       }
     });
     for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
-      it(`finds a user's posts whose titles begin with a text, by ${sort}, whatever the page size`, async () => {
+      it(`finds a user's posts whose titles start with a prefix, by ${sort}, in pages of any size`, async () => {
         const repository = await withTitles();
         for (const [title, titles] of [
           ['No', ['No%', 'Noon', 'Note', 'Notes', 'Notes']],
@@ -151,7 +151,7 @@ export function testSearches(fixture: Fixture): void {
   });
 }
 
-/** A user of each name, in an order that is sorted neither way, with the roles in turn. */
+/** Creates a user with each name, in neither ascending nor descending order, with the roles in turn. */
 async function addAll(repository: Repository): Promise<void> {
   for (let i = 0; i < names.length; i += 1) {
     const name = names[(i * 5) % names.length] ?? '';

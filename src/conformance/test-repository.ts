@@ -16,8 +16,8 @@ export type { OpenOptions, OpenRepository, RepositoryTraits } from './fixture.ts
 export { testTransfer } from './test-transfer.ts';
 
 /**
- * Declares the tests (`node:test`) that every repository passes: the contract of
- * `domain/repository.ts`, for our stores and for those of embedders.
+ * Declares the tests (`node:test`) that every repository must pass, ours and those of embedders. They check the
+ * contract in `domain/repository.ts`.
  */
 export function testRepository(name: string, open: OpenRepository, traits: RepositoryTraits = {}): void {
   const fixture = createFixture(open, traits);

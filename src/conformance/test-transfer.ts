@@ -33,7 +33,7 @@ const operations: Readonly<Record<string, (store: Store) => Promise<unknown>>> =
   continueIds: (store) => store.continueIds({ ...none, users: 1, posts: 1 }),
 };
 
-/** Declares the tests that every store passes whose content can move: the contract of `domain/repository.ts`. */
+/** Declares the tests of export and import that every store must pass: the contract in `domain/repository.ts`. */
 export function testTransfer(name: string, openStore: () => Promise<Store>): void {
   const open = async (t: TestContext): Promise<Store> => {
     const store = await openStore();
@@ -41,8 +41,8 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     return store;
   };
 
-  describe(`${name}, as a store to move`, () => {
-    it('sums up nothing', async (t) => {
+  describe(`${name}, as the source and target of a copy`, () => {
+    it('returns a summary of an empty store', async (t) => {
       const store = await open(t);
       assert.partialDeepStrictEqual(await store.summary(), {
         users: { count: 0, lastId: 0 },
@@ -52,7 +52,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.exportRows('posts', 0, 10), []);
     });
 
-    it('sums up what there is and was', async (t) => {
+    it('returns a summary with the number of records and the last ids, including deleted ones', async (t) => {
       const store = await open(t);
       await addUsers(store, 'a', 'b', 'c');
       for (const userId of [1, 3, 3]) await store.createPost(userId, { title: 'title', body: '' });
@@ -63,7 +63,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     });
 
-    it('exports in pages, by id', async (t) => {
+    it('exports records in pages, by id', async (t) => {
       const store = await open(t);
       await store.importRows('users', users.toReversed());
       await store.importRows('posts', posts.toReversed());
@@ -75,7 +75,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.exportRows('posts', 2, 10), posts.slice(1));
     });
 
-    it('moves everything from one store to another', async (t) => {
+    it('copies all records and the last ids from one store to another', async (t) => {
       const [from, to] = [await open(t), await open(t)];
       await addUsers(from, 'Ada:admin', 'Bob', 'gone');
       await from.updateUser(2, { name: 'Rob' });
@@ -93,7 +93,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal((await to.createPost(1, { title: 'next', body: '' }))?.value.id, 4);
     });
 
-    it('serves what it imported as if it had been created', async (t) => {
+    it('reads and changes imported records like created ones', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
       await store.importRows('posts', posts);
@@ -114,7 +114,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal((await store.summary()).posts.count, 1);
     });
 
-    it('imports once what is imported twice', async (t) => {
+    it('skips records that were imported before', async (t) => {
       const store = await open(t);
       assert.equal(await store.importRows('users', users.slice(0, 2)), 2);
       assert.equal(await store.importRows('users', users), 1);
@@ -128,7 +128,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     it('restarts its feed of changes with an import, if it has one', async (t) => {
       const store = await open(t);
       const feed = store.changes;
-      if (feed === undefined) return t.skip('it has no feed of changes');
+      if (feed === undefined) return t.skip('the store has no feed of changes');
       await addUsers(store, 'a');
       await follow(feed, ({ length }) => length === 1);
       const before = await feed.position();
@@ -143,13 +143,13 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
     });
 
-    it('imports nothing at all', async (t) => {
+    it('imports an empty batch', async (t) => {
       const store = await open(t);
       assert.equal(await store.importRows('users', []), 0);
       assert.equal(await store.importRows('posts', []), 0);
     });
 
-    it('imports each once where ten imports race', async (t) => {
+    it('adds each record once in ten concurrent imports', async (t) => {
       const store = await open(t);
       const added = await Promise.all(Array.from({ length: 10 }, () => store.importRows('users', users)));
       assert.equal(
@@ -159,7 +159,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     });
 
     for (const [what, different] of differences) {
-      it(`refuses a whole batch with a user that differs in ${what}`, async (t) => {
+      it(`rejects a whole batch with a user that differs in ${what}`, async (t) => {
         const store = await open(t);
         await store.importRows('users', [users[1] ?? different]);
         const batch = [{ id: 1, name: 'new', version: 1 }, different, { id: 2, name: 'new', version: 1 }];
@@ -168,7 +168,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     }
 
-    it('refuses a whole batch with a post that differs', async (t) => {
+    it('rejects a whole batch with a post that differs', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
       await store.importRows('posts', posts);
@@ -180,7 +180,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.exportRows('posts', 0, 10), posts);
     });
 
-    it('refuses a whole batch with a post of no user', async (t) => {
+    it('rejects a whole batch with a post of a missing user', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
       const orphan = { id: 7, userId: 4, title: 'orphan', body: '', version: 1 };
@@ -188,7 +188,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.exportRows('posts', 0, 10), []);
     });
 
-    it('gives ids above those it imported', async (t) => {
+    it('assigns ids above the imported ones', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
       await store.importRows('posts', posts);
@@ -198,7 +198,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal((await store.createUser({ name: 'next' })).value.id, 11);
     });
 
-    it('raises the ids it gives, never lowers them', async (t) => {
+    it('continues from higher ids, and ignores lower ones', async (t) => {
       const store = await open(t);
       await store.continueIds({ ...none, users: 100, posts: 200 });
       await store.continueIds({ ...none, users: 50, posts: 300 });
@@ -207,7 +207,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal((await store.createPost(101, { title: 'next', body: '' }))?.value.id, 301);
     });
 
-    it('gives the last id there is, then is out of ids', async (t) => {
+    it('assigns the highest id, then fails as unavailable', async (t) => {
       const store = await open(t);
       await store.continueIds({ ...none, users: maxId - 1, posts: maxId - 1 });
       assert.equal((await store.createUser({ name: 'last' })).value.id, maxId);
@@ -226,7 +226,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       });
     });
 
-    it('changes no record that has had the last version, and takes it as it is otherwise', async (t) => {
+    it('rejects changes to a record with the highest version, but allows to read and delete it', async (t) => {
       const store = await open(t);
       const last = { id: 1, name: 'Ada', role: 'admin', version: maxVersion };
       await store.importRows('users', [last, { ...last, id: 2, version: maxVersion - 1 }]);
@@ -245,7 +245,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
     });
 
-    it('does none of this when closed', async (t) => {
+    it('rejects all of these calls as unavailable on a closed store', async (t) => {
       const store = await open(t);
       await store.close();
       for (const call of Object.values(operations)) await rejects(call(store), 'unavailable');

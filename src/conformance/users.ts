@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
 import { addUsers, type Fixture } from './fixture.ts';
 
-/** Texts a store, a driver or an escape in between is known to damage. */
+/** Texts that stores, drivers or escaping between them are known to damage. */
 const faithfulNames: readonly (readonly [what: string, name: string])[] = [
   ['200 emoji', '😀'.repeat(200)],
   ['the highest code point', '\u{10ffff}'],
@@ -23,7 +23,7 @@ const faithfulNames: readonly (readonly [what: string, name: string])[] = [
 
 export function testUsers(fixture: Fixture): void {
   describe('users', () => {
-    it('gives ids from 1, rising', async (t) => {
+    it('assigns ascending ids from 1', async (t) => {
       const repository = await fixture.open(t);
       const ids = (await addUsers(repository, 'a', 'b', 'c')).map((user) => user.id);
       assert.equal(ids[0], 1);
@@ -34,7 +34,7 @@ export function testUsers(fixture: Fixture): void {
       assert.equal(new Set(ids).size, 3);
     });
 
-    it('creates with all fields, version 1, not replayed', async (t) => {
+    it('creates a user with all fields and version 1, not replayed', async (t) => {
       const repository = await fixture.open(t);
       const created = await repository.createUser({ name: 'Ada', role: 'admin' });
       assert.deepEqual(created, {
@@ -44,14 +44,14 @@ export function testUsers(fixture: Fixture): void {
       assert.deepEqual(await repository.getUser(1), created.value);
     });
 
-    it('leaves an absent role out', async (t) => {
+    it('creates a user without a role', async (t) => {
       const repository = await fixture.open(t);
       const created = await repository.createUser({ name: 'Ada' });
       assert.deepEqual(created.value, { id: 1, name: 'Ada', version: 1 });
       assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Ada', version: 1 });
     });
 
-    it('finds no user that is not there', async (t) => {
+    it('returns undefined for a user that does not exist', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       for (const id of [2, 1000, maxId]) assert.equal(await repository.getUser(id), undefined, `id ${id}`);
@@ -59,7 +59,7 @@ export function testUsers(fixture: Fixture): void {
 
     const withNames = fixture.share(async () => {});
     for (const [what, name] of faithfulNames) {
-      it(`keeps ${what} as it is`, async () => {
+      it(`stores a name unchanged: ${what}`, async () => {
         const repository = await withNames();
         const { value } = await repository.createUser({ name });
         assert.equal(value.name, name);
@@ -68,7 +68,7 @@ export function testUsers(fixture: Fixture): void {
       });
     }
 
-    it('is not changed by what the caller does to its own objects', async (t) => {
+    it('does not change when the caller modifies an object that it passed or received', async (t) => {
       const repository = await fixture.open(t);
       const draft = { name: 'Ada', role: 'admin' };
       const creating = repository.createUser(draft);
@@ -81,7 +81,7 @@ export function testUsers(fixture: Fixture): void {
       assert.equal((await repository.getUser(1))?.role, 'admin');
     });
 
-    it('gives 100 users created at once 100 ids', async (t) => {
+    it('assigns 100 different ids to 100 users created concurrently', async (t) => {
       const repository = await fixture.open(t);
       const created = await Promise.all(
         Array.from({ length: 100 }, (_, i) => repository.createUser({ name: `user ${i}` })),
@@ -90,7 +90,7 @@ export function testUsers(fixture: Fixture): void {
       for (const { value } of created) assert.deepEqual(await repository.getUser(value.id), value);
     });
 
-    it('never gives the id of a deleted user again', async (t) => {
+    it('does not reuse the id of a deleted user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b');
       await repository.deleteUser(2);
@@ -99,18 +99,15 @@ export function testUsers(fixture: Fixture): void {
       assert.equal(next?.id, 3);
     });
 
-    fixture.itRestarts(
-      'never gives the id of a deleted user again, not after a restart either',
-      async (t) => {
-        const repository = await fixture.open(t);
-        await addUsers(repository, 'a', 'b');
-        await repository.deleteUser(2);
-        const [next] = await addUsers(await fixture.restart(t, repository), 'c');
-        assert(next !== undefined && next.id > 2, `got ${next?.id}`);
-      },
-    );
+    fixture.itRestarts('does not reuse the id of a deleted user after a restart', async (t) => {
+      const repository = await fixture.open(t);
+      await addUsers(repository, 'a', 'b');
+      await repository.deleteUser(2);
+      const [next] = await addUsers(await fixture.restart(t, repository), 'c');
+      assert(next !== undefined && next.id > 2, `got ${next?.id}`);
+    });
 
-    fixture.itRestarts('holds the same after a restart', async (t) => {
+    fixture.itRestarts('has the same users after a restart', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada:admin', 'Bob');
       await repository.updateUser(2, { name: 'Rob' });

@@ -38,7 +38,7 @@ describe('users-service verify', async () => {
       CREATE EVENT TRIGGER break ON ddl_command_end EXECUTE FUNCTION broken.break()`);
     const { code, stdout } = await runMain(['verify', '--database', url]);
     assert.equal(code, 1, stdout);
-    assert.match(stdout, /^fail {2}users: creates with all fields, version 1, not replayed: /m);
+    assert.match(stdout, /^fail {2}users: creates a user with all fields and version 1, not replayed: /m);
     assert.match(stdout, /^fail {2}users: \d+ of \d+ tests failed$/m);
     assert.match(stdout, /^fail {2}posts: .+: PostgreSQL at .+ cannot be used: no more tables$/m);
     const left = await session.query(`
