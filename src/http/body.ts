@@ -48,7 +48,7 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
       if (length >= pauseAt) {
         pauseAt = length + pauseEveryBytes;
         message.pause();
-        turns.wait().then(() => message.resume());
+        turns.addBody(() => message.resume());
       }
     }
   };

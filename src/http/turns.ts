@@ -1,6 +1,6 @@
 const turnMs = 2;
-// Each may bring a packet of requests, all of which are parsed at once.
-const maxConnectionsPerTurn = 4;
+// How many new connections, and how many long bodies, may be read in a turn: what each brings is parsed at once.
+const maxReadsPerTurn = 4;
 // After this many turns in a row with a new connection, more are probably waiting to be accepted.
 const maxArrivals = 16;
 // How many turns in a row may do no work while connections arrive.
@@ -19,6 +19,7 @@ export type Work = () => boolean;
 export class Turns {
   /** The newest is taken first: in a flood the others would only all wait longer. */
   readonly #connections: (() => void)[] = [];
+  readonly #bodies: (() => void)[] = [];
   /** Replies that have begun go on before others begin, so that few are in memory at a time. */
   readonly #begun: Work[] = [];
   readonly #waiting: Work[] = [];
@@ -34,6 +35,12 @@ export class Turns {
   addConnection(take: () => void): void {
     this.#accepted = true;
     this.#connections.push(take);
+    this.#schedule();
+  }
+
+  /** Continues to read a long body when it is its turn. */
+  addBody(resume: () => void): void {
+    this.#bodies.push(resume);
     this.#schedule();
   }
 
@@ -74,7 +81,10 @@ export class Turns {
     this.#accepted = false;
     const mayYield = this.#yields < maxYields;
     const accepts = mayYield && this.#arrivals > maxArrivals;
-    for (let i = 0; i < maxConnectionsPerTurn && !accepts; i += 1) this.#connections.pop()?.();
+    for (let i = 0; i < maxReadsPerTurn && !accepts; i += 1) {
+      this.#connections.pop()?.();
+      this.#bodies.shift()?.();
+    }
     if (mayYield && (accepts || this.#connections.length > 0)) {
       this.#yields += 1;
     } else {
@@ -82,7 +92,7 @@ export class Turns {
       await this.#work();
     }
     this.#scheduled = false;
-    if (this.#left > 0) this.#schedule();
+    if (this.#left + this.#bodies.length > 0) this.#schedule();
   };
 
   get #left(): number {

@@ -84,6 +84,19 @@ test('the newest connection is accepted first after no more arrive', async () =>
   assert.deepEqual(order, [2, 1, 0]);
 });
 
+test('four bodies continue to be read in each turn, in order', async () => {
+  const turns = new Turns();
+  const order: number[] = [];
+  for (let i = 0; i < 9; i += 1) turns.addBody(() => order.push(i));
+  const counts = [];
+  while (order.length < 9) {
+    await nextTurn();
+    counts.push(order.length);
+  }
+  assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.deepEqual(counts.filter((count) => count > 0).slice(0, 2), [4, 8]);
+});
+
 test('a constant stream of new connections delays tasks only for a limited time', async () => {
   const turns = new Turns();
   let taken = 0;
