@@ -1,13 +1,16 @@
-// Mistreats the HTTP face and prints what becomes of it:
+// Sends hostile traffic to the HTTP API and prints what it costs:
 //
-//   npm run try:abuse -- [aborts] [timeouts] [stalls] [replies] [slow] [idle] [--only REGEXP]
+//   npm run try:abuse -- [aborts] [timeouts] [stalls] [replies] [bodies] [slow] [idle] [--only REGEXP]
 //
-// aborts: 10,000 requests broken off, and what stays open or in memory. timeouts: heads and bodies that
-// drip in, against the default limits. stalls: clients that never read. replies: what long replies
-// to clients that read slowly or not at all take of a heap of 96 MB, and how late probes are. slow: slowhttptest in its four
-// modes, and what it costs everybody else. --only chooses among the attacks of replies. idle: ten minutes of connections that idle as a balancer's do.
+// aborts: breaks off 10,000 requests, and counts what stays open or in memory. timeouts: sends heads and bodies
+// slowly, against the default limits. stalls: clients that never read. replies: memory and the delay of probes on a
+// heap of 96 MB, while clients ask for long replies and read slowly or not at all. bodies: the delay of probes beside
+// eight bodies a second that are as hard to parse as the limits allow. --only selects among the attacks of these two.
+// slow: slowhttptest in its four modes, and the latency of other clients. idle: ten minutes of connections that
+// idle as a balancer's do.
 import { parseArgs } from 'node:util';
 import { measureAborts } from './abuse/aborts.ts';
+import { measureBodies } from './abuse/bodies.ts';
 import { measureIdle } from './abuse/idle.ts';
 import { measureReplies } from './abuse/replies.ts';
 import { measureSlow } from './abuse/slow.ts';
@@ -19,6 +22,7 @@ const parts = {
   timeouts: measureTimeouts,
   stalls: measureStalls,
   replies: measureReplies,
+  bodies: measureBodies,
   slow: measureSlow,
   idle: measureIdle,
 } as const;

@@ -6,7 +6,7 @@ import { probe, shownProbes } from '../harness/offer.ts';
 import { startVictim, type Victim } from './service.ts';
 
 const heapMegabytes = 96;
-const seconds = 8;
+const seconds = 9;
 const slowBytes = 1_000;
 
 interface Attack {
@@ -57,6 +57,8 @@ export async function* measureReplies(only: RegExp): AsyncGenerator<string> {
       await fill(victim);
       const before = victim.peakMegabytes();
       const probes = probe({ port: victim.port, seconds });
+      // The first connections are the worst moment: the probes must be under way.
+      await sleep(1_000);
       await start(victim, attack, sockets);
       const report = await probes;
       const open = sockets.filter((socket) => !socket.destroyed).length;

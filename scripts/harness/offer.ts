@@ -79,7 +79,9 @@ const first = spawnSync('chrt', ['-f', '1', 'true']).status === 0 ? ['chrt', '-f
 
 /** Probes a service from a process that has priority over the load on its core. */
 export async function probe(job: ProbeJob): Promise<ProbeReport> {
-  const { command, args } = pin('load', process.execPath, [path('probe.ts'), JSON.stringify(job)]);
+  // With this class, a main thread that polls for V8's other threads would keep them from running, and use its whole core.
+  const flags = ['--single-threaded'];
+  const { command, args } = pin('load', process.execPath, [...flags, path('probe.ts'), JSON.stringify(job)]);
   const [program = '', ...rest] = [...first, command, ...args];
   const { stdout } = await promisify(execFile)(program, rest);
   return JSON.parse(stdout);
