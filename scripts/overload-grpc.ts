@@ -1,10 +1,10 @@
-// Offers the gRPC face more calls than it can carry, by h2load, and prints what comes of it:
+// Offers the gRPC API more calls than it can answer, by h2load, and prints how many succeed, and how late:
 //
 //   npm run try:overload-grpc -- [--connections 40] [--seconds 4] [--factors 1,2,3,5] [--max-in-flight 1000]
 //
-// Capacity is what 8 connections with 16 calls each reach that wait for their answers. A connection has as
-// many calls under way as the service allows; what comes beyond waits at the client, as with any client.
-// h2load does not read a status: how many were answered and refused is what the service's metrics say.
+// Capacity is the rate of 8 connections with 16 calls each that wait for their responses. A connection has as many
+// calls under way as the service allows; further calls wait in the client, as with any client. h2load does not
+// read the gRPC status: the counts of answered and refused calls come from the metrics of the service.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ async function counts(http: string): Promise<{ accepted: number; refused: number
 interface Offer {
   readonly connections: number;
   readonly streams: number;
-  /** Calls a second of all connections; none: as many as are answered. */
+  /** Calls a second of all connections; without it, as many as are answered. */
   readonly rate?: number;
 }
 

@@ -1,12 +1,12 @@
-// Offers the service more than it can carry, at a fixed rate that does not wait for answers, and draws
-// what comes of it:
+// Offers the service more requests than it can answer, at a fixed rate that does not wait for responses, and
+// prints how many succeed, and how late:
 //
 //   npm run try:overload -- [--connections 2000] [--seconds 4] [--only read,write,mix] [--svg FILE]
 //     [--factors 0.5,1,2,3,5] [--max-in-flight 1000] [--folder DIR]
 //
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.
-// The service and the load each have a core. Capacity is what 64 connections reach that wait for their
-// answers; the load is then 0.5 to 5 times that. Probes of /health go beside it, from a process of their own.
+// The service and the load each have a core. Capacity is the rate of 64 connections that wait for each response;
+// the load is then 0.5 to 5 times that. A separate process sends probes of /health meanwhile.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,9 +17,9 @@ import { makeDatabase, offer, probe, startServer } from './harness/offer.ts';
 import type { LoadReport } from './harness/open-loop.ts';
 import type { ProbeReport } from './harness/probe.ts';
 
-/** What came of one offered load. */
+/** The result of one offered load. */
 interface Point {
-  /** Answered as asked, per second. */
+  /** Successful responses per second. */
   readonly accepted: number;
   /** Of those, in milliseconds. */
   readonly p99: number;
@@ -73,7 +73,7 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
       ]);
       points.push({ accepted: report.accepted, p99: report.p99 });
       printRow(factor, report, probes, Math.max(...points.map((point) => point.accepted)));
-      // What is left of the last load is not this one's.
+      // So that requests of this load do not count for the next.
       await sleep(500);
     }
     return { name, points };
@@ -104,7 +104,7 @@ function printRow(factor: number, report: LoadReport, probes: ProbeReport, peak:
   console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
 }
 
-/** The share of the peak that is answered, and how late, over the offered load. */
+/** The share of the peak that succeeds, and its latency, over the offered load. */
 function draw(curves: readonly Curve[]): string {
   const x = factors.map((factor) => `${factor}×`);
   const lines = (value: (point: Point, peak: number) => number) =>

@@ -11,7 +11,7 @@ import { abortKinds, abortRequest } from '../../test/kit/aborts.ts';
 const requests = 10_000;
 const atOnce = abortKinds;
 
-/** Breaks requests off in every way there is, and tells what is left of them. */
+/** Breaks off requests in every way, and reports what they leave behind. */
 export async function* measureAborts(): AsyncGenerator<string> {
   const publicDir = await mkdtemp(join(tmpdir(), 'abuse-'));
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(30_000_000));
@@ -48,7 +48,7 @@ async function abort(port: number, count: number): Promise<void> {
   }
 }
 
-/** What this process holds when all that can be let go is. */
+/** What this process still holds after garbage collection. */
 async function taken(): Promise<{ readonly descriptors: number; readonly heap: number }> {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');

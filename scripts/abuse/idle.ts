@@ -4,7 +4,7 @@ import { startVictim } from './service.ts';
 
 const clients = 100;
 const minutes = 10;
-// What balancers keep an idle connection for; the service must never be the first to let go.
+// How long balancers keep an idle connection; the service must never close it first.
 const idleMs = 60_000;
 
 /** Sparse traffic over connections that idle like a balancer's: a reset here is a 502 there. */
@@ -28,7 +28,7 @@ export async function* measureIdle(): AsyncGenerator<string> {
       });
       requests += 1;
       if (isNew) connections += 1;
-      // Mostly near the end of what is allowed: there the race would be.
+      // Mostly close to the limit, where a race would show.
       await sleep(Math.min(idleMs * (0.5 + Math.random() / 2), Math.max(endsAt - performance.now(), 0)));
     }
     agent.destroy();

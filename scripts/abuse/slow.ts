@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startVictim, type Victim } from './service.ts';
 
 const attackers = 200;
-// In turns, so that what else goes on on the machine meets both.
+// In turns, so that other work on the machine affects both.
 const rounds = 3;
 const quietSeconds = 6;
 const attackSeconds = 8;
@@ -34,7 +34,7 @@ const attacks: readonly Attack[] = [
   },
 ];
 
-/** Sets slowhttptest on a service, and tells what its other clients notice of it. */
+/** Runs slowhttptest against a service, and reports the latency of other clients. */
 export async function* measureSlow(): AsyncGenerator<string> {
   const victim = await startVictim();
   try {
@@ -76,14 +76,14 @@ async function run(args: readonly string[]): Promise<unknown> {
 interface Latencies {
   readonly count: number;
   readonly failed: number;
-  /** Of each second the 50th and 99th percentile, and of those the median: one bad second is no verdict. */
+  /** The median of the percentiles of each second, so that one bad second does not decide. */
   readonly p50: number;
   readonly p99: number;
   /** The share of a core that the service took. */
   readonly cpu: number;
 }
 
-/** Reads one user at a steady rate, from the moment each request is due, whatever became of the last. */
+/** Reads one user at a steady rate, without waiting for responses. Latency counts from when a request was due. */
 async function traffic({ url, cpuSeconds }: Victim, forSeconds: number): Promise<Latencies> {
   const agent = new Agent({ keepAlive: true, maxSockets: 20 });
   const windows: number[][] = Array.from({ length: forSeconds }, () => []);

@@ -34,7 +34,7 @@ const drips: readonly Drip[] = [
   },
 ];
 
-/** Sends as slowly as can be, against the default limits. */
+/** Sends as slowly as possible, against the default limits. */
 export async function* measureTimeouts(): AsyncGenerator<string> {
   const victim = await startVictim();
   try {
