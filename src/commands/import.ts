@@ -73,8 +73,7 @@ async function checkFile(file: string, isPartial: boolean, { stderr }: CommandCo
   }
   if (end === undefined && !isPartial) {
     throw new Error(
-      `the file has no end record after ${records} records: it was cut, or is no whole export; ` +
-        '--partial imports it as it is',
+      `the file has no end record after ${records} records: it was cut, or is no whole export; --partial imports it as it is`,
     );
   }
   if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
