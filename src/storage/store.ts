@@ -49,7 +49,14 @@ export function createStore(bare: BareStore): Store {
     const isAborted = options.isAborted ?? options.signal?.aborted;
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
-  const guarded = <One>(kind: RecordKind) => {
+  /** A call whose last argument, if it has any, may be its options. */
+  const guarded =
+    <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
+    async (...args: Args): Promise<T> => {
+      enter(args.at(-1) as CallOptions | undefined);
+      return call(...args);
+    };
+  const collection = <One>(kind: RecordKind) => {
     // The description of a table is where the shape of its records and its columns meet.
     const records = bare.collections[kind] as Collection<One>;
     return {
@@ -62,31 +69,16 @@ export function createStore(bare: BareStore): Store {
           return Promise.reject(error);
         }
       },
-      async list(filter: object, query: ListQuery<string>, options?: CallOptions) {
-        enter(options);
-        return records.list(filter, query, options);
-      },
-      async count(filter: object, options?: CallOptions) {
-        enter(options);
-        return records.count(filter, options);
-      },
-      async create(record: object, options?: CreateOptions) {
-        enter();
-        return records.create(record, options);
-      },
-      async update(key: Key, patch: object, options?: ChangeOptions) {
-        enter();
-        return records.update(key, patch, options);
-      },
-      async delete(key: Key, options?: ChangeOptions) {
-        enter();
-        return records.delete(key, options);
-      },
+      list: guarded(records.list),
+      count: guarded(records.count),
+      create: guarded(records.create),
+      update: guarded(records.update),
+      delete: guarded(records.delete),
     };
   };
-  const users = guarded<StoredUser>('users');
+  const users = collection<StoredUser>('users');
   const ofUser = <One>(kind: RecordKind) => {
-    const records = guarded<One>(kind);
+    const records = collection<One>(kind);
     const isThere = async (userId: number, options?: CallOptions) =>
       (await users.get([userId], options)) !== undefined;
     return {
@@ -125,40 +117,19 @@ export function createStore(bare: BareStore): Store {
 
     ...(changes && {
       changes: {
-        async read(query, options) {
-          enter(options);
-          return changes.read(query, options);
-        },
-        async position(options) {
-          enter(options);
-          return changes.position(options);
-        },
+        read: guarded((query, options) => changes.read(query, options)),
+        position: guarded((options) => changes.position(options)),
         watch(wake) {
           enter();
           return changes.watch(wake);
         },
       },
     }),
-    async ping(options) {
-      enter(options);
-      return bare.ping(options);
-    },
-    async summary() {
-      enter();
-      return bare.summary();
-    },
-    async exportRows<Kind extends RecordKind>(kind: Kind, afterId: number, limit: number) {
-      enter();
-      return bare.exportRows(kind, afterId, limit) as Answer<readonly Records[Kind][]>;
-    },
-    async importRows(kind, rows) {
-      enter();
-      return bare.importRows(kind, rows);
-    },
-    async continueIds(last) {
-      enter();
-      return bare.continueIds(last);
-    },
+    ping: guarded(bare.ping),
+    summary: guarded(bare.summary),
+    exportRows: guarded(bare.exportRows) as Store['exportRows'],
+    importRows: guarded(bare.importRows),
+    continueIds: guarded(bare.continueIds),
     close() {
       closing ??= Promise.resolve(bare.close());
       return closing;
