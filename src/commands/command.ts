@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
+import { messageOf } from '../domain/errors.ts';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
@@ -87,9 +88,4 @@ export function describeError(error: unknown): string {
     if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
   }
   return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
-}
-
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
-  return error instanceof Error ? error.message || error.name : String(error);
 }

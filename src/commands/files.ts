@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import { parseKey } from '../domain/access.ts';
+import { messageOf } from '../domain/errors.ts';
 import type { ServiceOptions } from '../service.ts';
 import { UsageError } from './command.ts';
 import type { ParsedConfig } from './command-line.ts';
@@ -56,7 +57,7 @@ async function readKeys(path: string): Promise<string[]> {
     try {
       parseKey(key);
     } catch (error) {
-      throw new Error(`line ${lines.indexOf(key) + 1}: ${error instanceof Error ? error.message : error}`);
+      throw new Error(`line ${lines.indexOf(key) + 1}: ${messageOf(error)}`);
     }
   }
   return keys;

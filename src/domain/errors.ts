@@ -44,6 +44,12 @@ export class DomainError extends Error {
   }
 }
 
+/** The message of anything caught. Several addresses that all failed have one each, and none in common. */
+export function messageOf(caught: unknown): string {
+  if (caught instanceof AggregateError) return caught.errors.map(messageOf).join(', ');
+  return caught instanceof Error ? caught.message || caught.name : String(caught);
+}
+
 /** The refusal of a value: `culprit` is the field, parameter or header as the client wrote it. */
 export function invalid(culprit: string, problem: string): DomainError {
   return new DomainError('invalid', `${culprit} ${problem}`);

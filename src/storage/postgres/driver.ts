@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
-import { DomainError } from '../../domain/errors.ts';
-import { messageOf } from './errors.ts';
+import { DomainError, messageOf } from '../../domain/errors.ts';
 
 /** The optional package `pg`, loaded only for a database. */
 export async function loadDriver(): Promise<typeof import('pg')> {

@@ -1,4 +1,4 @@
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, messageOf } from '../../domain/errors.ts';
 import { idsExhausted } from '../../domain/record.ts';
 
 /**
@@ -92,12 +92,6 @@ export function cannotOpen(hosts: string, caught: unknown): DomainError {
   return new DomainError('unavailable', `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`, {
     cause,
   });
-}
-
-export function messageOf(reason: unknown): string {
-  if (!(reason instanceof Error)) return String(reason);
-  // Several addresses that all failed are an AggregateError, with a code but no message.
-  return reason.message || ('code' in reason ? String(reason.code) : reason.name);
 }
 
 function meaningOf(error: unknown): Meaning {

@@ -1,8 +1,8 @@
 import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
+import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { hostName, loadDriver } from './driver.ts';
-import { messageOf } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 

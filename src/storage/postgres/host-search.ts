@@ -1,4 +1,5 @@
-import { cannotConnect, messageOf, sqlState } from './errors.ts';
+import { messageOf } from '../../domain/errors.ts';
+import { cannotConnect, sqlState } from './errors.ts';
 import type { Host } from './hosts.ts';
 import { unlessAborted } from './session.ts';
 

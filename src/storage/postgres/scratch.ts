@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
+import { messageOf } from '../../domain/errors.ts';
 import type { Scratch } from '../scratch.ts';
 import { loadDriver } from './driver.ts';
-import { messageOf } from './errors.ts';
 import { parseHosts } from './hosts.ts';
 
 /** Separate schemas in a database. */

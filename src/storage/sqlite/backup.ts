@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { DomainError } from '../../domain/errors.ts';
-import { messageOf } from './errors.ts';
+import { DomainError, messageOf } from '../../domain/errors.ts';
 import { makeFile } from './file.ts';
 
 /** Pages copied, and pages there are. */
@@ -24,14 +24,14 @@ export async function backupSqlite(
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
   try {
-    await refuseExisting(to);
+    refuseExisting(to);
     // SQLite would make the file.
     await access(from);
     makeFile(part);
     const pages = await copy(from, part, onProgress);
     await sync(part);
     // Once more, since the copy took its time: a rename replaces what it finds.
-    await refuseExisting(to);
+    refuseExisting(to);
     await rename(part, to);
     await sync(dirname(to));
     return pages;
@@ -43,12 +43,8 @@ export async function backupSqlite(
   }
 }
 
-async function refuseExisting(path: string): Promise<void> {
-  const exists = await access(path).then(
-    () => true,
-    () => false,
-  );
-  if (exists) throw new Error('the target exists already');
+function refuseExisting(path: string): void {
+  if (existsSync(path)) throw new Error('the target exists already');
 }
 
 async function copy(from: string, to: string, onProgress: BackupProgress = () => undefined): Promise<number> {

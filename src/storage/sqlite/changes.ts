@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type Change, ChangesGone } from '../../domain/change.ts';
 import type { ChangeFeed } from '../../domain/repository.ts';
-import { fromSqlite } from './errors.ts';
+import { attempt } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
 // How often to look for commits of other processes, while there are watchers.
@@ -90,14 +90,6 @@ export function sqliteFeed(db: DatabaseSync) {
       stop();
     },
   };
-}
-
-function attempt<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (caught) {
-    throw fromSqlite(caught);
-  }
 }
 
 function toChange(row: Readonly<Record<number, unknown>>): Change {

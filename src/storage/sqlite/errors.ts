@@ -27,8 +27,13 @@ export function fromSqlite(caught: unknown): DomainError {
   return DomainError.from(caught);
 }
 
-export function messageOf(caught: unknown): string {
-  return caught instanceof Error ? caught.message : String(caught);
+/** Reads, and throws a `DomainError` when it fails. */
+export function attempt<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (caught) {
+    throw fromSqlite(caught);
+  }
 }
 
 export function isBusy(caught: unknown): boolean {

@@ -3,8 +3,8 @@ import { platform } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { messageOf } from './errors.ts';
 import { checkWritable } from './file.ts';
 import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
 

@@ -88,7 +88,10 @@ describe('a PostgreSQL error', () => {
 describe('the error of a database that cannot be used', () => {
   const reasons: readonly [cause: unknown, message: string][] = [
     [fromSystem('ECONNREFUSED', 'connect ECONNREFUSED 10.0.0.1:5432'), 'connect ECONNREFUSED 10.0.0.1:5432'],
-    [Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
+    [
+      new AggregateError([new Error('refused by ::1'), new Error('and 127.0.0.1')]),
+      'refused by ::1, and 127.0.0.1',
+    ],
     [new Error(), 'Error'],
     ['odd', 'odd'],
   ];
