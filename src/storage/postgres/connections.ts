@@ -1,12 +1,20 @@
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
+import { Connection } from './connection.ts';
 import { cannotConnect, isWaitTimeout, notInTime, overloaded } from './errors.ts';
 import { HostSearch, type SearchSettings } from './host-search.ts';
-import type { Host } from './hosts.ts';
-import { kill, probe, type SessionLimits, setUpSession, unlessLate, type Warn } from './session.ts';
+import {
+  endClient,
+  openSession,
+  type SessionLimits,
+  setUpSession,
+  unlessLate,
+  type Warn,
+} from './session.ts';
 
-export interface ConnectionSettings extends SessionLimits, SearchSettings {
+export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly poolSize: number;
+  readonly maxWaiting: number;
 }
 
 /** What is used of the package `pg`. */
@@ -23,7 +31,7 @@ export interface Call {
   readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
   /** While statements run on it. */
-  client?: PoolClient | undefined;
+  connection?: Connection | undefined;
 }
 
 // The server ends a long statement itself, and reports it, unless the network is down.
@@ -35,9 +43,9 @@ type Pools = Readonly<Record<Call['purpose'], Pool>>;
 /** Open connections to one database, whose sessions are set up. */
 export class Connections {
   readonly #driver: Driver;
-  readonly #settings: ConnectionSettings;
+  readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  readonly #hosts: HostSearch;
+  readonly hosts: HostSearch;
   /** Those of the present host; the others end when their last connection is released. */
   #pools: Pools;
   readonly #ending = new Set<Promise<unknown>>();
@@ -45,92 +53,75 @@ export class Connections {
   #left = new AbortController();
   /** How many calls of each pool have had their answer. */
   readonly #served = { calls: 0, feed: 0, pings: 0 };
-  /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
   #generation = 0;
-  readonly #generations = new WeakMap<PoolClient, number>();
-  readonly #inUse = new Set<PoolClient>();
-  /** Connections whose session is set up. */
-  readonly #ready = new WeakSet<PoolClient>();
-  /** Connections that have ended, or are of no more use. */
-  readonly #dead = new WeakSet<PoolClient>();
-  readonly #killed = new WeakSet<PoolClient>();
-  readonly #unconfirmed = new WeakSet<PoolClient>();
+  readonly #known = new WeakMap<PoolClient, Connection>();
+  readonly #inUse = new Set<Connection>();
 
-  constructor(driver: Driver, settings: ConnectionSettings, warn: Warn) {
+  constructor(driver: Driver, settings: PoolSettings, warn: Warn) {
     this.#driver = driver;
     this.#settings = settings;
     this.#warn = warn;
-    this.#hosts = new HostSearch(
+    this.hosts = new HostSearch(
       settings,
-      (host, signal) => probe(driver.createClient({ connectionString: host.url }), settings, warn, signal),
+      async ({ url: connectionString }, signal) => {
+        const client = driver.createClient({ connectionString });
+        await openSession(client, settings, warn, signal);
+        await endClient(client);
+      },
       () => this.#arrive(),
       () => this.#leave(),
     );
     this.#pools = this.#openPools();
   }
 
-  /** Where the next connection is opened. */
-  get host(): Host {
-    return this.#hosts.current;
-  }
-
   /** Gives the call a connection of the present generation, on which it sends its statements. */
-  async acquire(call: Call): Promise<PoolClient> {
+  async acquire(call: Call): Promise<Connection> {
     for (let hasSearched = false; ; ) {
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.#hosts.failure !== undefined && this.#pools[call.purpose].idleCount === 0) {
-        if (hasSearched && this.#hosts.hasOthers) throw cannotConnect(this.#hosts.failure.cause);
-        await this.#hosts.recover(call.signal);
+      if (this.hosts.failure !== undefined && this.#pools[call.purpose].idleCount === 0) {
+        if (hasSearched && this.hosts.hasOthers) throw cannotConnect(this.hosts.failure.cause);
+        await this.hosts.recover(call.signal);
         hasSearched = true;
       }
       const left = this.#left.signal;
       try {
-        const client = await this.#checkOut(call, left);
-        const isStale = left.aborted || this.#generations.get(client) !== this.#generation;
+        const connection = await this.#checkOut(call, left);
+        const isStale = left.aborted || connection.generation !== this.#generation;
         if (isStale || call.signal?.aborted) {
-          client.release(isStale);
+          connection.client.release(isStale);
           continue;
         }
-        this.#inUse.add(client);
-        if (!this.#ready.has(client)) await this.#setUp(client);
-        this.#hosts.succeeded();
-        call.client = client;
-        return client;
+        this.#inUse.add(connection);
+        if (!connection.isSetUp) await this.#setUp(connection);
+        this.hosts.succeeded();
+        call.connection = connection;
+        return connection;
       } catch (cause) {
         if (left.aborted) continue;
         if (cause instanceof DomainError) throw cause;
-        this.#hosts.failed(cause);
-        if (hasSearched || !this.#hosts.hasOthers) throw cannotConnect(cause);
+        this.hosts.failed(cause);
+        if (hasSearched || !this.hosts.hasOthers) throw cannotConnect(cause);
       }
     }
   }
 
-  release(client: PoolClient, { purpose }: Call): void {
-    const isLost = this.#dead.has(client) || this.#killed.has(client);
+  release(connection: Connection, { purpose }: Call): void {
+    const isLost = connection.isDead || connection.isKilled;
     if (!isLost) this.#served[purpose] += 1;
-    this.#inUse.delete(client);
-    client.release(isLost);
+    this.#inUse.delete(connection);
+    connection.client.release(isLost);
   }
 
   /** Why a call is refused when there is no room for more: too many wait, or there is no server. */
   refusal(): DomainError {
-    return this.#hosts.failure === undefined ? overloaded() : cannotConnect(this.#hosts.failure.cause);
-  }
-
-  isDead(client: PoolClient): boolean {
-    return this.#dead.has(client);
-  }
-
-  /** Whether the server gave up waiting until a standby has a commit, which may be lost in a failover. */
-  isUnconfirmed(client: PoolClient): boolean {
-    return this.#unconfirmed.has(client);
+    return this.hosts.failure === undefined ? overloaded() : cannotConnect(this.hosts.failure.cause);
   }
 
   /** Ends a connection that is of no more use, and in time all others of its age. */
-  discard(client: PoolClient): void {
-    this.#dead.add(client);
+  discard(connection: Connection): void {
+    connection.isDead = true;
     // Those connected after the failure that ended this one's generation are sound.
-    if (this.#generations.get(client) === this.#generation) this.renew();
+    if (connection.generation === this.#generation) this.renew();
   }
 
   /** Replaces all connections before they are used again. */
@@ -138,34 +129,23 @@ export class Connections {
     this.#generation += 1;
   }
 
-  /** Ends a connection and what still runs on it, here and on the server. */
-  kill(client: PoolClient): void {
-    this.#killed.add(client);
-    kill(client);
-  }
-
   /**
    * Kills the connection when the server does not end what runs on it in time. The caller calls the result
    * when it has ended.
    */
-  watch(client: PoolClient): () => void {
+  watch(connection: Connection): () => void {
     const limitMs = this.#settings.statementTimeoutMs + watchdogGraceMs;
     const quietMs = Math.min(this.#settings.pingTimeoutMs, limitMs);
     let timer = setTimeout(() => {
-      timer = setTimeout(() => this.kill(client), limitMs - quietMs);
-      this.checkHost();
+      timer = setTimeout(() => connection.kill(), limitMs - quietMs);
+      this.hosts.check();
     }, quietMs);
     return () => clearTimeout(timer);
   }
 
-  /** Leaves the present host if it hangs. */
-  checkHost(): void {
-    this.#hosts.check();
-  }
-
   async end(): Promise<void> {
     this.#endPools();
-    await Promise.allSettled([...this.#ending, this.#hosts.close()]);
+    await Promise.allSettled([...this.#ending, this.hosts.close()]);
   }
 
   #openPools(): Pools {
@@ -179,21 +159,14 @@ export class Connections {
 
   #openPool(max: number, connectionTimeoutMillis: number): Pool {
     const pool = this.#driver.createPool({
-      connectionString: this.host.url,
+      connectionString: this.hosts.current.url,
       max,
       connectionTimeoutMillis,
     });
     // Without listeners, a connection that the server ends would end the process.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
-      this.#generations.set(client, this.#generation);
-      client.on('error', () => this.#dead.add(client));
-      client.on('notice', (notice) => {
-        // The function that reports it; the text depends on the language of the server.
-        if (notice.routine !== 'SyncRepWaitForLSN') return;
-        this.#unconfirmed.add(client);
-        this.#dead.add(client);
-      });
+      this.#known.set(client, new Connection(client, this.#generation));
     });
     return pool;
   }
@@ -204,30 +177,33 @@ export class Connections {
     this.#ending.add(ending);
   }
 
-  async #checkOut({ purpose, signal }: Call, left: AbortSignal): Promise<PoolClient> {
+  async #checkOut({ purpose, signal }: Call, left: AbortSignal): Promise<Connection> {
     const pool = this.#pools[purpose];
     const served = this.#served[purpose];
     const mustWait = pool.waitingCount >= pool.idleCount;
     const connecting = pool.connect();
     try {
-      return await unlessLate(connecting, mustWait ? left : undefined, signal);
+      const client = await unlessLate(connecting, mustWait ? left : undefined, signal);
+      const connection = this.#known.get(client);
+      if (connection === undefined) throw new Error('the pool has not reported a connection');
+      return connection;
     } catch (cause) {
       if (!isWaitTimeout(cause)) throw cause;
       // All connections may be in use because the host hangs.
-      await this.#hosts.checked();
+      await this.hosts.checked();
       // The store has too much to do only if others were served meanwhile.
       throw this.#served[purpose] === served ? notInTime(cause) : this.refusal();
     }
   }
 
-  async #setUp(client: PoolClient): Promise<void> {
-    const stopWatching = this.watch(client);
+  async #setUp(connection: Connection): Promise<void> {
+    const stopWatching = this.watch(connection);
     try {
-      await setUpSession(client, this.#settings, this.#warn);
-      this.#ready.add(client);
+      await setUpSession(connection.client, this.#settings, this.#warn);
+      connection.isSetUp = true;
     } catch (cause) {
-      this.#inUse.delete(client);
-      client.release(true);
+      this.#inUse.delete(connection);
+      connection.client.release(true);
       throw cause;
     } finally {
       stopWatching();
@@ -243,9 +219,9 @@ export class Connections {
   /** Ends all that runs at a host that hangs. */
   #leave(): void {
     this.#stopWaiting();
-    for (const client of this.#inUse) {
-      this.#killed.add(client);
-      client.connection.stream.destroy();
+    for (const connection of this.#inUse) {
+      connection.isKilled = true;
+      connection.client.connection.stream.destroy();
     }
   }
 

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { PoolClient, QueryResultRow } from 'pg';
 import { aborted } from '../../domain/errors.ts';
-import { type Call, type ConnectionSettings, Connections, type Driver } from './connections.ts';
+import type { Connection } from './connection.ts';
+import { type Call, Connections, type Driver, type PoolSettings } from './connections.ts';
 import { type Fault, faultOf, notInTime, toDomainError } from './errors.ts';
 import type { Host } from './hosts.ts';
 import { unlessAborted, type Warn } from './session.ts';
@@ -24,9 +25,8 @@ export function prepared(text: string): Sql {
 /** Sends a statement and resolves to its rows. */
 export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
 
-export interface PoolSettings extends ConnectionSettings {
-  readonly maxWaiting: number;
-}
+/** Sends statements on one connection. */
+type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
 /** How often a statement is sent at most, by what became of it. A write that may have happened: once. */
 const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
@@ -65,19 +65,21 @@ export class PostgresPool {
 
   /** The host at which connections are opened now. */
   get host(): Host {
-    return this.#connections.host;
+    return this.#connections.hosts.current;
   }
 
   /** Runs work on a connection that has no time limit, before the first call. */
   async prepare(work: (client: PoolClient) => Promise<void>): Promise<void> {
     const call: Call = { kind: 'write', purpose: 'calls' };
-    const client = await this.#connections.acquire(call);
-    await work(client)
-      .catch((error: unknown) => {
-        this.#connections.discard(client);
-        throw error;
-      })
-      .finally(() => this.#connections.release(client, call));
+    const connection = await this.#connections.acquire(call);
+    try {
+      await work(connection.client);
+    } catch (error) {
+      this.#connections.discard(connection);
+      throw error;
+    } finally {
+      this.#connections.release(connection, call);
+    }
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
@@ -97,29 +99,24 @@ export class PostgresPool {
     purpose: Call['purpose'] = 'calls',
   ): Promise<T> {
     const call: Call = { kind: 'read', purpose, signal };
-    const result = this.#start(call, (client) =>
-      work((sql, values = []) => this.#send(client, sql, values), client),
-    );
-    return signal === undefined ? result : unlessAborted(result, signal, () => this.#abandon(call));
+    return unlessAborted(this.#start(call, work), signal, () => this.#abandon(call));
   }
 
   /** A statement that is a transaction. */
   write<Row extends QueryResultRow>(sql: Sql, values: readonly unknown[]): Promise<Row[]> {
-    const call: Call = { kind: 'write', purpose: 'calls' };
-    return this.#start(call, (client) => this.#send<Row>(client, sql, values));
+    return this.#start({ kind: 'write', purpose: 'calls' }, (send) => send<Row>(sql, values));
   }
 
   /** Several statements, all or none; `work` runs again when another transaction was in its way. */
   transaction<T>(work: (send: Send) => Promise<T>): Promise<T> {
-    return this.#start({ kind: 'write', purpose: 'calls' }, async (client) => {
-      const send: Send = (sql, values = []) => this.#send(client, sql, values);
+    return this.#start({ kind: 'write', purpose: 'calls' }, async (send, connection) => {
       await send({ text: 'BEGIN' });
       try {
         const result = await work(send);
         await send({ text: 'COMMIT' });
         return result;
       } catch (error) {
-        await send({ text: 'ROLLBACK' }).catch(() => this.#connections.discard(client));
+        await send({ text: 'ROLLBACK' }).catch(() => this.#connections.discard(connection));
         throw error;
       }
     });
@@ -130,7 +127,7 @@ export class PostgresPool {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
     });
-    return signal === undefined ? this.#ping : unlessAborted(this.#ping, signal);
+    return unlessAborted(this.#ping, signal);
   }
 
   /** Waits for the calls under way, and for those they go on with, and ends the connections. */
@@ -142,8 +139,8 @@ export class PostgresPool {
   async #end(): Promise<void> {
     for (;;) {
       const running = Object.values(this.#calls).flatMap((calls) => [...calls]);
-      if (running.length === 0 && this.#ping === undefined) break;
-      await Promise.allSettled([...running, this.#ping]);
+      if (running.length === 0) break;
+      await Promise.allSettled(running);
       await nextTurn();
     }
     await this.#connections.end();
@@ -151,21 +148,19 @@ export class PostgresPool {
 
   async #sendPing(sql: Sql): Promise<unknown> {
     const signal = AbortSignal.timeout(this.#settings.pingTimeoutMs);
-    const call: Call = { kind: 'read', purpose: 'pings', signal };
-    const rows = this.#run(call, (client) => this.#send(client, sql, []));
     try {
-      return await unlessAborted(rows, signal, () => this.#abandon(call));
+      return await this.read(sql, [], signal, 'pings');
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // The network may have lost the route, and then no packet ever reports it.
       this.#connections.renew();
-      this.#connections.checkHost();
+      this.#connections.hosts.check();
       throw notInTime(caught);
     }
   }
 
   /** Settles when the call has given its connection back, or has stopped waiting for one. */
-  #start<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const calls = this.#calls[call.purpose];
     if (calls.size >= poolSize + maxWaiting) return Promise.reject(this.#connections.refusal());
@@ -176,21 +171,21 @@ export class PostgresPool {
     return running;
   }
 
-  async #run<T>(call: Call, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  async #run<T>(call: Call, work: Work<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
-      const client = await this.#connections.acquire(call);
+      const connection = await this.#connections.acquire(call);
       let fault: Fault;
       try {
-        return await work(client);
+        return await work((sql, values = []) => this.#send(connection, sql, values), connection);
       } catch (error) {
-        fault = this.#connections.isDead(client) ? 'lost' : faultOf(error);
+        fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
-        if (fault === 'lost' || fault === 'stale') this.#connections.discard(client);
+        if (fault === 'lost' || fault === 'stale') this.#connections.discard(connection);
         if (fault === 'unprepared') this.#stopNaming();
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
-        call.client = undefined;
-        this.#connections.release(client, call);
+        call.connection = undefined;
+        this.#connections.release(connection, call);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
     }
@@ -202,16 +197,15 @@ export class PostgresPool {
   }
 
   async #send<Row extends QueryResultRow>(
-    client: PoolClient,
+    connection: Connection,
     { name, text }: Sql,
     values: readonly unknown[],
   ): Promise<Row[]> {
-    const stopWatching = this.#connections.watch(client);
+    const stopWatching = this.#connections.watch(connection);
     try {
       const statement = { name: this.#namesHold ? name : undefined, text, values: [...values] };
-      const { rows } = await client.query<Row>(statement);
-      if (this.#connections.isUnconfirmed(client))
-        throw notInTime(new Error('the commit was not replicated'));
+      const { rows } = await connection.client.query<Row>(statement);
+      if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
       return rows;
     } finally {
       stopWatching();
@@ -220,6 +214,6 @@ export class PostgresPool {
 
   /** Ends what still runs for a caller that has left, if it does not end soon. */
   #abandon(call: Call): void {
-    setTimeout(() => call.client && this.#connections.kill(call.client), abortGraceMs).unref();
+    setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
   }
 }

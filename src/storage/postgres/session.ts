@@ -1,4 +1,3 @@
-import { connect, Socket } from 'node:net';
 import type { Client, PoolClient, QueryResultRow } from 'pg';
 import { aborted } from '../../domain/errors.ts';
 
@@ -68,25 +67,28 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
 }
 
-/** Opens a session and ends it. Fails when it cannot be opened, or not before the signal. */
-export async function probe(
+/**
+ * Opens a connection and sets up its session. Resolves to whether the session is this connection's alone. Ends the
+ * connection when it fails, and fails when the signal aborts.
+ */
+export async function openSession(
   client: Client,
   limits: SessionLimits,
   warn: Warn,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   signal.throwIfAborted();
   client.on('error', () => {});
   const cut = () => client.connection.stream.destroy();
   signal.addEventListener('abort', cut);
   try {
     await client.connect();
-    await setUpSession(client, limits, warn);
+    return await setUpSession(client, limits, warn);
   } catch (cause) {
+    await endClient(client);
     throw signal.aborted ? new Error('does not answer in time', { cause }) : cause;
   } finally {
     signal.removeEventListener('abort', cut);
-    await endClient(client);
   }
 }
 
@@ -99,46 +101,8 @@ export async function endClient(client: Client): Promise<void> {
   clearTimeout(force);
 }
 
-// The code of a cancel request in the protocol, in the place of its version.
-const cancelCode = 80_877_102;
-const cancelGraceMs = 500;
-const cancelTimeoutMs = 30_000;
-
-/**
- * Ends a connection and the statement that runs on it. It sends the protocol's cancel request, whose key
- * belongs to this connection: no other client's statement can be cancelled, and it works through poolers.
- */
-export function kill(client: Client): void {
-  const { stream } = client.connection;
-  const key = 'secretKey' in client ? client.secretKey : undefined;
-  if (!(stream instanceof Socket) || typeof key !== 'number') {
-    stream.destroy();
-    return;
-  }
-  const { remoteAddress: host, remotePort: port } = stream;
-  const path = `${client.host}/.s.PGSQL.${client.port}`;
-  const request = Buffer.alloc(16);
-  for (const [i, word] of [request.length, cancelCode, processIdOf(client), key].entries()) {
-    request.writeInt32BE(word, i * 4);
-  }
-  const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
-  const end = () => stream.destroy();
-  // A pooler forgets the key when the connection ends, so the request goes first.
-  const timer = setTimeout(end, cancelGraceMs);
-  socket.on('close', () => {
-    clearTimeout(timer);
-    end();
-  });
-  // The other side closes. PgBouncer 1.18 aborts when a request is closed from this side before it was passed on.
-  socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
-  socket
-    .on('error', () => {})
-    .unref()
-    .resume()
-    .write(request);
-}
-
-function processIdOf(client: Client): number {
+/** The id of its session, or the one that a pooler invented. */
+export function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }
 
@@ -148,14 +112,16 @@ export function unlessLate(
   ...signals: readonly (AbortSignal | undefined)[]
 ): Promise<PoolClient> {
   const giveBack = () => connecting.then((client) => client.release()).catch(() => {});
-  return signals.reduce(
-    (waiting, signal) => (signal === undefined ? waiting : unlessAborted(waiting, signal, giveBack)),
-    connecting,
-  );
+  return signals.reduce((waiting, signal) => unlessAborted(waiting, signal, giveBack), connecting);
 }
 
-/** Settles at once when the signal aborts. */
-export function unlessAborted<T>(result: Promise<T>, signal: AbortSignal, onAbort?: () => void): Promise<T> {
+/** Settles at once when the signal, if there is one, aborts. */
+export function unlessAborted<T>(
+  result: Promise<T>,
+  signal: AbortSignal | undefined,
+  onAbort?: () => void,
+): Promise<T> {
+  if (signal === undefined) return result;
   return new Promise((resolve, reject) => {
     const abort = () => {
       reject(aborted(signal));

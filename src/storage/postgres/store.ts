@@ -6,16 +6,15 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';
-import type { Driver } from './connections.ts';
+import type { Driver, PoolSettings } from './connections.ts';
 import { hostName, loadDriver } from './driver.ts';
 import { cannotOpen } from './errors.ts';
 import { parseHosts, standbyUrls } from './hosts.ts';
 import { postgresImport } from './import.ts';
-import { connectListener } from './listener.ts';
-import { type PoolSettings, PostgresPool } from './pool.ts';
+import { PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
-import type { Warn } from './session.ts';
+import { endClient, openSession, type Warn } from './session.ts';
 import { type StandbyRead, StandbyReads } from './standbys.ts';
 import { postgresWrites } from './writes.ts';
 
@@ -134,10 +133,12 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const connect = () => {
-    const connectionTimeoutMillis = settings.waitTimeoutMs;
-    const client = new Client({ ...config, connectionString: pool.host.url, connectionTimeoutMillis });
-    return connectListener(client, settings, warn);
+  const connect = async (signal: AbortSignal) => {
+    const client = driver.createClient({ connectionString: pool.host.url });
+    const isOver = AbortSignal.any([signal, AbortSignal.timeout(settings.waitTimeoutMs)]);
+    if (await openSession(client, settings, warn, isOver)) return client;
+    await endClient(client);
+    return undefined;
   };
   const feed =
     settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept, connect) : undefined;

@@ -4,26 +4,17 @@ import type { Pool } from 'pg';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { type Scheduler, testSchedules } from '../../support/scheduler.ts';
+import { settings as fake, session } from './fake-session.ts';
 
 const poolSize = 3;
 const maxWaiting = 4;
 const settings = {
+  ...fake,
   poolSize,
   maxWaiting,
   waitTimeoutMs: 100,
   statementTimeoutMs: 200,
-  lockTimeoutMs: 200,
-  idleInTransactionTimeoutMs: 200,
   pingTimeoutMs: 50,
-  writable: true,
-  hosts: [{ name: 'host:5432', url: 'postgres://host' }] as const,
-};
-const session = {
-  own: true,
-  read_only: 'off',
-  synchronous_commit: 'on',
-  fsync: 'on',
-  full_page_writes: 'on',
 };
 /** Errors without an effect: a deadlock, a read-only server, a lost prepared statement, a permanent error. */
 const refusals = ['40P01', '25006', '26000', '22012'];

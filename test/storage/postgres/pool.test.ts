@@ -5,25 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Driver } from '../../../src/storage/postgres/connections.ts';
 import { PostgresPool, prepared } from '../../../src/storage/postgres/pool.ts';
-
-const settings = {
-  poolSize: 10,
-  maxWaiting: 10,
-  waitTimeoutMs: 1_000,
-  statementTimeoutMs: 1_000,
-  lockTimeoutMs: 1_000,
-  idleInTransactionTimeoutMs: 1_000,
-  pingTimeoutMs: 1_000,
-  writable: true,
-  hosts: [{ name: 'host:5432', url: 'postgres://host' }] as const,
-};
-const session = {
-  own: true,
-  read_only: 'off',
-  synchronous_commit: 'on',
-  fsync: 'on',
-  full_page_writes: 'on',
-};
+import { session, settings } from './fake-session.ts';
 
 interface Statement {
   readonly name?: string;
