@@ -65,7 +65,7 @@ export class StandbyReads {
   constructor(
     primary: Pick<PostgresPool, 'read'>,
     standbys: readonly { readonly host: string; readonly pool: Pick<PostgresPool, 'reads'> }[],
-    report: (read: StandbyRead) => void,
+    report: (read: StandbyRead) => void = () => {},
   ) {
     this.#primary = primary;
     this.#standbys = standbys.map((standby) => ({ ...standby, leftUntil: 0 }));

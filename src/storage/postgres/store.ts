@@ -1,5 +1,5 @@
 import type { PoolConfig } from 'pg';
-import { checkRanges, maxTimerMs, type Range } from '../../check-range.ts';
+import { maxTimerMs, readNumbers } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
@@ -57,38 +57,19 @@ export interface PostgresStoreOptions {
   readonly onStandbyRead?: (read: StandbyRead) => void;
 }
 
-type Settings = Required<Omit<PostgresStoreOptions, 'readDatabase'>>;
-
-const defaults: Settings = {
-  poolSize: 10,
-  waitTimeoutMs: 2_000,
-  maxWaiting: 1_000,
-  statementTimeoutMs: 10_000,
-  lockTimeoutMs: 5_000,
-  idleInTransactionTimeoutMs: 10_000,
-  pingTimeoutMs: 1_000,
-  idempotencyTtlMs,
-  changesKept: defaultChangesKept,
-  applicationName: 'users-service',
-  onWarning: () => {},
-  onStandbyRead: () => {},
-};
-
-const ranges: Readonly<
-  Record<Exclude<keyof Settings, 'applicationName' | 'onWarning' | 'onStandbyRead'>, Range>
-> = {
-  poolSize: [1, 1_000],
-  waitTimeoutMs: [1, maxTimerMs],
-  maxWaiting: [0, 1_000_000],
+const numbers = {
+  poolSize: [10, 1, 1_000],
+  waitTimeoutMs: [2_000, 1, maxTimerMs],
+  maxWaiting: [1_000, 0, 1_000_000],
   // Room is left for the watchdog, which waits a little longer than the server.
-  statementTimeoutMs: [1, maxTimerMs - 10_000],
-  lockTimeoutMs: [1, maxTimerMs],
-  idleInTransactionTimeoutMs: [1, maxTimerMs],
-  pingTimeoutMs: [1, maxTimerMs],
+  statementTimeoutMs: [10_000, 1, maxTimerMs - 10_000],
+  lockTimeoutMs: [5_000, 1, maxTimerMs],
+  idleInTransactionTimeoutMs: [10_000, 1, maxTimerMs],
+  pingTimeoutMs: [1_000, 1, maxTimerMs],
   // Some thirty years; the server's timestamps end too.
-  idempotencyTtlMs: [1, 1_000_000_000_000],
-  changesKept: [0, maxChangesKept],
-};
+  idempotencyTtlMs: [idempotencyTtlMs, 1, 1_000_000_000_000],
+  changesKept: [defaultChangesKept, 0, maxChangesKept],
+} as const;
 
 /**
  * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. The URL may name
@@ -98,8 +79,8 @@ const ranges: Readonly<
  * URL may say (`sslmode`, say). An option out of its range is a `RangeError`.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const limits = { ...defaults, ...options };
-  checkRanges(limits, ranges);
+  const limits = readNumbers(options, numbers);
+  const { readDatabase, applicationName = 'users-service', onWarning, onStandbyRead } = options;
   const { urls, writable } = parseHosts(url);
   const { Client, Pool } = await loadDriver();
   const [first, ...others] = urls.map((one) => ({ name: hostName(Client, one), url: one }));
@@ -110,20 +91,20 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     idleTimeoutMillis: 0,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveDelayMs,
-    application_name: settings.applicationName,
+    application_name: applicationName,
   };
-  const warn = once(settings.onWarning);
+  const warn = once(onWarning);
   const driver: Driver = {
     createPool: (host) => new Pool({ ...config, ...host }),
     createClient: (host) => new Client({ ...config, ...host }),
   };
   const openPool = (of: PoolSettings) => new PostgresPool(driver, of, warn);
   const pool = openPool(settings);
-  const standbys = standbyUrls(limits.readDatabase).map((one) => {
+  const standbys = standbyUrls(readDatabase).map((one) => {
     const host = { name: hostName(Client, one), url: one };
     return { host: host.name, pool: openPool({ ...limits, writable: false, hosts: [host] }) };
   });
-  const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, settings.onStandbyRead);
+  const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, onStandbyRead);
   try {
     await pool.prepare(async (client) => {
       await prepareSchema(client);
@@ -165,7 +146,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
 const keepAliveDelayMs = 10_000;
 
 /** Passes each message on the first time. */
-function once(warn: Warn): Warn {
+function once(warn: Warn = () => {}): Warn {
   const sent = new Set<string>();
   return (message) => {
     if (!sent.has(message)) warn(message);

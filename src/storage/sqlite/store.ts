@@ -1,7 +1,7 @@
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
-import { checkRanges, type Range } from '../../check-range.ts';
+import { readNumbers } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { byKind } from '../../domain/record.ts';
@@ -28,28 +28,19 @@ export interface SqliteStoreOptions {
   readonly changesKept?: number;
 }
 
-const defaults: Required<SqliteStoreOptions> = {
-  busyTimeoutMs: 5_000,
-  maxPendingWrites: 10_000,
-  idempotencyTtlMs,
-  now: Date.now,
-  changesKept: defaultChangesKept,
-};
-
-const ranges: Readonly<Record<Exclude<keyof SqliteStoreOptions, 'now'>, Range>> = {
-  busyTimeoutMs: [0, 60_000],
-  maxPendingWrites: [1, 1_000_000],
-  idempotencyTtlMs: [1, Number.MAX_SAFE_INTEGER],
-  changesKept: [0, maxChangesKept],
-};
+const numbers = {
+  busyTimeoutMs: [5_000, 0, 60_000],
+  maxPendingWrites: [10_000, 1, 1_000_000],
+  idempotencyTtlMs: [idempotencyTtlMs, 1, Number.MAX_SAFE_INTEGER],
+  changesKept: [defaultChangesKept, 0, maxChangesKept],
+} as const;
 
 /**
  * Opens the file at `path`, made with its folder when it is missing. Reads run on the calling thread,
  * since they take microseconds; writes on a thread of their own, since a commit waits for the disk.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
-  const settings = Object.freeze({ ...defaults, ...options });
-  checkRanges(settings, ranges);
+  const settings = { ...readNumbers(options, numbers), now: options.now ?? Date.now };
   const file = resolve(path);
   try {
     await makeFolder(dirname(file));
