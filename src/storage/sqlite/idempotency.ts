@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { keyInUse, keyReused } from '../../domain/errors.ts';
-import type { Created, CreateOptions, IdempotencyKey } from '../../domain/repository.ts';
+import { keyReused } from '../../domain/errors.ts';
+import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 
 /** A key on its way to the writer thread, with the time it is used at. */
 export interface TimedKey extends IdempotencyKey {
@@ -8,35 +8,13 @@ export interface TimedKey extends IdempotencyKey {
   readonly expiresAt: number;
 }
 
-export interface KeyOptions {
-  readonly now: () => number;
-  readonly idempotencyTtlMs: number;
-}
-
-/** Refuses a key whose first use is still under way here; in another process, the lock makes it wait. */
-export function keysInUse({ now, idempotencyTtlMs }: KeyOptions) {
-  const inUse = new Set<string>();
-  return async <T>(
-    { idempotency }: CreateOptions = {},
-    create: (key?: TimedKey) => Promise<T>,
-  ): Promise<T> => {
-    if (idempotency === undefined) return create();
-    const { key, fingerprint } = idempotency;
-    if (inUse.has(key)) throw keyInUse();
-    inUse.add(key);
-    try {
-      const usedAt = Math.floor(now());
-      return await create({ key, fingerprint, now: usedAt, expiresAt: usedAt + idempotencyTtlMs });
-    } finally {
-      inUse.delete(key);
-    }
-  };
-}
-
 // Ten for each one added: the table shrinks after a burst, and no single write pays for all of it.
 const expiredKeysPerWrite = 10;
 
-/** Makes a creation happen once for a key, in the transaction of its insert. What is `undefined` was not created. */
+/**
+ * Makes a creation happen once for a key, in the transaction of its insert. What is `undefined` was not created.
+ * Writes take turns, so a repetition finds the result of the first.
+ */
 export function createOnce(db: DatabaseSync) {
   const find = db.prepare(
     'SELECT fingerprint, response FROM idempotency_keys WHERE key = ? AND expires_at > ?',
