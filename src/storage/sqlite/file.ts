@@ -1,18 +1,23 @@
-import { accessSync, closeSync, constants, existsSync, openSync, readSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  type BigIntStats,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readSync,
+  statSync,
+} from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { DomainError } from '../../domain/errors.ts';
 
-interface Identity {
-  readonly dev: bigint;
-  readonly ino: bigint;
-}
-
 /** The database, its log and the index of the log, which belong together, as they were when they were opened. */
 export interface OpenFiles {
   readonly path: string;
-  readonly identities: readonly (Identity | undefined)[];
+  /** Its device and its number there. */
+  readonly identities: readonly string[];
 }
 
 const suffixes = ['', '-wal', '-shm'];
@@ -67,11 +72,7 @@ function userName(): string | undefined {
 
 /** The files that a connection has just opened. */
 export function openFiles(path: string): OpenFiles {
-  const identities = suffixes.map((suffix) => {
-    const stats = statOf(path + suffix);
-    return stats && { dev: stats.dev, ino: stats.ino };
-  });
-  return { path, identities };
+  return { path, identities: suffixes.map((suffix) => identityOf(statOf(path + suffix))) };
 }
 
 /**
@@ -83,8 +84,7 @@ export function checkFiles({ path, identities }: OpenFiles): bigint {
   let logBytes = 0n;
   for (const [i, suffix] of suffixes.entries()) {
     const now = statOf(path + suffix);
-    const opened = identities[i];
-    if (now === undefined || now.ino !== opened?.ino || now.dev !== opened.dev) {
+    if (now === undefined || identityOf(now) !== identities[i]) {
       throw lost(`${path}${suffix} has been removed or replaced`);
     }
     if (suffix === '-wal') logBytes = now.size;
@@ -119,8 +119,12 @@ function isLogHeader(header: Buffer): boolean {
   return header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
 }
 
-function statOf(path: string) {
+function statOf(path: string): BigIntStats | undefined {
   return statSync(path, { bigint: true, throwIfNoEntry: false });
+}
+
+function identityOf(stats: BigIntStats | undefined): string {
+  return `${stats?.dev} ${stats?.ino}`;
 }
 
 function lost(problem: string): DomainError {

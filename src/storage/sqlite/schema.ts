@@ -82,8 +82,8 @@ export const maxIdleLogBytes = 64 * 1024 * 1024;
 // the write lock is the writer's own.
 const briefWaitMs = 100;
 
-/** A connection with the settings every connection of the service has. */
-export function connect(path: string): DatabaseSync {
+/** A connection with the settings every connection of the service has, once it is prepared. */
+export function connect(path: string, prepare?: (db: DatabaseSync) => void): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: briefWaitMs, enableForeignKeyConstraints: true });
   try {
     db.exec(`
@@ -92,6 +92,7 @@ export function connect(path: string): DatabaseSync {
       PRAGMA wal_autocheckpoint = ${checkpointPages};
       PRAGMA journal_size_limit = ${maxIdleLogBytes};
     `);
+    prepare?.(db);
     return db;
   } catch (caught) {
     db.close();
@@ -104,7 +105,7 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
     try {
-      return connectMigrated(path);
+      return connect(path, migrate);
     } catch (caught) {
       if (!isBusy(caught) || performance.now() > deadline) throw caught;
     }
@@ -113,24 +114,16 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
   }
 }
 
-function connectMigrated(path: string): DatabaseSync {
-  const db = connect(path);
-  try {
-    migrate(db);
-    // Reads, so that the log is there from now on.
-    db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
-    return db;
-  } catch (caught) {
-    db.close();
-    throw caught;
-  }
-}
-
 function migrate(db: DatabaseSync): void {
   // Before anything is written: a file that is refused stays as it was.
   const steps = stepsTaken(db);
   db.exec('PRAGMA journal_mode = WAL');
-  if (steps === schemaVersion) return;
+  if (steps !== schemaVersion) takeSteps(db);
+  // Reads, so that the log is there from now on.
+  db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
+}
+
+function takeSteps(db: DatabaseSync): void {
   db.exec('BEGIN IMMEDIATE');
   try {
     for (const step of migrations.slice(stepsTaken(db))) db.exec(step);
