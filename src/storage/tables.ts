@@ -114,6 +114,16 @@ export function toRecord<Row>(
   return record as Row;
 }
 
+/** A row by the names of its columns. */
+export type NamedRow = Readonly<Record<string, unknown>>;
+
+export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
+  return toRecord(
+    columns,
+    columns.map(({ name }) => row[name]),
+  );
+}
+
 type FilterValue = string | number | readonly number[];
 
 /** The columns that a filter is about, each with the value that it gives. */

@@ -1,25 +1,40 @@
-import type { Origin } from '../../domain/change.ts';
-import { keyColumns, posts, type Table, users } from '../tables.ts';
+import type { ChangeType, Origin } from '../../domain/change.ts';
+import { childTables, keyColumns, type Table } from '../tables.ts';
 import { prepared, type Sql } from './pool.ts';
 
 const columns = 'type, user_id, record, request_id, key';
 
 /**
- * Inserts a change for each row of the CTE `rows` that a write has returned, and returns the records; $n and the
- * next parameter are the origin. The row is locked by then, so positions rise in the order in which one record changes.
+ * Makes a write, whose rows are the records, add a change for each of them, and return them as JSON; $n and the next
+ * parameter are the origin. A row is locked by then, so positions rise in the order in which one record changes.
  */
-export function addChange(table: Table, verb: string, rows: string, n: number): string {
-  return `
-    INSERT INTO changes (${columns}) SELECT ${values(table, verb, rows, n)} FROM ${rows} RETURNING record`;
+export function withChange(table: Table, verb: 'created' | 'updated', write: string, n: number): string {
+  return `WITH ${verb} AS (${write}) ${addChange(table, verb, n)}`;
 }
 
-/** Inserts a change for each post in the CTE `taken`, then one for the user in the CTE `removed`. */
-export function addDeletions(n: number): string {
+/** Inserts a change for each row of the CTE named after what happened to it, and returns the records. */
+export function addChange(table: Table, verb: 'created' | 'updated', n: number): string {
+  return `INSERT INTO changes (${columns}) SELECT ${values(table, verb, verb, n)} FROM ${verb} RETURNING record`;
+}
+
+/**
+ * As `withChange`, of a deletion, which first adds a change for each record below. The lock on their owner keeps
+ * others from adding more, and only the functions see those added since the statement began.
+ */
+export function withDeletions(table: Table, write: string, n: number): string {
+  const below = childTables(table);
+  const taken = below.map(({ name }) => {
+    return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
+  });
+  const deleted = [...below, table].map((one, step) => {
+    const rows = one === table ? 'removed' : `taken_${one.name}`;
+    return `SELECT ${step} AS step, id, ${values(one, 'deleted', rows, n)} FROM ${rows}`;
+  });
   return `
-    INSERT INTO changes (${columns}) SELECT ${columns} FROM (
-      SELECT 1 AS step, id, ${values(posts, 'deleted', 'taken', n)} FROM taken
-      UNION ALL SELECT 2, id, ${values(users, 'deleted', 'removed', n)} FROM removed
-    ) AS deleted ORDER BY step, id`;
+    WITH removed AS (${write})${taken.join('')}, change AS (
+      INSERT INTO changes (${columns}) SELECT ${columns} FROM (${deleted.join(' UNION ALL ')}) AS deleted
+      ORDER BY step, id
+    ) SELECT id FROM removed`;
 }
 
 /** The parameters of an origin. */
@@ -82,7 +97,8 @@ export interface PageRow {
   /** NULL, as the others, when there is no change. */
   readonly position: string | null;
   readonly time: Date;
-  readonly type: string;
+  /** The statements of the writes give it no other. */
+  readonly type: ChangeType;
   readonly record: Readonly<Record<string, unknown>>;
   readonly request_id: string | null;
   readonly key: string | null;

@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
-import { type Change, type ChangePage, type ChangeQuery, ChangesGone } from '../../domain/change.ts';
+import { type Change, type ChangePage, type ChangeQuery, ChangesGone, kindOf } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
-import { posts, users } from '../tables.ts';
+import { fromNames, tables } from '../tables.ts';
 import { type LookRow, look, notify, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
 import { type ListenerOptions, listen } from './listener.ts';
 import type { PostgresPool } from './pool.ts';
-import { fromRow } from './rows.ts';
 import { unlessAborted } from './session.ts';
 import { type Look, Settled } from './settled.ts';
 import { shared } from './shared.ts';
@@ -200,14 +199,12 @@ export class PostgresChanges implements ChangeFeed {
 
 function toChange({ position, time, type, record, request_id, key }: PageRow): Change[] {
   if (position === null) return [];
-  const { columns } = type.startsWith('post.') ? posts : users;
   return [
     {
       position: Number(position),
-      // The schema and the statements of the writes give it no other.
-      type: type as Change['type'],
+      type,
       time: time.toISOString(),
-      record: fromRow<Change['record']>(columns, record),
+      record: fromNames<Change['record']>(tables[kindOf(type)].columns, record),
       origin: { ...(request_id !== null && { requestId: request_id }), ...(key !== null && { key }) },
     },
   ];

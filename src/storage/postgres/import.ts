@@ -3,7 +3,6 @@ import type { Records, Store } from '../../domain/repository.ts';
 import { columnNames, recordValues, rowDiffers, tables } from '../tables.ts';
 import { restartFeed } from './change-sql.ts';
 import type { PostgresPool, Send } from './pool.ts';
-import type { IdRow } from './rows.ts';
 
 /** What moves a whole store here, each batch in one transaction. */
 export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | 'continueIds'> {
@@ -37,9 +36,9 @@ function importRows<Kind extends RecordKind>(
       SELECT FROM ${kind} AS kept WHERE ${row('kept', names)} = ${row('given', names)}) LIMIT 1`;
   return pool.transaction(async (send) => {
     await lock(send, kind);
-    const added = await send<IdRow>({ text: add }, values);
+    const added = await send<{ id: number }>({ text: add }, values);
     const isAllNew = added.length === rows.length;
-    const [other] = isAllNew ? [] : await send<IdRow>({ text: findOther }, values);
+    const [other] = isAllNew ? [] : await send<{ id: number }>({ text: findOther }, values);
     if (other !== undefined) throw rowDiffers(kind, other.id);
     await raiseLastId(
       send,

@@ -4,9 +4,17 @@ import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
 import type { Collection, Row } from '../store.ts';
-import { columnNames, filterConditions, listColumns, type Table, tables } from '../tables.ts';
+import {
+  columnNames,
+  filterConditions,
+  fromNames,
+  listColumns,
+  type NamedRow,
+  type Table,
+  tables,
+} from '../tables.ts';
+import { isKey } from '../write-sql.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import { type CountRow, fromRow, isKey, type NamedRow } from './rows.ts';
 
 // Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
@@ -27,12 +35,12 @@ function tableReads(
   table: Table,
 ): Pick<Collection, 'get' | 'list' | 'count'> {
   const { name, columns } = table;
-  const find = prepared(`SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table)}`);
+  const find = prepared(`SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table, '$')}`);
   const listed = listColumns(table);
   return {
     async get(key, { signal } = {}) {
       const [row] = await pool.read<NamedRow>(find, key, signal);
-      return row && fromRow<Row>(columns, row);
+      return row && fromNames<Row>(columns, row);
     },
 
     async list(filter, query, { signal } = {}) {
@@ -40,7 +48,7 @@ function tableReads(
       const { sql, values } = listStatement(list, query);
       const rows = await pool.read<NamedRow>(sql, values, signal);
       return toPage(
-        rows.map((row) => fromRow<Row>(listed, row)),
+        rows.map((row) => fromNames<Row>(listed, row)),
         query,
       );
     },
@@ -49,7 +57,11 @@ function tableReads(
       const values: Value[] = [];
       const columns = 'count(*)::integer AS count';
       const list = { table: name, columns, filter: filterConditions(table, filter) };
-      const [row] = await pool.read<CountRow>(prepared(selectSql(list, [], binder(values))), values, signal);
+      const [row] = await pool.read<{ count: number }>(
+        prepared(selectSql(list, [], binder(values))),
+        values,
+        signal,
+      );
       return Number(row?.count);
     },
   };
@@ -72,7 +84,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>) {
       const { columns } = tables[kind];
       const sql = prepared(`SELECT ${columnNames(columns)} FROM ${kind} WHERE id > $1 ORDER BY id LIMIT $2`);
       const rows = await pool.read<NamedRow>(sql, [afterId, limit]);
-      return rows.map((row) => fromRow<Row>(columns, row));
+      return rows.map((row) => fromNames<Row>(columns, row));
     },
   };
 }

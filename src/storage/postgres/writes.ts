@@ -6,17 +6,18 @@ import {
   columnNames,
   columnValues,
   editableColumns,
+  fromNames,
   givenColumns,
   keyColumns,
+  type NamedRow,
   recordValues,
   type Table,
-  users,
 } from '../tables.ts';
-import { addChange, addDeletions, originValues } from './change-sql.ts';
+import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../write-sql.ts';
+import { addChange, originValues, withChange, withDeletions } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
 import { type OnceRow, once } from './idempotency.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
-import { fromRow, isKey, type NamedRow } from './rows.ts';
 
 export interface WriteSettings {
   readonly idempotencyTtlMs: number;
@@ -33,7 +34,7 @@ export function postgresWrites(
   const { columns } = table;
   const given = givenColumns(table);
   const edited = editableColumns(table);
-  const { insert, insertOnce, update, remove } = feed === undefined ? plainWrites(table) : fedWrites(table);
+  const { insert, insertOnce, update, remove } = statements(table, feed !== undefined);
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
@@ -45,9 +46,10 @@ export function postgresWrites(
     return rows;
   };
   /** The record that a write has returned: with its change it comes as JSON. */
-  const toRecord = (row: NamedRow) => fromRow<Row>(columns, feed === undefined ? row : Object(row['record']));
+  const toRecord = (row: NamedRow) =>
+    fromNames<Row>(columns, feed === undefined ? row : Object(row['record']));
   const unchanged = prepared(unchangedSql(table));
-  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table)}`);
+  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`);
   return {
     async create(record, options = {}) {
       const values = recordValues(given, record);
@@ -63,7 +65,7 @@ export function postgresWrites(
       if (kept.fingerprint !== fingerprint) throw keyReused();
       // A copy of an earlier release kept posts without a version, and may do so until it is replaced.
       const row = { version: 1, ...kept.response };
-      return { value: fromRow<Row>(columns, row), replayed: kept.outcome === 'replayed' };
+      return { value: fromNames<Row>(columns, row), replayed: kept.outcome === 'replayed' };
     },
 
     async update(key, patch, options = {}) {
@@ -75,7 +77,7 @@ export function postgresWrites(
         const [found] = await pool.write<UnchangedRow>(unchanged, values);
         if (found === undefined) return undefined;
         if (!found.is_expected) throw preconditionFailed(table.record, key[0]);
-        if (found.is_same) return fromRow<Row>(columns, found);
+        if (found.is_same) return fromNames<Row>(columns, found);
         if (found.version >= maxVersion) throw versionsExhausted(table.record, key[0]);
       }
     },
@@ -112,18 +114,6 @@ function insertSql(table: Table, first: number, source?: string): string {
     RETURNING ${columnNames(table.columns)}`;
 }
 
-/**
- * Changes a record unless it is as wanted already: no other row is written, and each row it returns is a change.
- * Takes the key, the versions that are expected, and the values of the editable columns, of which NULL is left.
- */
-function updateSql(table: Table): string {
-  const edits = editsOf(table).map(({ name, next }) => `${name} = ${next}`);
-  return `
-    UPDATE ${table.name} SET ${edits.join(', ')}, version = version + 1
-    WHERE ${isKey(table)} AND ${isExpected(table)} AND version < ${maxVersion} AND NOT ${isSame(table)}
-    RETURNING ${columnNames(table.columns)}`;
-}
-
 interface UnchangedRow extends NamedRow {
   readonly version: number;
   readonly is_expected: boolean;
@@ -136,62 +126,38 @@ interface UnchangedRow extends NamedRow {
  */
 function unchangedSql(table: Table): string {
   return `
-    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected, ${isSame(table)} AS is_same
-    FROM ${table.name} WHERE ${isKey(table)} FOR KEY SHARE`;
+    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected,
+      NOT (${isChange(table, '$')}) AS is_same
+    FROM ${table.name} WHERE ${isKey(table, '$')} FOR KEY SHARE`;
 }
 
-/** Whether a record has the wanted values already. */
-function isSame(table: Table): string {
-  const edits = editsOf(table);
-  const row = (texts: readonly string[]) => `(${texts.join(', ')})`;
-  return `(${row(edits.map(({ next }) => next))} IS NOT DISTINCT FROM ${row(edits.map(({ name }) => name))})`;
-}
-
-function editsOf(table: Table): { name: string; next: string }[] {
-  const first = keyColumns(table).length + 2;
-  return editableColumns(table).map(({ name }, i) => ({ name, next: `COALESCE($${first + i}, ${name})` }));
-}
-
-function deleteSql(table: Table): string {
-  return `
-    DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(table)}
-    RETURNING ${columnNames(table.columns)}`;
-}
-
-function plainWrites(table: Table) {
-  return {
-    insert: prepared(insertSql(table, 1)),
-    insertOnce: prepared(once(insertSql(table, 4, 'turn'))),
-    update: prepared(updateSql(table)),
-    remove: prepared(deleteSql(table)),
-  };
-}
-
-/** The writes that add their changes. The last two parameters of each are the origin. */
-function fedWrites(table: Table) {
+/** The writes; with a feed they add their changes, and the last two parameters of each are the origin. */
+function statements(table: Table, hasFeed: boolean) {
   const given = givenColumns(table).length;
-  const key = keyColumns(table).length;
-  // The lock on the user keeps others from adding posts. Only the function sees those added since the statement began.
-  const deletions =
-    table === users
-      ? `taken AS (SELECT post.* FROM removed, take_posts(removed.id) AS post), change AS (${addDeletions(key + 2)})`
-      : `change AS (${addChange(table, 'deleted', 'removed', key + 2)})`;
+  const expected = keyColumns(table).length + 1;
+  const edited = editableColumns(table).length;
+  const insert = insertSql(table, 1);
+  const insertOnce = insertSql(table, 4, 'turn');
+  const update = updateSql(table, '$', isExpected(table));
+  const remove = deleteSql(table, '$', isExpected(table));
+  if (!hasFeed) {
+    return {
+      insert: prepared(insert),
+      insertOnce: prepared(once(insertOnce)),
+      update: prepared(update),
+      remove: prepared(remove),
+    };
+  }
   return {
-    insert: prepared(
-      `WITH created AS (${insertSql(table, 1)}) ${addChange(table, 'created', 'created', given + 1)}`,
-    ),
-    insertOnce: prepared(
-      once(insertSql(table, 4, 'turn'), addChange(table, 'created', 'created', given + 4)),
-    ),
-    update: prepared(
-      `WITH changed AS (${updateSql(table)}) ${addChange(table, 'updated', 'changed', key + editableColumns(table).length + 2)}`,
-    ),
-    remove: prepared(`WITH removed AS (${deleteSql(table)}), ${deletions} SELECT id FROM removed`),
+    insert: prepared(withChange(table, 'created', insert, given + 1)),
+    insertOnce: prepared(once(insertOnce, addChange(table, 'created', given + 4))),
+    update: prepared(withChange(table, 'updated', update, expected + edited + 1)),
+    remove: prepared(withDeletions(table, remove, expected + 1)),
   };
 }
 
 /** Whether the version is one of those after the key. As float8 they may be any number a client can write. */
 function isExpected(table: Table): string {
-  const versions = `$${keyColumns(table).length + 1}::float8[]`;
+  const versions = `${expectedVersions(table, '$')}::float8[]`;
   return `(${versions} IS NULL OR version = ANY (${versions}))`;
 }

@@ -7,47 +7,29 @@ import {
   columnNames,
   filterConditions,
   type Key,
-  keyColumns,
   listColumns,
   type Table,
   tables,
   toRecord,
 } from '../tables.ts';
-import { fromSqlite } from './errors.ts';
+import { isKey } from '../write-sql.ts';
+import { attempt } from './errors.ts';
 
 // More than there are combinations of table, filter, sort and start.
-const maxStatements = 256;
+const maxKept = 256;
 
 /** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
 export function sqliteReads(db: DatabaseSync) {
-  const statements = new Map<string, StatementSync>();
-  const prepare = (sql: string): StatementSync => {
-    const known = statements.get(sql);
-    if (known !== undefined) return known;
-    if (statements.size >= maxStatements) statements.clear();
-    const statement = prepareRows(db, sql);
-    statements.set(sql, statement);
-    return statement;
-  };
-  const rowsOf = (statement: StatementSync, parameters: readonly SQLInputValue[]) => {
-    try {
-      return statement.all(...parameters);
-    } catch (caught) {
-      throw fromSqlite(caught);
-    }
-  };
+  const statements = memory<StatementSync>();
+  const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
+  const rowsOf = (statement: StatementSync, parameters: readonly SQLInputValue[]) =>
+    attempt(() => statement.all(...parameters));
   const all = (sql: string, parameters: readonly SQLInputValue[]) => rowsOf(prepare(sql), parameters);
   const finder = (table: Table) => {
-    const { name, columns } = table;
-    const sql = `SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table)}`;
-    const statement = prepareRows(db, sql);
+    const find = prepareRows(db, findSql(table));
     return (key: Key): Row | undefined => {
-      try {
-        const row = statement.get(...key);
-        return row && toRecord<Row>(columns, row);
-      } catch (caught) {
-        throw fromSqlite(caught);
-      }
+      const row = attempt(() => find.get(...key));
+      return row && toRecord<Row>(table.columns, row);
     };
   };
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
@@ -60,17 +42,12 @@ export function sqliteReads(db: DatabaseSync) {
     return { statement: prepare(sql), parameters, columns };
   };
   // The same first pages are read again and again; a page after a position is read once.
-  const firstPages = new Map<string, ReturnType<typeof planPage>>();
+  const firstPages = memory<ReturnType<typeof planPage>>();
   const planOf = (table: Table, filter: object, query: ListQuery<string>) => {
-    if ('after' in query.start) return planPage(table, filter, query);
+    const plan = () => planPage(table, filter, query);
     const { start, sort, limit } = query;
-    const key = JSON.stringify([table.name, filter, start.offset, sort, limit]);
-    const known = firstPages.get(key);
-    if (known !== undefined) return known;
-    if (firstPages.size >= maxStatements) firstPages.clear();
-    const plan = planPage(table, filter, query);
-    firstPages.set(key, plan);
-    return plan;
+    if ('after' in start) return plan();
+    return firstPages(JSON.stringify([table.name, filter, start.offset, sort, limit]), plan);
   };
   const page = (table: Table, filter: object, query: ListQuery<string>) => {
     const { statement, parameters, columns } = planOf(table, filter, query);
@@ -107,6 +84,19 @@ export function sqliteReads(db: DatabaseSync) {
   };
 }
 
+/** Finds what was made for a key, or makes it. It forgets all when there are too many. */
+function memory<Value>() {
+  const kept = new Map<string, Value>();
+  return (key: string, make: () => Value): Value => {
+    const known = kept.get(key);
+    if (known !== undefined) return known;
+    if (kept.size >= maxKept) kept.clear();
+    const made = make();
+    kept.set(key, made);
+    return made;
+  };
+}
+
 /**
  * Prepares a statement that gives its rows as arrays: an object with names is made name by name for
  * each row, which takes longer than to read it.
@@ -117,10 +107,8 @@ export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
   return statement;
 }
 
-/** The condition that finds one record; the parameters from ?1 on are its key. */
-export function isKey(table: Table): string {
-  const conditions = keyColumns(table).map(({ name }, i) => `${name} = ?${i + 1}`);
-  return conditions.join(' AND ');
+export function findSql(table: Table): string {
+  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, '?')}`;
 }
 
 function binder(parameters: SQLInputValue[]): Bind {

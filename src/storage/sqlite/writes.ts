@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
 import { preconditionFailed } from '../../domain/errors.ts';
-import { byKind, maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { Created } from '../../domain/repository.ts';
 import type { Row } from '../store.ts';
 import {
@@ -11,7 +11,6 @@ import {
   editableColumns,
   givenColumns,
   type Key,
-  keyColumns,
   recordValues,
   rowDiffers,
   type Table,
@@ -19,10 +18,11 @@ import {
   toRecord,
   userMissing,
 } from '../tables.ts';
+import { deleteSql, expectedVersions, updateSql } from '../write-sql.ts';
 import { type ChangeLog, changeLog } from './change-log.ts';
 import { isMissingParent } from './errors.ts';
 import { createOnce, type TimedKey } from './idempotency.ts';
-import { isKey, prepareRows } from './reads.ts';
+import { findSql, prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
@@ -112,14 +112,9 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const given = givenColumns(table);
   const edited = editableColumns(table);
   const insert = db.prepare(insertSql(table));
-  const update = prepareRows(db, updateSql(table));
-  const afterKey = `?${keyColumns(table).length + 1}`;
-  const columns = columnNames(table.columns);
-  const remove = prepareRows(
-    db,
-    `DELETE FROM ${table.name} WHERE ${isKey(table)} AND ${isExpected(afterKey)} RETURNING ${columns}`,
-  );
-  const find = prepareRows(db, `SELECT ${columns} FROM ${table.name} WHERE ${isKey(table)}`);
+  const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
+  const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
+  const find = prepareRows(db, findSql(table));
   /** The record of a write that has met no row; `undefined` when there is none, and fails when it is of another version. */
   const unchanged = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
@@ -176,25 +171,8 @@ function insertSql(table: Table): string {
   return `INSERT INTO ${table.name} (${columnNames(given)}) ${rows}`;
 }
 
-/**
- * Takes the key, then the versions that are expected, then the values of the editable columns, of which NULL is left.
- * Meets no row where it would change nothing.
- */
-function updateSql(table: Table): string {
-  const expected = keyColumns(table).length + 1;
-  const edits = editableColumns(table).map(({ name }, i) => ({
-    name,
-    next: `coalesce(?${expected + i + 1}, ${name})`,
-  }));
-  const changes = edits.map(({ name, next }) => `${name} IS NOT ${next}`).join(' OR ');
-  return `
-    UPDATE ${table.name} SET ${edits.map(({ name, next }) => `${name} = ${next}`).join(', ')},
-      version = version + 1
-    WHERE ${isKey(table)} AND ${isExpected(`?${expected}`)} AND version < ${maxVersion} AND (${changes})
-    RETURNING ${columnNames(table.columns)}`;
-}
-
-function isExpected(versions: string): string {
+function isExpected(table: Table): string {
+  const versions = expectedVersions(table, '?');
   return `(${versions} IS NULL OR version IN (SELECT value FROM json_each(${versions})))`;
 }
 
