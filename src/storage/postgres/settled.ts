@@ -8,19 +8,11 @@ export interface Look {
   readonly writers?: readonly string[] | undefined;
 }
 
-interface Pending {
-  readonly newest: number;
-  /** The transactions that were still running at each look since. */
-  writers: readonly string[];
-}
-
-// A transaction that stays open holds back all later looks, so more of them would not help.
-const maxPending = 32;
-
 /** Finds out up to which position no change is missing, from looks in the order in which they were made. */
 export class Settled {
   #newest = 0;
-  #pending: Pending[] = [];
+  /** A look, and those of its writers that were still running at each look since. */
+  #pending: { readonly newest: number; readonly writers: readonly string[] } | undefined;
   #position: number | undefined;
   #needsWriters = true;
 
@@ -40,7 +32,7 @@ export class Settled {
     this.#newest = newest;
     if (newest < last) {
       // Another server, which does not have all that the last one had. What was settled there means nothing here.
-      this.#pending = [];
+      this.#pending = undefined;
       this.#position = undefined;
       this.#needsWriters = true;
       return;
@@ -52,18 +44,16 @@ export class Settled {
       writers === undefined ? 0 : this.#compare(newest, writers),
     );
     this.#position = position;
-    this.#pending = this.#pending.filter((pending) => pending.newest > position);
     this.#needsWriters = position === before && position < newest;
   }
 
-  /** The newest position of an earlier or this look whose writers have all ended. */
+  /** The newest position of this or the pending look if its writers have all ended; else 0. */
   #compare(newest: number, writers: readonly string[]): number {
-    const running = new Set(writers);
-    for (const pending of this.#pending) {
-      pending.writers = pending.writers.filter((writer) => running.has(writer));
-    }
-    const isNew = newest > (this.#pending.at(-1)?.newest ?? 0);
-    if (isNew && this.#pending.length < maxPending) this.#pending.push({ newest, writers });
-    return this.#pending.findLast((pending) => pending.writers.length === 0)?.newest ?? 0;
+    if (writers.length === 0) return newest;
+    const pending = this.#pending ?? { newest: 0, writers: [] };
+    const running = pending.writers.filter((writer) => writers.includes(writer));
+    const isOver = running.length === 0;
+    this.#pending = isOver ? { newest, writers } : { newest: pending.newest, writers: running };
+    return isOver ? pending.newest : 0;
   }
 }
