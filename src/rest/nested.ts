@@ -11,7 +11,7 @@ import type { CallOptions, Created, CreateOptions, Repository } from '../domain/
 import { jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { readCursor } from './cursor.ts';
-import { countHeaders, linkHeader, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import { listHeaders, monitorLinks, pageLinks, wantsCount } from './paging.ts';
 import {
   type CollectionHandlers,
   create,
@@ -81,24 +81,19 @@ export function nestedHandlers<
     return page;
   }
 
-  // While it waits for the client it holds one chunk, outside the heap, and no rows: those that did not fit
-  // are fetched again.
-  function streamAll(request: HttpRequest, userId: number, query: Query, first: Rows) {
-    let chunk: Chunk | undefined = toChunk('[', first);
-    async function* chunks() {
-      while (chunk !== undefined) {
-        const { bytes, end, perByte } = chunk;
-        chunk = undefined;
-        yield bytes;
-        if (end === undefined) break;
-        const { chunkBytes } = request;
-        const limit = Math.min(Math.ceil(perByte * chunkBytes), maxStreamedRows);
-        const page = await fetchPage(request, userId, { ...query, limit, start: { after: end } });
-        chunk = toChunk(',', toRows(page, query, chunkBytes));
-      }
-      yield ']';
+  // While it waits for the client it holds one chunk and no rows: those that did not fit are fetched again.
+  async function* streamAll(request: HttpRequest, userId: number, query: Query, rows: Rows) {
+    for (let mark = '['; ; mark = ',') {
+      const { text, count, end } = rows;
+      // Rows that were there may have been deleted since.
+      yield count === 0 ? '' : mark + text;
+      if (end === undefined) break;
+      const { chunkBytes } = request;
+      const fitting = count === 0 ? maxStreamedRows : Math.ceil((chunkBytes * count) / text.length);
+      const next = { ...query, limit: Math.min(fitting, maxStreamedRows), start: { after: end } };
+      rows = toRows(await fetchPage(request, userId, next), query, chunkBytes);
     }
-    return chunks();
+    yield ']';
   }
 
   return {
@@ -114,7 +109,7 @@ export function nestedHandlers<
       const rows = toRows(page, query, all ? request.chunkBytes : Number.POSITIVE_INFINITY);
       const total = wantsCount(request) ? await resource.count(userId, query, request) : undefined;
       const pages = all ? [] : pageLinks(request, query, { userId, ...query.filter })(page.next);
-      const headers = { ...linkHeader([...pages, ...monitor]), ...countHeaders(total) };
+      const headers = listHeaders([...pages, ...monitor], total);
       if (all && rows.end !== undefined) {
         return jsonText(200, { chunks: streamAll(request, userId, query, rows) }, headers);
       }
@@ -154,18 +149,4 @@ interface Rows {
   readonly count: number;
   /** Where the rows behind them start; `undefined` when there are none. */
   readonly end: Position | undefined;
-}
-
-/** Rows as they are sent. */
-interface Chunk {
-  readonly bytes: Buffer;
-  readonly end: Position | undefined;
-  /** Rows for each byte, by which the next ones are fetched. */
-  readonly perByte: number;
-}
-
-function toChunk(mark: '[' | ',', { text, count, end }: Rows): Chunk {
-  // Rows that were there may have been deleted since.
-  const bytes = Buffer.from(count === 0 ? '' : mark + text);
-  return { bytes, end, perByte: bytes.length === 0 ? 1 : count / bytes.length };
 }

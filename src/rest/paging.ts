@@ -64,10 +64,6 @@ export async function monitorLinks(
   return [`<${request.basePath}/changes?after=${position}${user}>; rel="monitor"`];
 }
 
-export function linkHeader(links: readonly string[]): Headers {
-  return links.length === 0 ? {} : { link: links.join(', ') };
-}
-
 /** Whether the client asks for the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
   // Quotes are ignored: at worst a client gets a number that it did not ask for.
@@ -77,8 +73,11 @@ export function wantsCount(request: HttpRequest): boolean {
   return count !== undefined && /^[^=]*=\s*"?exact"?\s*(;|$)/.test(count);
 }
 
-/** The number of all rows, where it was asked for; a list may differ by Prefer either way. */
-export function countHeaders(total: number | undefined): Headers {
-  if (total === undefined) return { vary: 'prefer' };
-  return { vary: 'prefer', 'x-total-count': String(total), 'preference-applied': 'count=exact' };
+/** The headers of a list, with the number of all rows where it was asked for; it may differ by Prefer either way. */
+export function listHeaders(links: readonly string[], total: number | undefined): Headers {
+  return {
+    ...(links.length > 0 && { link: links.join(', ') }),
+    vary: 'prefer',
+    ...(total !== undefined && { 'x-total-count': String(total), 'preference-applied': 'count=exact' }),
+  };
 }

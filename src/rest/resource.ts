@@ -39,23 +39,20 @@ export interface Versioned {
   readonly version: number;
 }
 
-export interface ResourceHandlers {
+export interface CollectionHandlers {
+  readonly list: Handler;
+  readonly create: Handler;
   readonly get: Handler;
   readonly replace: Handler;
   readonly update: Handler;
   readonly delete: Handler;
 }
 
-export interface CollectionHandlers extends ResourceHandlers {
-  readonly list: Handler;
-  readonly create: Handler;
-}
-
 /** The handlers of one record at its address: conditional reads and changes. */
 export function resourceHandlers<Key, Row extends Versioned, Patch>(
   resource: Resource<Key, Row, Patch>,
   requirePreconditions: boolean,
-): ResourceHandlers {
+): Omit<CollectionHandlers, 'list' | 'create'> {
   const { parseKey, notFound, view } = resource;
   const changeOptions = (request: HttpRequest): ChangeOptions => {
     const expected = expectedVersions(request, requirePreconditions);

@@ -11,7 +11,7 @@ import {
 } from '../domain/user.ts';
 import { json } from '../http/reply.ts';
 import { readCursor } from './cursor.ts';
-import { countHeaders, linkHeader, monitorLinks, pageLinks, remembering, wantsCount } from './paging.ts';
+import { listHeaders, monitorLinks, pageLinks, remembering, wantsCount } from './paging.ts';
 import { type CollectionHandlers, create, resourceHandlers } from './resource.ts';
 
 export function userHandlers(repository: Repository, requirePreconditions: boolean): CollectionHandlers {
@@ -41,8 +41,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
       const monitor = await monitorLinks(repository, request);
       const page = await repository.listUsers(query, request);
       const total = wantsCount(request) ? await repository.countUsers(query.filter, request) : undefined;
-      const links = [...linksOf(page.next), ...monitor];
-      const headers = { ...linkHeader(links), ...countHeaders(total) };
+      const headers = listHeaders([...linksOf(page.next), ...monitor], total);
       return json(200, page.items.map(userView), headers);
     },
 
