@@ -20,9 +20,6 @@ interface Block {
 
 // The newest events, kept as text. A follower that is further behind reads from the store.
 const maxCharacters = 4 * 1024 * 1024;
-// Who is behind reads ever more at a time, unless the records are long.
-const minRead = 100;
-const maxReadCharacters = 512 * 1024;
 // Proxies close a connection on which nothing came for a minute or less.
 const heartbeatMs = 15_000;
 // How long a client waits before it connects again, at least, and how long after a failure the reader does.
@@ -44,7 +41,6 @@ export class Followers {
   /** Every change behind `#from` up to `#to`. */
   readonly #blocks: Block[] = [];
   #characters = 0;
-  #limit = minRead;
   #from = 0;
   #to = 0;
   /** Rises when positions have lost their meaning: each follower asks the store whether its own is still good. */
@@ -197,7 +193,7 @@ export class Followers {
   async #readPage(): Promise<void> {
     const generation = this.#generation;
     try {
-      const page = await this.#feed.read({ after: this.#to, limit: this.#limit });
+      const page = await this.#feed.read({ after: this.#to, limit: maxChangeLimit });
       if (generation === this.#generation) this.#add(page);
       else this.#stale = true;
     } catch (caught) {
@@ -209,15 +205,11 @@ export class Followers {
   }
 
   #add({ changes, next, more }: ChangePage): void {
-    let length = 0;
     for (const change of changes) {
       const block = { change, position: change.position, text: toText(change) };
       this.#blocks.push(block);
-      length += block.text.length;
+      this.#characters += block.text.length;
     }
-    this.#characters += length;
-    const isShort = more && length < maxReadCharacters;
-    this.#limit = isShort ? Math.min(this.#limit * 2, maxChangeLimit) : minRead;
     let dropped = 0;
     for (; this.#characters > maxCharacters; dropped += 1) {
       const { text, position } = this.#blocks[dropped] ?? { text: '', position: next };

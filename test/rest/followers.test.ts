@@ -170,7 +170,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
-  it('reads larger batches while it lags behind the store', async (t) => {
+  it('reads whole pages while it lags behind the store', async (t) => {
     const store = createMemoryStore();
     const { changes: feed } = store;
     assert.ok(feed);
