@@ -43,8 +43,8 @@ export interface StandbyReadEvent {
 
 interface RouteSeries {
   readonly labels: string;
-  /** Counts by method, then status. */
-  readonly requests: Map<string, Map<number, number>>;
+  /** Counts by method and status, with a blank between. */
+  readonly requests: Map<string, number>;
   readonly bucketCounts: number[];
   durationSum: number;
   count: number;
@@ -88,13 +88,8 @@ export class Metrics {
   #request({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
     // An unmatched path is the client's own text: as a label it would grow without bound.
     const series = this.#seriesOf(face, route ?? 'unmatched');
-    const verb = route === undefined ? 'any' : method;
-    let statuses = series.requests.get(verb);
-    if (statuses === undefined) {
-      statuses = new Map();
-      series.requests.set(verb, statuses);
-    }
-    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    const request = `${route === undefined ? 'any' : method} ${status}`;
+    series.requests.set(request, (series.requests.get(request) ?? 0) + 1);
     if (key !== undefined) this.#add('users_service_key_requests_total', `{face="${face}",key="${key}"}`);
     if (longLived) return;
     const seconds = durationMs / 1000;
@@ -121,11 +116,10 @@ export class Metrics {
     const durations: Record<string, number> = {};
     for (const [face, routes] of Object.entries(this.#routes)) {
       for (const [route, series] of routes) {
-        for (const [method, statuses] of series.requests) {
-          for (const [status, count] of statuses) {
-            const labels = `face="${face}",method="${method}",route="${escapeLabel(route)}",status="${status}"`;
-            requests[`users_service_requests_total{${labels}}`] = count;
-          }
+        for (const [request, count] of series.requests) {
+          const [method, status] = request.split(' ');
+          const labels = `face="${face}",method="${method}",route="${escapeLabel(route)}",status="${status}"`;
+          requests[`users_service_requests_total{${labels}}`] = count;
         }
         Object.assign(durations, durationSeries(series));
       }
