@@ -9,11 +9,11 @@ if (Number.parseInt(process.versions.node, 10) < oldestNode) {
   process.exitCode = 1;
 } else {
   const home = process.env['HOME'] ?? process.env['USERPROFILE'];
-  // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: in the
-  // shared folder of temporary files anyone could leave code for us to run.
+  // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
+  // machine could put code for us to run into the shared folder of temporary files.
   if (home) (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
   const { run } = await import('./commands/commands.ts');
-  // A reader of our output that goes away is no reason to end.
+  // Continue when the reader of our output closes the pipe.
   process.stdout.on('error', () => undefined);
   process.exitCode = await run({
     args: process.argv.slice(2),

@@ -14,11 +14,11 @@ import { fanOut } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
-  /** `sqlite:PATH`, `postgres://…` or `memory:`; opened by `listen`, closed by `close`. */
+  /** `sqlite:PATH`, `postgres://…` or `memory:`. `listen` opens the store, and `close` closes it. */
   readonly database?: string;
   /** The URL of standbys of a `postgres:` database, which answer reads. Default: none. */
   readonly readDatabase?: string | undefined;
-  /** A store that is open already, instead of `database`. The caller closes it. */
+  /** An open store to use instead of `database`. The caller closes it. */
   readonly repository?: Repository;
   /** How many changes the store of `database` keeps for `/changes`; `false` for none. Default: 100,000. */
   readonly changesKept?: number | false;
@@ -28,11 +28,11 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly port?: number;
   /** 0 for any free port, `false` for no gRPC API. Default: 50051. */
   readonly grpcPort?: number | false;
-  /** Certificate and key for both ports. Default: none, plain text. */
+  /** Certificate and key for both ports. Default: no TLS. */
   readonly tls?: TlsOptions;
   readonly timeouts?: Partial<HttpTimeouts>;
   readonly grpcLimits?: Partial<GrpcLimits>;
-  /** Most open connections on each port. 0 for no limit. Default: 10,000. */
+  /** Maximum number of open connections on each port. 0 for no limit. Default: 10,000. */
   readonly maxConnections?: number;
   /** How long to keep serving after readiness starts to fail, in ms. Default: 0. */
   readonly drainDelayMs?: number;
@@ -50,7 +50,7 @@ export interface Addresses {
 }
 
 export interface CloseOptions {
-  /** How long running requests may still take before they are cut off, in ms. Default: 10,000. */
+  /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
 }
 
@@ -58,17 +58,17 @@ export interface CloseOptions {
 export interface Service extends AsyncDisposable {
   /** Opens the store and both ports, or none of them. May be called once. Fails with a `StartError`. */
   listen(): Promise<Addresses>;
-  /** Sets the certificate of new connections. Throws when the certificate or its key cannot be used. */
+  /** Sets the certificate for new connections. Throws when the certificate or its key cannot be used. */
   setTls(tls: TlsOptions): void;
   /** Replaces all API keys, from the next request on. Throws when a key is malformed. */
   setApiKeys(keys: readonly string[]): void;
   /** The metrics of this service, in Prometheus' text format. */
   metrics(): string;
-  /** The same numbers as plain data, which can be added to those of other processes. */
+  /** The same numbers as plain data, to add them to the numbers of other processes. */
   counters(): MetricsSnapshot;
   /**
-   * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first one; a
-   * further `timeoutMs` can only shorten its deadline.
+   * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
+   * `timeoutMs` can only shorten its deadline.
    */
   close(options?: CloseOptions): Promise<void>;
 }
@@ -85,7 +85,7 @@ class RunningService implements Service {
   readonly #observe;
   readonly #gate;
   readonly #access: Access;
-  /** Ends all waiting, and cuts off what is still running. */
+  /** Ends all waiting, and closes the connections of running requests. */
   readonly #cut = new AbortController();
   #state: 'new' | 'starting' | 'serving' | 'draining' | 'closed' = 'new';
   #starting: Promise<Addresses> | undefined;
@@ -188,14 +188,14 @@ class RunningService implements Service {
 
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
-    // Throws when the pair cannot be used, before the gRPC API has it.
+    // Throws when the pair cannot be used, before the gRPC API is changed.
     this.#http?.setTls(tls);
     this.#grpc?.setTls({ ...tlsSettings, ...tls });
   }
 
   setApiKeys(keys: readonly string[]): void {
     this.#access.setKeys(keys);
-    // They connect again, with a key that is still one.
+    // Followers connect again, and need a key that is still valid.
     this.#api?.followers?.disconnect();
   }
 
@@ -215,7 +215,7 @@ class RunningService implements Service {
 
   async #end(timeoutMs: number): Promise<void> {
     if (this.#state === 'new') this.#state = 'closed';
-    // A port that is just opening cannot be closed. A failed start has closed everything.
+    // A port cannot be closed while it opens. After a failed start everything is closed already.
     await this.#starting?.catch(() => undefined);
     if (this.#state !== 'serving') return;
     this.#state = 'draining';

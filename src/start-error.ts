@@ -1,7 +1,7 @@
-/** The options of a service that can be why it does not start. */
+/** The options that can prevent a service from starting. */
 export type StartOption = 'database' | 'publicDir' | 'tls' | 'host' | 'port' | 'grpcPort';
 
-/** Why a service could not start, and which of its options is the reason. */
+/** A service could not start because of one of its options. */
 export class StartError extends Error {
   override readonly name = 'StartError';
   readonly option: StartOption;
@@ -17,13 +17,13 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   try {
     return await work();
   } catch (caught) {
-    // These name the wrong option themselves.
+    // The messages of these errors already name the wrong option.
     if (caught instanceof TypeError || caught instanceof RangeError) throw caught;
     throw new StartError(option, caught instanceof Error ? caught.message : String(caught), caught);
   }
 }
 
-/** Opens a port. The system's error becomes a sentence. */
+/** Opens a port. Translates system errors into readable messages. */
 export async function openPort(
   option: 'port' | 'grpcPort',
   host: string,

@@ -1,16 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { DomainError } from './errors.ts';
 
-/** Which calls on users and posts need a key. */
+/** Which requests for users and posts need a key. */
 export const authModes = ['none', 'writes', 'all'] as const;
 export type AuthMode = (typeof authModes)[number];
 
-/** What a key may do. */
+/** The permissions that a key may have. */
 export const scopes = ['read', 'write', 'metrics'] as const;
 export type Scope = (typeof scopes)[number];
 
 interface Key {
-  /** What logs, metrics and events call the key. */
+  /** The name of the key in logs, metrics and events. */
   readonly name: string | undefined;
   readonly scopes: readonly Scope[];
   readonly digest: Buffer;
@@ -21,9 +21,9 @@ const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
 const digestPattern = /^sha256:([0-9a-f]{64})$/i;
 
 /**
- * A key as an operator writes it: a plain secret, which may do everything, or `name:read+write=secret`.
- * The secret may stand as `sha256:` and its digest in hexadecimal. Throws a `TypeError` that never
- * repeats the key.
+ * Parses a key of the configuration: a plain secret, which has all scopes, or `name:read+write=secret`. The secret
+ * may be written as `sha256:` and its digest in hexadecimal. Throws a `TypeError` whose message never contains the
+ * secret.
  */
 export function parseKey(text: string): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
@@ -32,7 +32,7 @@ export function parseKey(text: string): Key {
   }
   const given = name === undefined ? scopes : list.split('+');
   const known = scopes.filter((scope) => given.includes(scope));
-  // A misspelt scope must not turn the whole text into a secret that may do everything.
+  // A misspelt scope must not turn the whole text into a secret with all scopes.
   if (known.length !== given.length) {
     throw new TypeError(`apiKeys must give the key "${name}" scopes of ${scopes.join(', ')}, joined by +`);
   }
@@ -40,38 +40,38 @@ export function parseKey(text: string): Key {
   return { name, scopes: known, digest: hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex') };
 }
 
-/** The configured keys and the calls that need one, for both APIs. */
+/** The configured keys, and which requests need one, for both APIs. */
 export class Access {
   readonly mode: AuthMode;
   #keys: readonly Key[];
 
-  /** Throws on an unknown mode and on a malformed key: either would let anybody in. */
+  /** Throws on an unknown mode and on a malformed key: either would allow unauthenticated requests. */
   constructor(mode: AuthMode, keys: readonly string[]) {
     if (!authModes.includes(mode)) throw new TypeError(`auth must be one of ${authModes.join(', ')}`);
     this.mode = mode;
     this.#keys = keys.map(parseKey);
   }
 
-  /** Replaces all keys, from the next request on. Throws on a malformed key, and then changes nothing. */
+  /** Replaces all keys, from the next request on. Throws on a malformed key without changing anything. */
   setKeys(keys: readonly string[]): void {
     this.#keys = keys.map(parseKey);
   }
 
-  /** Checks the key of a call if the mode asks for one. Returns and fails as `require`. */
+  /** Checks the key of a request if the mode requires one. Returns and fails like `require`. */
   check(scope: Scope, presented: string | undefined): string | undefined {
     const isOpen = this.mode === 'none' || (this.mode === 'writes' && scope === 'read');
     return isOpen ? undefined : this.require(presented, scope);
   }
 
   /**
-   * The name of the presented key, if it has one. Fails with `unauthenticated` for an unknown key, and with
-   * `forbidden` for a key without the scope.
+   * Returns the name of the presented key, if it has one. Fails with `unauthenticated` for an unknown key, and
+   * with `forbidden` for a key without the scope.
    */
   require(presented: string | undefined, scope?: Scope): string | undefined {
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');
     const given = digestOf(presented);
     let found: Key | undefined;
-    // Every digest is compared, and all have one length: the time taken reveals nothing of a key.
+    // Compare all digests, which have one length, so that the time reveals nothing about a key.
     for (const key of this.#keys) if (timingSafeEqual(key.digest, given)) found = key;
     if (found === undefined) throw new DomainError('unauthenticated', 'x-api-key is not a valid key');
     if (scope !== undefined && !found.scopes.includes(scope)) {

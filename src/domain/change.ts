@@ -4,18 +4,18 @@ import type { StoredPost } from './post.ts';
 import { maxId, nameOf, parseInteger, type RecordKind, type RecordName, recordKinds } from './record.ts';
 import type { StoredUser } from './user.ts';
 
-/** What can happen to a record. */
+/** The types of changes of records. */
 export type ChangeType = `${RecordName}.${'created' | 'updated' | 'deleted'}`;
 export const changeTypes = recordKinds.map(nameOf).flatMap((name): ChangeType[] => {
   return [`${name}.created`, `${name}.updated`, `${name}.deleted`];
 });
 
-/** The kind of the record that a change of this type is about. */
+/** The kind of record that a change of this type belongs to. */
 export function kindOf(type: ChangeType): RecordKind {
   return recordKinds.find((kind) => type.startsWith(`${nameOf(kind)}.`)) ?? 'users';
 }
 
-/** Who asked for a write, as far as a feed of changes shows it. */
+/** The client of a write, as the feed of changes shows it. */
 export interface Origin {
   readonly requestId?: string;
   /** The name of the API key. */
@@ -24,22 +24,22 @@ export interface Origin {
 
 /** One change of a user or a post. */
 export interface Change {
-  /** Rises with each change and is never given twice; between two of them there may be a gap. */
+  /** Increases with each change and is never reused. Positions may have gaps. */
   readonly position: number;
   readonly type: ChangeType;
-  /** When it was made, as in RFC 3339, in UTC with milliseconds. */
+  /** The time of the change as in RFC 3339, in UTC with milliseconds. */
   readonly time: string;
-  /** The record after the change; of a deletion, as it was before. */
+  /** The record after the change, or before a deletion. */
   readonly record: StoredUser | StoredPost;
   readonly origin: Origin;
 }
 
 export interface ChangeQuery {
-  /** Changes behind this position; 0 for all. */
+  /** Only changes after this position; 0 for all. */
   readonly after: number;
-  /** The most changes to read, 1 to 1,000. */
+  /** The maximum number of changes to read, 1 to 1,000. */
   readonly limit: number;
-  /** Only changes of these types; absent: of all. */
+  /** Only changes of these types; absent: all types. */
   readonly types?: readonly ChangeType[];
   /** Only changes of this user and its posts. */
   readonly userId?: number;
@@ -47,13 +47,13 @@ export interface ChangeQuery {
 
 export interface ChangePage {
   readonly changes: readonly Change[];
-  /** Where to read on: no change up to here is missing on this page. */
+  /** The position to continue after. This page contains all matching changes up to it. */
   readonly next: number;
-  /** Whether there are more changes behind `next` already, which may all be of other types or users. */
+  /** Whether there are changes after `next` already. They may all be of other types or users. */
   readonly more: boolean;
 }
 
-/** Whether a change is one of those that a query asks for. */
+/** Whether a change matches the filters of a query. */
 export function isWanted({ type, record }: Change, { types, userId }: ChangeQuery): boolean {
   return (
     (types === undefined || types.includes(type)) &&
@@ -61,16 +61,16 @@ export function isWanted({ type, record }: Change, { types, userId }: ChangeQuer
   );
 }
 
-/** How many changes a store keeps, unless it is given another number; 0: it keeps no feed. */
+/** The default number of changes that a store keeps; 0: no feed. */
 export const defaultChangesKept = 100_000;
 export const maxChangesKept = 100_000_000;
 
 export const defaultChangeLimit = 100;
 export const maxChangeLimit = 1_000;
 
-/** The failure of reading on from a position whose next change is no longer kept, or that was never given. */
+/** The changes after a position cannot be read: they are no longer kept, or the position was never assigned. */
 export class ChangesGone extends DomainError {
-  /** The oldest position that is kept; with no change kept, the next one that is given. */
+  /** The position of the oldest kept change; if none is kept, the next position to be assigned. */
   readonly oldest: number;
 
   constructor(after: number, oldest: number) {
@@ -82,7 +82,7 @@ export class ChangesGone extends DomainError {
   }
 }
 
-/** A query of the feed as a client writes it; without `after` it has everything that is kept. */
+/** Parses a client's query of the feed; without `after` it selects all kept changes. */
 export function parseChangeQuery(
   parameters: Parameters,
 ): Omit<ChangeQuery, 'after'> & { readonly after: number | undefined } {
@@ -96,7 +96,7 @@ export function parseChangeQuery(
   };
 }
 
-/** A position that a client sent, named `name` there. */
+/** Parses a position that a client sent as `name`. */
 export function parseChangePosition(name: string, value: string): number {
   return parseWhole(name, value, 0, Number.MAX_SAFE_INTEGER);
 }
@@ -106,7 +106,7 @@ function parseWhole(name: string, value: string, min: number, max: number): numb
   return parseInteger(name, number, min, max);
 }
 
-/** A comma list of types of changes. */
+/** Parses a comma list of types of changes. */
 export function parseChangeTypes(value: string): readonly ChangeType[] {
   const names = value.split(',');
   const types = changeTypes.filter((type) => names.includes(type));

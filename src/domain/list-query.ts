@@ -9,44 +9,44 @@ import {
 } from './position.ts';
 import { quote } from './record.ts';
 
-/** Where a page starts: so many rows in, or after the last row of an earlier page. */
+/** The start of a page: after a number of rows, or after the last row of an earlier page. */
 export type PageStart = { readonly offset: number } | { readonly after: Position };
 
 export interface ListQuery<Field extends string> {
   readonly sort: Sort<Field>;
-  /** Rows of a page, 1 to 100; a store accepts more from code that streams. */
+  /** Maximum number of rows, 1 to 100; a store accepts more from code that streams. */
   readonly limit: number;
   readonly start: PageStart;
 }
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Where the next page starts: after the last row of this one. Absent on the last page. */
+  /** The position of the last row, after which the next page starts. Absent on the last page. */
   readonly next?: Position;
 }
 
 export const defaultLimit = 20;
 export const maxLimit = 100;
-/** Rows an offset may skip: a store has to walk each of them, a cursor none. */
+/** Rows that an offset may skip. A store has to read each of them; a cursor needs none. */
 export const maxOffset = 100_000;
 
 const countingNumber = /^[1-9][0-9]*$/;
 
-/** Query parameters as they stood in the address, decoded, repetitions included. */
+/** The decoded query parameters in their original order, including repetitions. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;
 
-/** The sort values in a cursor of the list with this filter and sort; `undefined` for any other text. */
+/** Returns the sort values in a cursor of the list with this filter and sort; `undefined` for any other text. */
 export type ReadCursor = (cursor: string, filter: object, sort: Sort<string>) => unknown;
 
 /** The parameters that choose a page of a list. */
 export const pageParameters = ['sort', 'page', 'limit', 'cursor'] as const;
 
-/** Whether a client asks for a page, and not for a whole list. */
+/** Whether a client requests a page instead of a whole list. */
 export function asksForPage(parameters: Parameters): boolean {
   return [...parameters].some(([name]) => name === 'page' || name === 'limit' || name === 'cursor');
 }
 
-/** The values of these parameters, each given at most once; any other is refused. */
+/** Returns the values of these parameters. Rejects repeated and unknown parameters. */
 export function parseParameters<Name extends string>(
   parameters: Parameters,
   names: readonly Name[],
@@ -61,7 +61,7 @@ export function parseParameters<Name extends string>(
   return given;
 }
 
-/** The page that a client asks for, in the list with this filter, which fixes some of the fields. */
+/** Parses the page that a client requests from the list with this filter. The filter fixes the `fixed` fields. */
 export function parsePage<Field extends string>(
   given: Partial<Record<(typeof pageParameters)[number], string>>,
   fields: SortFields<Field | 'id'>,
@@ -105,13 +105,13 @@ function parseSort<Field extends string>(
     keys.push({ field, descending });
   }
   const id = keys.findIndex((key) => key.field === 'id');
-  // Ids are unique: a key behind `id` never decides. Nor does one whose value the filter fixes.
+  // Ids are unique, so keys after `id` have no effect. Neither have fields with a value fixed by the filter.
   if (id !== -1) keys.length = id + 1;
   else keys.push({ field: 'id', descending: keys.at(-1)?.descending ?? false });
   return keys.filter(({ field }) => !fixed.includes(field));
 }
 
-/** The page that starts with these rows. A store reads one row more than the limit, to see if more follow. */
+/** Makes a page of these rows. A store reads one row more than the limit, to find out whether more rows follow. */
 export function toPage<Row extends object>(
   rows: readonly Row[],
   { sort, limit }: ListQuery<string>,

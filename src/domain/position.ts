@@ -6,25 +6,25 @@ export interface SortKey<Field extends string> {
 }
 
 /**
- * A normalised sort: no field twice, none that the filter fixes, and `id` as the last key, so that the
- * order is total. Where the client did not place `id`, it goes in the direction of the key before it:
- * so an index that is followed backwards has the rows in order as well.
+ * A normalised sort: no field twice, no field that the filter fixes, and `id` as the last key, so that the order
+ * is total. If the client did not sort by `id`, its direction is that of the previous key, so that one index
+ * serves both directions.
  */
 export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
 
-/** The sort values of a row, `id` last: a place in a list that later inserts do not move. */
+/** The sort values of a row, with `id` last: a place in a list that does not move when rows are inserted. */
 export type Position = readonly (string | number)[];
 
-/** The fields a list can be sorted by, each with the check of its values. */
+/** The fields that a list can be sorted by, each with the parser of its values. */
 export type SortFields<Field extends string> = Readonly<Record<Field, (value: unknown) => string | number>>;
 
-/** The position of a row. An absent value is the empty text, which sorts first. */
+/** The position of a row. An absent value becomes the empty text, which sorts first. */
 export function positionOf(row: object, sort: Sort<string>): Position {
   const values = row as Readonly<Record<string, string | number | undefined>>;
   return sort.map(({ field }) => values[field] ?? '');
 }
 
-/** A position that a client sent: as many values as the sort has keys, each one that its field can have. */
+/** Parses a position that a client sent: a valid value for each key of the sort. */
 export function parsePosition<Field extends string>(
   values: unknown,
   sort: Sort<Field>,
@@ -35,12 +35,12 @@ export function parsePosition<Field extends string>(
       return sort.map(({ field }, i) => fields[field](values[i]));
     }
   } catch {
-    // A value that its field cannot have: the cursor as a whole is at fault.
+    // A value is invalid for its field: report the cursor, because clients do not know its content.
   }
   throw invalid('cursor', 'is not one given out for this list, filter and sort');
 }
 
-/** The sort as the client would write it; equal sorts have equal texts. */
+/** The sort in the syntax of the client; equal sorts have equal texts. */
 export function formatSort(sort: Sort<string>): string {
   return sort.map((key) => (key.descending ? `-${key.field}` : key.field)).join(',');
 }

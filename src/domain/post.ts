@@ -11,33 +11,33 @@ import { checkPathFields, parseInteger, parseRecord } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
-  /** int32, from 1; given by the store and never reused. */
+  /** int32, from 1; assigned by the store and never reused. */
   readonly id: number;
   readonly userId: number;
   readonly title: string;
   readonly body: string;
 }
 
-/** A post as the store keeps it. */
+/** A stored post. */
 export interface StoredPost extends Post {
-  /** From 1, raised by each change; what an ETag is made of. */
+  /** From 1, increased by each change. The ETag contains it. */
   readonly version: number;
 }
 
-/** A post but for what the store and the path give it. */
+/** A post without the fields that the store and the path set. */
 export interface PostDraft {
   readonly title: string;
   readonly body: string;
 }
 
-/** The changes of a merge patch (RFC 7396): absent leaves as is. Neither field can be removed. */
+/** The changes of a merge patch (RFC 7396). Absent fields do not change, and no field can be removed. */
 export type PostPatch = Partial<PostDraft>;
 
 export type PostField = keyof typeof postFields;
 
-/** Which of a user's posts a list holds. */
+/** Selects some of a user's posts. */
 export interface PostFilter {
-  /** Only posts whose title begins with this text. */
+  /** Only posts whose title starts with this text. */
   readonly title?: string;
 }
 
@@ -48,7 +48,7 @@ export interface PostQuery extends ListQuery<PostField> {
 const titleRule = { maxLength: 200, notBlank: true, multiline: false };
 const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 
-/** What posts can be sorted by. */
+/** The fields that posts can be sorted by. */
 export const postFields = {
   id: (value: unknown) => parseInteger('id', value, 1),
   title: parseTitle,
@@ -72,7 +72,7 @@ export function parsePostDraft(value: unknown): PostDraft {
   return draft(parseRecord('the body', value, ['title', 'body']));
 }
 
-/** The whole resource, in which a body left out is empty; what the path says may be repeated in it. */
+/** Parses a whole post. An absent body becomes empty. It may repeat the ids of the path. */
 export function parsePostReplacement(value: unknown, path: { id: number; userId: number }): PostPatch {
   const fields = parseRecord('the body', value, ['id', 'userId', 'title', 'body']);
   checkPathFields(fields, path);

@@ -1,6 +1,6 @@
 import { DomainError, invalid } from './errors.ts';
 
-/** The kinds of records, each with the name of one, and after the kind that its records belong to. */
+/** The kinds of records, each with its singular name. A kind comes after the kind that its records belong to. */
 const recordNames = { users: 'user', posts: 'post' } as const;
 
 export type RecordKind = keyof typeof recordNames;
@@ -8,7 +8,7 @@ export type RecordName = (typeof recordNames)[RecordKind];
 
 export const recordKinds = Object.keys(recordNames) as readonly RecordKind[];
 
-/** What one record of a kind is called. */
+/** The singular name of a kind. */
 export function nameOf(kind: RecordKind): RecordName {
   return recordNames[kind];
 }
@@ -21,12 +21,12 @@ export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<
 /** Ids and versions are 32-bit signed integers, in every store and in gRPC. */
 export const maxId = 2 ** 31 - 1;
 export const maxVersion = maxId;
-/** How many records a client may name at once: as many as a page has. */
+/** The maximum number of ids in a request: as many as a page has rows. */
 export const maxIds = 100;
 
 const idPattern = /^[1-9][0-9]*$/;
 
-/** An id from a path (text) or a message (number), named `name` there. An id that no record can have is `not-found`. */
+/** Parses an id from a path (text) or a message (number). An id that no record can have fails as `not-found`. */
 export function parseId(record: RecordName, value: string | number, name = 'id'): number {
   const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
   if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
@@ -34,7 +34,7 @@ export function parseId(record: RecordName, value: string | number, name = 'id')
   return id;
 }
 
-/** A comma list of ids, each once and in order; those that no record can have are left out. */
+/** Parses a comma list of ids, and returns each once and in order, without ids that no record can have. */
 export function parseIds(value: string): readonly number[] {
   const ids = value.split(',');
   if (ids.length > maxIds) throw invalid('id', `must be at most ${maxIds} ids`);
@@ -43,7 +43,7 @@ export function parseIds(value: string): readonly number[] {
   return [...new Set(known)].sort((a, b) => a - b);
 }
 
-/** A number that a record holds, such as its version. */
+/** Parses a number in a record, such as its version. */
 export function parseInteger(field: string, value: unknown, min: number, max = maxId): number {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
     throw invalid(field, `must be a whole number from ${min} to ${max}`);
@@ -56,19 +56,19 @@ export function notFound(record: RecordName, id: number, userId?: number): Domai
   return new DomainError('not-found', `${record} ${id}${owner} not found`);
 }
 
-/** A store that has given the last id cannot give another. */
+/** The store has assigned the highest id. */
 export function idsExhausted(): DomainError {
   return new DomainError('unavailable', 'no more ids can be given');
 }
 
-/** A record that has had the last version cannot change again. */
+/** The record has the highest version and cannot change again. */
 export function versionsExhausted(record: RecordName, id: number): DomainError {
   return new DomainError('conflict', `${record} ${id} has had the last version and cannot be changed again`);
 }
 
 /**
- * Reads an object and refuses every field that is not listed, so that a misspelt or read-only field
- * is an answer rather than a surprise.
+ * Parses an object and rejects every field that is not listed, so that the client learns about misspelt and
+ * read-only fields.
  */
 export function parseRecord<Field extends string>(
   what: string,
@@ -85,7 +85,7 @@ export function parseRecord<Field extends string>(
   return value;
 }
 
-/** Refuses a whole resource that repeats a value of its path, such as its `id`, and has another one. */
+/** Rejects a resource with a value, such as its `id`, that differs from the one in the path. */
 export function checkPathFields(
   fields: Readonly<Record<string, unknown>>,
   path: Readonly<Record<string, number>>,
@@ -97,7 +97,7 @@ export function checkPathFields(
   }
 }
 
-/** A client's own words inside an error message: escaped, and never longer than a line. */
+/** Quotes text of a client for an error message: escaped, and not longer than a line. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

@@ -5,43 +5,43 @@ import type { RecordKind } from './record.ts';
 import type { StoredUser, User, UserDraft, UserFilter, UserPatch, UserQuery } from './user.ts';
 
 /**
- * The keeper of users and posts, and the contract every store fulfils. Values arrive parsed; what a
- * store promises is its own business: durability, order, uniqueness and atomicity.
+ * Stores users and posts: the contract of every store. Its callers have parsed all values. The store guarantees
+ * durability, order, uniqueness and atomicity.
  *
- * - A write is acknowledged (its promise resolves) only when it is as durable as the store gets.
- * - Ids rise from 1 and are never given twice, not even after a deletion or a restart.
- * - Texts are ordered by code point, an absent role before every role, ties by `id`
+ * - A write is acknowledged (its promise resolves) only when it is as durable as the store can make it.
+ * - Ids ascend from 1 and are never reused, not even after a deletion or a restart.
+ * - Texts are ordered by code point, with an absent role before every role. Ties are ordered by `id`,
  *   in the direction of the last sort key.
- * - A missed look-up is `undefined` (or `false`), never an error.
+ * - A lookup that finds nothing returns `undefined` (or `false`), never an error.
  * - Failures are `DomainError`s: `unavailable` when the store cannot be reached or is closed,
- *   `overloaded` when it has too much to do, `cancelled` or `deadline-exceeded` when the caller's
+ *   `overloaded` when it has too much work, `cancelled` or `deadline-exceeded` when the caller's
  *   signal ended the call, `internal` for anything else. Reads end when the signal aborts; a write
- *   that was asked for is made.
+ *   continues.
  */
 export interface Repository {
-  /** Its feed of changes; absent in a store that keeps none. */
+  /** The feed of changes; absent if the store keeps none. */
   readonly changes?: ChangeFeed;
 
-  /** Like `getPost` it may answer at once: most requests ask for one record. */
+  /** Like `getPost` it may return without a promise, because most requests read one record. */
   getUser(id: number, options?: CallOptions): Answer<StoredUser | undefined>;
 
   listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
 
-  /** How many users a list without page and limit would hold. */
+  /** The number of users in all pages of a list. */
   countUsers(filter: UserFilter, options?: CallOptions): Promise<number>;
 
   createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>>;
 
-  /** Sets the given fields; the version rises if any of them changes. */
+  /** Sets the given fields, and increments the version if any of them changes. */
   updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined>;
 
-  /** Deletes a user and its posts at once; `false` when there is none. */
+  /** Deletes a user and its posts atomically; `false` when there is no such user. */
   deleteUser(id: number, options?: ChangeOptions): Promise<boolean>;
 
   /** `undefined` when there is no such user. */
   listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined>;
 
-  /** How many posts of a user a list without page and limit would hold; `undefined` when there is no such user. */
+  /** The number of posts in all pages of a list of a user; `undefined` when there is no such user. */
   countPosts(userId: number, filter: PostFilter, options?: CallOptions): Promise<number | undefined>;
 
   /** `undefined` when there is no such user. */
@@ -51,10 +51,10 @@ export interface Repository {
     options?: CreateOptions,
   ): Promise<Created<StoredPost> | undefined>;
 
-  /** `undefined` when this user has no such post, though another one may. */
+  /** `undefined` when this user has no such post, even if another user has it. */
   getPost(userId: number, id: number, options?: CallOptions): Answer<StoredPost | undefined>;
 
-  /** Sets the given fields of a post of this user; the version rises if any of them changes. */
+  /** Sets the given fields of a post of this user, and increments the version if any of them changes. */
   updatePost(
     userId: number,
     id: number,
@@ -65,66 +65,66 @@ export interface Repository {
   /** Deletes a post; `false` when this user has no such post. */
   deletePost(userId: number, id: number, options?: ChangeOptions): Promise<boolean>;
 
-  /** Resolves when the store can answer; fails with `unavailable` otherwise. */
+  /** Resolves when the store responds; fails with `unavailable` otherwise. */
   ping(options?: CallOptions): Promise<void>;
 
-  /** Waits for running writes and releases everything. Further calls do nothing. */
+  /** Waits for running writes and releases all resources. Further calls do nothing. */
   close(): Promise<void>;
 }
 
 /**
- * Every write of a user or a post that was acknowledged, in order. A write adds its change in its own
- * transaction; one that changes nothing adds none. Deleting a user adds a change for each of its posts,
- * then its own. Importing records adds no changes: after an import, positions from before it are `gone`.
+ * Every acknowledged write of a user or a post, in order. A write adds its change in its own transaction, unless it
+ * changes nothing. Deleting a user adds a change for each of its posts, then one for the user. Importing records
+ * adds no changes: after an import, earlier positions are `gone`.
  */
 export interface ChangeFeed {
   /**
-   * The changes behind a position. None is ever missing before one that was read, whichever process made
-   * it. Fails with `gone` where the next one is no longer kept, and where the position was never given.
+   * Returns the changes after a position. After a change was read, no change appears before it, even from another
+   * process. Fails with `gone` if the next change is no longer kept, or if the position was never assigned.
    */
   read(query: ChangeQuery, options?: CallOptions): Promise<ChangePage>;
 
   /**
-   * The position of the newest change that can be read; 0 when there never was one. What is read from the
-   * store after this call shows that change and all before it.
+   * Returns the position of the newest change that can be read; 0 if there was none yet. Later reads of records
+   * include that change and all earlier ones.
    */
   position(options?: CallOptions): Promise<number>;
 
   /**
-   * Calls `wake` soon after there is something new to read, by any process, until the returned function
-   * is called. It may call it for nothing.
+   * Calls `wake` soon after any process has added a change, until the returned function is called. It may also
+   * call `wake` when there is no new change.
    */
   watch(wake: () => void): () => void;
 }
 
-/** A value at once, or a promise of it. A failure is a promise that rejects. */
+/** A value or a promise of it. A failure is a promise that rejects. */
 export type Answer<T> = T | Promise<T>;
 
-/** What `use` makes of an answer: at once if the answer is there, since a promise costs a turn of the microtasks. */
+/** Applies `use` to an answer: synchronously to a value, because a promise costs a turn of the microtasks. */
 export function answered<T, Result>(answer: Answer<T>, use: (value: T) => Answer<Result>): Answer<Result> {
   const isPromise = typeof answer === 'object' && answer !== null && 'then' in answer;
   return isPromise ? Promise.resolve(answer).then(use) : use(answer);
 }
 
 export interface CallOptions {
-  /** Ends the call when the caller is gone or its deadline has passed. */
+  /** Ends the call when the client has disconnected or its deadline has passed. */
   readonly signal?: AbortSignal;
   /**
-   * Whether `signal` has aborted already. A store that answers at once reads only this: a caller may make its
-   * signal on first use, which costs as much as the read. Default: `signal.aborted`.
+   * Whether `signal` has aborted already. A store that returns synchronously reads only this, because a caller may
+   * create its signal on first use, which costs as much as the read. Default: `signal.aborted`.
    */
   readonly isAborted?: boolean;
 }
 
 export interface WriteOptions {
-  /** Who asked for the write; kept with its change. */
+  /** The client of the write; stored with its change. */
   readonly origin?: Origin;
 }
 
 export interface ChangeOptions extends WriteOptions {
   /**
-   * The versions the caller would change. Unless the stored one is among them the call fails with
-   * `precondition-failed`, decided in the statement that makes the change. Absent: any version.
+   * The versions that the call may change. With any other stored version the call fails with
+   * `precondition-failed`; the statement that makes the change decides. Absent: any version.
    */
   readonly expected?: readonly number[];
 }
@@ -134,18 +134,18 @@ export interface CreateOptions extends WriteOptions {
 }
 
 /**
- * Makes a creation happen once. Key, fingerprint and result are kept in the transaction of the
- * insert, for `idempotencyTtlMs`; a call with the same key then gives the first result again. With
- * another fingerprint it fails with `unprocessable`. While the first is still running, a store may
+ * Makes a creation happen once. Key, fingerprint and result are stored in the transaction of the
+ * insert, for `idempotencyTtlMs`. A call with the same key then returns the first result again. With
+ * another fingerprint it fails with `unprocessable`. While the first call is still running, a store may
  * wait for it or fail with `conflict`.
  */
 export interface IdempotencyKey {
   readonly key: string;
-  /** What the request was, in any form that differs when the request differs. */
+  /** A text that differs for different requests. */
   readonly fingerprint: string;
 }
 
-/** How long a key is remembered, in milliseconds: a day, as clients that retry overnight expect. */
+/** How long a key is kept, in milliseconds: a day, for clients that retry overnight. */
 export const idempotencyTtlMs = 24 * 60 * 60 * 1000;
 
 export interface Created<T> {
@@ -154,20 +154,20 @@ export interface Created<T> {
   readonly replayed: boolean;
 }
 
-/** What a store holds, by kind. */
+/** The type of the stored records of each kind. */
 export interface Records {
   readonly users: StoredUser;
   readonly posts: StoredPost;
 }
 
-/** How many records of each kind there are, and the last id given, those of deleted ones included (0: none yet). */
+/** The number of records of each kind, and the last assigned id, including ids of deleted records (0: none yet). */
 export type StoreSummary = Readonly<Record<RecordKind, { readonly count: number; readonly lastId: number }>>;
 
-/** A store whose whole content can move to another, ids, versions and id sequences kept. */
+/** A store whose whole content can be copied to another store, with ids, versions and id sequences. */
 export interface Store extends Repository {
   summary(): Promise<StoreSummary>;
 
-  /** Records of a kind with an id above `afterId`, by id. */
+  /** Returns records of a kind with an id above `afterId`, by id. */
   exportRows<Kind extends RecordKind>(
     kind: Kind,
     afterId: number,
@@ -175,12 +175,11 @@ export interface Store extends Repository {
   ): Promise<readonly Records[Kind][]>;
 
   /**
-   * Adds records as they are, all or none, and resolves to how many were new. One that is there already,
-   * equal in every field, is left. One that differs fails the batch with `conflict`, and so does one whose
-   * user is missing.
+   * Adds records unchanged, all or none, and resolves to the number of new records. A record that exists with equal
+   * fields is skipped. An existing record that differs, or a missing user, fails the batch with `conflict`.
    */
   importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 
-  /** Gives no id up to these from now on; never lowers what is there. */
+  /** Continues to assign ids above these. Lower values than the current ones have no effect. */
   continueIds(last: Readonly<Record<RecordKind, number>>): Promise<void>;
 }

@@ -1,16 +1,16 @@
 import { invalid } from './errors.ts';
 
 export interface TextRule {
-  /** Longest text, in Unicode code points. */
+  /** Maximum length in Unicode code points. */
   readonly maxLength: number;
-  /** Whether white space alone (or nothing) is refused. */
+  /** Whether an empty text, or only white space, is rejected. */
   readonly notBlank: boolean;
   /** Whether tab and newline may appear. */
   readonly multiline: boolean;
 }
 
-// U+0000 is refused by PostgreSQL, and a control character in a name is a forged log line or a
-// terminal escape for its next reader.
+// PostgreSQL rejects U+0000. Other control characters in a name could forge log lines or send escape sequences to
+// the terminal of a reader.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const controls = /[\u0000-\u001f\u007f-\u009f]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above, less tab and newline
@@ -26,14 +26,14 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
     throw invalid(field, `must not contain control characters (it has U+${code})`);
   }
   if (rule.notBlank && value.trim() === '') throw invalid(field, 'must not be blank');
-  // A code point is at least one UTF-16 unit, so only a long text has to be counted.
+  // A code point has at least one UTF-16 unit, so only the code points of a long text must be counted.
   if (value.length > rule.maxLength && countCodePoints(value) > rule.maxLength) {
     throw invalid(field, `must be at most ${rule.maxLength.toLocaleString('en')} characters`);
   }
   return value;
 }
 
-/** The beginning of a text that is searched for: by the text's rule, but any space counts. */
+/** Parses a prefix to search for. It follows the rule of the text, but may consist of spaces. */
 export function parsePrefix(field: string, value: unknown, rule: TextRule): string {
   if (value === '') throw invalid(field, 'must not be empty');
   return parseText(field, value, { ...rule, notBlank: false });
@@ -59,18 +59,18 @@ export function compareText(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** The least text behind all that begin with a prefix; `undefined` when none is. */
+/** The smallest text after all texts with a prefix; `undefined` if there is none. */
 export function afterPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
   for (let last = points.pop(); last !== undefined; last = points.pop()) {
-    // U+10FFFF is the last code point; U+E000 follows U+D7FF, since surrogates are in no text.
+    // U+10FFFF is the last code point. U+E000 follows U+D7FF, since well-formed text contains no surrogates.
     if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
   }
   return undefined;
 }
 
-// In well-formed text the first difference between two surrogate pairs decides as their code points
-// would; against any other unit, a surrogate stands for a code point above U+FFFF.
+// In well-formed text, two surrogate pairs compare like their code points. Compared with any other unit, a surrogate
+// stands for a code point above U+FFFF.
 function isSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdfff;
 }

@@ -11,25 +11,25 @@ import { checkPathFields, parseIds, parseInteger, parseRecord } from './record.t
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
-  /** int32, from 1; given by the store and never reused. */
+  /** int32, from 1; assigned by the store and never reused. */
   readonly id: number;
   readonly name: string;
   readonly role?: string;
 }
 
-/** A user as the store keeps it. */
+/** A stored user. */
 export interface StoredUser extends User {
-  /** From 1, raised by each change; what an ETag is made of. */
+  /** From 1, increased by each change. The ETag contains it. */
   readonly version: number;
 }
 
-/** All of a user but its id: the body of POST and PUT. */
+/** A user without its id: the body of POST and PUT. */
 export interface UserDraft {
   readonly name: string;
   readonly role?: string;
 }
 
-/** The changes of a merge patch (RFC 7396): absent leaves as is, `null` removes. */
+/** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes a field. */
 export interface UserPatch {
   readonly name?: string;
   readonly role?: string | null;
@@ -37,11 +37,11 @@ export interface UserPatch {
 
 export type UserField = keyof typeof userFields;
 
-/** Which users a list holds; all of them when nothing is given. */
+/** Selects users; all users if it is empty. */
 export interface UserFilter {
   /** Only users with exactly this role. */
   readonly role?: string;
-  /** Only users whose name begins with this text. */
+  /** Only users whose name starts with this text. */
   readonly name?: string;
   /** Only users with one of these ids. */
   readonly id?: readonly number[];
@@ -56,7 +56,7 @@ export const maxNameLength = 200;
 const nameRule = { maxLength: maxNameLength, notBlank: true, multiline: false };
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 
-/** What users can be sorted by. An absent role sorts as the empty text. */
+/** The fields that users can be sorted by. An absent role sorts like the empty text. */
 export const userFields = {
   id: (value: unknown) => parseInteger('id', value, 1),
   name: parseName,
@@ -83,7 +83,7 @@ export function parseUserDraft(value: unknown): UserDraft {
   return draft(fields);
 }
 
-/** The whole resource, in which a role left out is removed; an `id` in it must be the one in the path. */
+/** Parses a whole user. An absent role is removed. An `id` must be equal to the one in the path. */
 export function parseUserReplacement(value: unknown, id: number): UserPatch {
   const fields = parseRecord('the body', value, ['id', 'name', 'role']);
   checkPathFields(fields, { id });

@@ -15,7 +15,7 @@ export interface GrpcOptions extends UnaryOptions {
 }
 
 export interface GrpcLimits {
-  /** Most calls at once on a connection. */
+  /** Maximum number of concurrent calls on a connection. */
   readonly maxConcurrentStreams: number;
   /** Longest message, in bytes. */
   readonly maxMessageBytes: number;
@@ -29,7 +29,7 @@ export interface GrpcLimits {
   readonly keepaliveTimeoutMs: number;
 }
 
-/** Serves gRPC on connections that its caller has accepted. */
+/** Serves gRPC on connections that the caller has accepted. */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
 
 export interface UsersServiceOptions {
@@ -38,15 +38,15 @@ export interface UsersServiceOptions {
   readonly apiKeys?: readonly string[];
   /** Which calls need a key. Default: `none`. */
   readonly auth?: AuthMode;
-  /** Calls served at once; more are RESOURCE_EXHAUSTED. Default: 10,000. */
+  /** Maximum number of concurrent calls; more fail with RESOURCE_EXHAUSTED. Default: 10,000. */
   readonly maxInFlight?: number;
   /** Receives every event. Default: none. */
   readonly observe?: Observe;
 }
 
 /**
- * Adds `Users` to an existing gRPC server, beside its other services. Health, reflection, limits and
- * the server's life stay with its owner.
+ * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
+ * for health, reflection, limits and shutdown.
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
   const { repository, apiKeys = [], auth = 'none', maxInFlight = defaults['max-in-flight'] } = options;
@@ -63,7 +63,7 @@ function addUsers(server: Server, repository: Repository, access: Access, option
   server.addService(UsersService, { getUser: unary(users.getUser, options) });
 }
 
-/** Users, health and reflection; the latter two are not loaded for a host that adds only `Users`. @internal */
+/** Users, health and reflection. `addUsersService` does not load the latter two. @internal */
 export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tls?: SecureContextOptions) {
   const { Health } = await import('./health.ts');
   const { addReflection } = await import('./reflection.ts');
@@ -75,14 +75,14 @@ export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tl
   addReflection(server);
   let connections = server.createConnectionInjector(credentials(tls));
   return {
-    /** Serves a connection from its first byte on. */
+    /** Serves a connection. Its caller must not have read from it. */
     accept: (socket: Socket) => connections.injectConnection(socket),
     setServing: (serving: boolean) => health.setServing(serving),
     /** Sets the certificate for new connections. */
     setTls(pair: SecureContextOptions) {
       connections = server.createConnectionInjector(credentials(pair));
     },
-    /** Asks every connection to end when its calls have ended. */
+    /** Asks the client of every connection to close it after its calls have ended. */
     drain() {
       health.endWatches();
       server.tryShutdown(() => undefined);
@@ -94,7 +94,7 @@ function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
   return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
 }
 
-// `createSsl` takes neither versions nor ciphers.
+// `createSsl` does not accept TLS versions or ciphers.
 class TlsCredentials extends ServerCredentials {
   constructor({ cert, key, ...settings }: SecureContextOptions) {
     super(settings, { cert, key });
@@ -114,7 +114,7 @@ function channelOptions(limits: GrpcLimits): ChannelOptions {
     'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
     'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
     'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
-    // Its records of calls and connections grow without bound on a busy server.
+    // The records of channelz for calls and connections grow without bound on a busy server.
     'grpc.enable_channelz': 0,
   };
 }

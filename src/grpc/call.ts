@@ -18,21 +18,21 @@ export type UnaryHandler<Request, Response> = (message: Request, context: UnaryC
 
 export interface UnaryOptions {
   readonly observe: Observe;
-  /** Calls being served; with more than `maxInFlight` a call is rejected. */
+  /** The number of running calls; beyond `maxInFlight` a call is rejected. */
   readonly gate: { inFlight: number; readonly maxInFlight: number };
   /** Whether to report each call, for a server without `reportCalls`. */
   readonly reports?: boolean;
 }
 
 const idName = 'x-request-id';
-// The handler and the report of a call share only its metadata.
+// The handler of a call and its report share only the metadata.
 const keyNames = new WeakMap<Metadata, string>();
-// A client cancels at its deadline, which is earlier than ours by the time the call took to arrive.
+// A client cancels at its own deadline. It is earlier than ours by the time that the call took to arrive.
 const deadlineSlackMs = 100;
 
 /**
- * Makes a grpc-js handler of one that answers at once or by a promise. It calls back exactly once, whatever
- * the handler does: an unhandled rejection would hang the call and end the process.
+ * Converts a handler that returns a value or a promise into a grpc-js handler. It calls back exactly once, also
+ * after an error: an unhandled rejection would hang the call and end the process.
  */
 export function unary<Request, Response>(
   handle: UnaryHandler<Request, Response>,
@@ -76,7 +76,7 @@ export function unary<Request, Response>(
   };
 }
 
-/** A call as handlers see it. */
+/** The view of a call that handlers get. */
 class UnaryContext {
   /** The client's `x-request-id` if it is valid, else a new one. */
   readonly id: string;
@@ -89,7 +89,7 @@ class UnaryContext {
     this.#call = call;
   }
 
-  /** The name of the API key, which the handler's check finds. */
+  /** The name of the API key, set by the access check of the handler. */
   get keyName(): string | undefined {
     return keyNames.get(this.#call.metadata);
   }
@@ -106,12 +106,12 @@ class UnaryContext {
     return this.#call.cancelled;
   }
 
-  /** Aborts when the client cancels or the deadline passes. Most calls are answered before it is needed. */
+  /** Aborts when the client cancels or the deadline passes. Created on first use, since most calls do not need it. */
   get signal(): AbortSignal {
     if (this.#aborter === undefined) {
       const aborter = new AbortController();
       this.#aborter = aborter;
-      // grpc-js emits `cancelled` for every end of a call, a successful one included.
+      // grpc-js emits `cancelled` at the end of every call, even a successful one.
       const abort = () => this.isSettled || aborter.abort(cancellation(this.#call.getDeadline()).error);
       if (this.#call.cancelled) abort();
       else this.#call.on('cancelled', abort);
@@ -120,7 +120,7 @@ class UnaryContext {
   }
 }
 
-/** Why a call was cancelled: its deadline has passed, or its client has left. */
+/** Whether a call was cancelled by its deadline or by its client, as a status and an error. */
 function cancellation(deadline: Deadline): { readonly code: status; readonly error: DomainError } {
   const error =
     Number(deadline) - deadlineSlackMs <= Date.now()
@@ -129,7 +129,7 @@ function cancellation(deadline: Deadline): { readonly code: status; readonly err
   return { code: errorStatuses[error.kind], error };
 }
 
-/** Reports the end of one call. `route` is its path if there is such a method. */
+/** Reports the end of a call. `route` is the path if the method exists. */
 function reportCall(
   observe: Observe,
   call: { path: string; route: string | undefined; metadata: Metadata; code: status; startedAt: number },
@@ -149,8 +149,8 @@ function reportCall(
 }
 
 /**
- * Reports every call of a server exactly once, also one that ends before its handler begins. A request
- * that is not gRPC (415) is not a call.
+ * Reports every call of a server exactly once, even if it ends before its handler runs. A request that is not gRPC
+ * (415) does not count as a call.
  */
 export function reportCalls(observe: Observe): ServerInterceptor {
   return ({ path, requestStream, responseSerialize }, call) => {
@@ -164,13 +164,13 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       isReported = true;
       reportCall(observe, { path, route, metadata, code, startedAt });
     };
-    // Patched in place: a second call object around each call costs more.
+    // Patch the call in place: a wrapper object around each call would cost more.
     call.start = (listener) =>
       start.call(call, {
         ...listener,
         onReceiveMetadata(received) {
           metadata = received;
-          // The handler and this report name the same id.
+          // The handler and this report must use the same id.
           const given = text(received, idName);
           const id = requestId(given);
           if (id !== given) received.set(idName, id);
@@ -181,7 +181,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           if (requestStream || !isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
-          // It comes after every call, and a reason costs a stack trace.
+          // `onCancel` runs after every call, and `cancellation` costs a stack trace.
           if (!isReported) end(cancellation(call.getDeadline()).code);
           listener.onCancel();
         },
@@ -198,8 +198,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
 const serializeNothing = (): Buffer => Buffer.alloc(0);
 
 /**
- * Gives calls of unknown methods a handler, so that they reach the interceptors. grpc-js answers them
- * itself, and only this private method of its server sees them.
+ * Adds a handler for unknown methods, so that their calls reach the interceptors. grpc-js responds to them
+ * itself, and only this private method of its server handles them.
  */
 export function handleUnknownMethods(server: Server): void {
   const find: unknown = Reflect.get(server, '_retrieveHandler');
@@ -213,7 +213,7 @@ export function handleUnknownMethods(server: Server): void {
   });
 }
 
-/** A metadata value; repeated ones are joined with a comma, as HTTP headers are. */
+/** A metadata value. Repeated values are joined with a comma, like HTTP headers. */
 function text(metadata: Metadata, name: string): string | undefined {
   const values = metadata.get(name);
   return values.length === 0 ? undefined : values.join(', ');

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 
-/** The gRPC status of each kind of failure. Total: a new kind does not compile without its status. */
+/** The gRPC status of each kind of failure. A new kind does not compile without its status. */
 export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
   invalid: status.INVALID_ARGUMENT,
   unauthenticated: status.UNAUTHENTICATED,
@@ -20,7 +20,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
   'deadline-exceeded': status.DEADLINE_EXCEEDED,
 };
 
-/** Makes a status of anything a handler threw; causes go to the observer, never to the client. */
+/** Converts anything that a handler threw into a status. Causes go to the observer, never to the client. */
 export function toGrpcError(
   caught: unknown,
   { id: requestId, keyName: key }: { readonly id: string; readonly keyName: string | undefined },

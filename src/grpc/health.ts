@@ -20,7 +20,7 @@ export class Health {
       };
       server.addService(service, { ...implementation, watch: tracked });
     };
-    // The package calls nothing else of the server.
+    // The package calls no other method of the server.
     this.#health.addToServer({ addService } as Server);
   }
 

@@ -14,10 +14,10 @@ type Handler = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
 
 const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
 
-/** Lets clients such as grpcurl ask the server for its contract (reflection v1 and v1alpha). */
+/** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
 export function addReflection(server: Server): void {
   const reflection = new ReflectionService({
-    // protoc's own descriptors: those that proto-loader makes are wrong for map fields.
+    // Use the descriptors of protoc, because those of proto-loader are wrong for map fields.
     files: { format: 'Protocol Buffer 3 EnumDescriptorProto', type: {}, fileDescriptorProtos: readFiles() },
   });
   reflection.addToServer({
@@ -42,7 +42,7 @@ function readFiles(): Buffer[] {
  */
 function packageless(handle: Handler): Handler {
   return (call) => {
-    // Before `handle`, whose own listener must see the name with the dot.
+    // Registered before `handle`, so that its listener receives the name with the dot.
     call.on('data', (request: ReflectionRequest) => {
       const symbol = request.fileContainingSymbol;
       if (symbol !== undefined && !symbol.startsWith('grpc.')) request.fileContainingSymbol = `.${symbol}`;

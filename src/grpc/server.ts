@@ -3,17 +3,17 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcLimits, GrpcOptions } from './app.ts';
 
-// Loading grpc-js blocks the process: a client that waits for the ports has its first response before that.
+// Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
-// What gRPC clients see when a connection is rejected (UNAVAILABLE), without loading grpc-js for it.
+// The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
 const unavailable = 14;
 
 /**
- * The gRPC port and its life. grpc-js takes longer to load than all the rest, so it is loaded for the first
- * connection, or soon after the service is listening.
+ * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
+ * the first connection, or soon after the service is listening.
  *
- * The sockets are ours because grpc-js's `forceShutdown` ends no connection while channelz is off
- * (1.14.7): one call that never ends would keep the process alive.
+ * This class owns the sockets because `forceShutdown` of grpc-js 1.14.7 closes no connection while channelz is
+ * off. One call that never ends would keep the process alive.
  */
 export class GrpcServer {
   readonly #options: GrpcOptions;
@@ -27,14 +27,14 @@ export class GrpcServer {
   #serving = false;
   #closing = false;
 
-  /** `maxConnections` is how many may be open at once; 0 for no limit. */
+  /** `maxConnections` is the maximum number of open connections; 0 for no limit. */
   constructor(options: GrpcOptions, limits: GrpcLimits, maxConnections: number) {
     this.#options = options;
     this.#limits = limits;
     this.#maxConnections = maxConnections;
   }
 
-  /** Opens the port; resolves to the one in use. */
+  /** Opens the port, and resolves to its number. */
   async listen(host: string, port: number, tls?: SecureContextOptions): Promise<number> {
     this.#tls = tls;
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket)).listen({ host, port });
@@ -51,7 +51,7 @@ export class GrpcServer {
     this.#app?.then((app) => app.setTls(tls)).catch((cause) => this.#reportFailure(cause));
   }
 
-  /** Sets what the health service reports for all services. */
+  /** Sets the status that the health service reports for all services. */
   setServing(serving: boolean): void {
     this.#serving = serving;
     const load = () => this.#load().catch((cause) => this.#reportFailure(cause));
@@ -59,7 +59,7 @@ export class GrpcServer {
     this.#app?.then((app) => app.setServing(this.#serving)).catch((cause) => this.#reportFailure(cause));
   }
 
-  /** Accepts no more calls and resolves when those in flight have ended; `signal` cuts them off. */
+  /** Stops accepting calls, and resolves when the running ones have ended. `signal` closes their connections. */
   async close(signal: AbortSignal): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
@@ -86,7 +86,7 @@ export class GrpcServer {
     }
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    // Without a listener, a connection reset would end the process.
+    // Without this listener, a connection reset would end the process.
     socket.on('error', () => undefined);
     try {
       const app = await this.#load();
@@ -105,7 +105,7 @@ export class GrpcServer {
         app.setServing(this.#serving);
         return app;
       });
-    // The next connection tries again.
+    // After a failure, the next connection tries again.
     this.#app.catch(() => {
       this.#app = undefined;
     });

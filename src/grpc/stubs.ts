@@ -1,5 +1,5 @@
-// The one door to the generated code. Its CommonJS assigns all exports in a loop, so the messages can
-// only be had through the default import.
+// The only import of the generated code. Its CommonJS assigns all exports in a loop, so only the default import
+// contains the messages.
 import usersPb from '../../generated/users_pb.js';
 
 export { UsersService } from '../../generated/users_grpc_pb.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 
-/** What the service reports. Closed: a log, a metric and a trace are functions of these events. */
+/** The events that the service reports. The union is closed: logs, metrics and traces are derived from these events. */
 export type ServiceEvent =
   | ListeningEvent
   | RequestEvent
@@ -9,7 +9,7 @@ export type ServiceEvent =
   | FailureEvent
   /** The service works, but its operator should change something. */
   | { readonly type: 'warning'; readonly message: string }
-  /** The certificate, or with several workers everything, has been read again. */
+  /** The certificate and the API keys have been read again; with several workers, all workers were replaced. */
   | { readonly type: 'reloaded' }
   | { readonly type: 'draining' }
   | { readonly type: 'closed' };
@@ -32,16 +32,16 @@ export interface RequestEvent {
   readonly method: string;
   /** The route's pattern or the RPC's path; absent when none matched. */
   readonly route: string | undefined;
-  /** Without its query, which may hold names. */
+  /** The path without the query, which may contain names of users. */
   readonly path: string;
   /** The HTTP status, 499 when the client closed the connection first; for gRPC the status code. */
   readonly status: number;
   readonly durationMs: number;
-  /** Whether it was a stream without an end, such as that of `/changes`: its duration is no latency. */
+  /** Whether the response was an endless stream, such as `/changes`. Its duration is not a latency. */
   readonly longLived?: boolean;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;
-  /** The name of the API key, if a key was asked for and has one. */
+  /** The name of the API key; absent when no key was required or the key has no name. */
   readonly key: string | undefined;
 }
 
@@ -99,11 +99,11 @@ export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
 }
 
 const pattern = /^[\w.-]{1,64}$/;
-// The random prefix identifies the process, the counter a request of it.
+// The random prefix identifies the process, and the counter identifies a request of that process.
 const prefix = randomBytes(12).toString('base64url');
 let count = 0;
 
-/** The id that the client gave its request if it is valid, else a new one. */
+/** The request id that the client sent if it is valid, else a new one. */
 export function requestId(given: unknown): string {
   if (typeof given === 'string' && pattern.test(given)) return given;
   count += 1;

@@ -4,11 +4,11 @@ import type { Observe, ServiceEvent } from './events.ts';
 
 export type LogFormat = 'json' | 'pretty' | 'off';
 
-/** Where lines go; `process.stdout` is one. */
+/** The output for lines, such as `process.stdout`. */
 export interface LineSink {
   /** Calls `done` when the text has been written. */
   write(text: string, done: () => void): unknown;
-  /** How much is buffered. */
+  /** The number of buffered bytes. */
   readonly writableLength: number;
 }
 
@@ -16,22 +16,22 @@ export interface Log {
   readonly observe: Observe;
   /** Writes all waiting lines at once; for a process that is about to crash. */
   flush(): void;
-  /** Writes the waiting lines, and the number of those that a slow sink had to drop. */
+  /** Writes the waiting lines, and the number of lines that were dropped because the sink was slow. */
   end(): Promise<void>;
 }
 
-// A write for each line would cost more than the request it reports.
+// One write for each line would cost more than the request that the line reports.
 const flushAfterMs = 20;
 const maxWaiting = 64;
-// A pipe takes this much in one piece (PIPE_BUF), so lines of several processes never mix.
+// A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes never mix.
 const maxWriteBytes = 4_096;
-// A slow reader gets the last lines. A reader that is gone delays the exit by at most this time.
+// How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
 // When the reader stops reading, further lines are dropped.
 const maxWaitingCharacters = 4 * 1024 * 1024;
 // A path can be as long as a request head, and a cause can be nested without end.
 const maxFieldLength = 2_048;
-/** Lines a second; more are counted. Malformed connections and lost databases come in floods. */
+/** Lines per second; further events are only counted. Malformed connections and lost databases cause floods. */
 const linesPerSecond = { refused: 1, failure: 20 };
 
 type Line = ServiceEvent | { readonly type: 'dropped'; readonly count: number };
@@ -99,7 +99,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
       if (event.type === 'request') return print(event);
       if (event.type === 'refused' || event.type === 'failure') return limits[event.type].take(event);
       print(event);
-      // Rare, and often what an operator or a script is waiting for.
+      // These events are rare, and an operator or a script often waits for them.
       write();
     },
     flush() {
@@ -152,7 +152,7 @@ function jsonText(event: Line, time: string, count: number): string {
   if (event.type === 'request') {
     const { face, id, method, path, status, durationMs, route, traceparent = '', key } = event;
     const rounded = Math.round(durationMs * 1_000) / 1_000;
-    // By hand, since it is written for every request: `method`, `path` and `traceparent` are a client's own text.
+    // Formatted by hand for speed. Only `method`, `path` and `traceparent` are text of the client and need escaping.
     return (
       `{"time":"${time}","event":"request","face":"${face}","id":"${id}","method":${JSON.stringify(method)}` +
       `,"path":${JSON.stringify(clip(path))},"status":${status},"durationMs":${rounded}` +
