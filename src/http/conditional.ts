@@ -1,10 +1,10 @@
-/** `*`, or the opaque tags of a list; weak ones kept apart because If-Match never takes them. */
+/** `*`, or the opaque tags of a list. Weak tags are separate because If-Match never accepts them. */
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
-// RFC 9110, 8.8.3: a tag is any visible character but the quote, Latin-1 bytes included.
-// Sticky: it goes on where the last match ended.
+// RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
+// Sticky: each match starts at the end of the previous one.
 const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(,|$)/y;
-// Far more than any client keeps of one resource; empty members count too.
+// Far more than any client stores for one resource. Empty list members count too.
 const maxTags = 100;
 
 /** Parses If-Match or If-None-Match; `undefined` when it is malformed or too long. */
@@ -23,15 +23,15 @@ export function parseEntityTags(header: string): EntityTags | undefined {
 }
 
 /**
- * Whether If-None-Match says that the client has this representation already (weak comparison).
- * A malformed header is as none: the full answer is always right.
+ * Whether If-None-Match contains the tag of this representation (weak comparison). A malformed header is ignored:
+ * the full response is always correct.
  */
 export function isNotModified(ifNoneMatch: string, tag: string): boolean {
   const tags = parseEntityTags(ifNoneMatch);
   return tags === '*' || (tags !== undefined && (tags.strong.includes(tag) || tags.weak.includes(tag)));
 }
 
-/** What distinguishes two versions of a representation. */
+/** The values that distinguish two versions of a representation. */
 export interface Validators {
   /** The opaque part of a strong entity tag. */
   readonly tag: string;
@@ -42,7 +42,7 @@ interface HeaderSource {
   header(name: string): string | undefined;
 }
 
-/** What the conditions of a GET or HEAD make of it, in the order of RFC 9110, 13.2.2. */
+/** Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. */
 export function evaluateConditions(
   request: HeaderSource,
   { tag, modified }: Validators,
@@ -60,16 +60,16 @@ export function evaluateConditions(
   return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'proceed';
 }
 
-/** Whether If-Range lets a range be sent: the client's part must be of this very version (13.1.5). */
+/** Whether If-Range allows a range: the client's part must be of exactly this version (13.1.5). */
 export function isSameVersion(ifRange: string | undefined, { tag, modified }: Validators): boolean {
   return ifRange === undefined || ifRange === `"${tag}"` || ifRange === modified.toUTCString();
 }
 
-// RFC 9110, 5.6.7: three forms, all of which begin with the day's name. `Date.parse` knows them among
-// many more, but takes the one without a zone, asctime, for local time.
+// RFC 9110, 5.6.7: three forms, all of which begin with the name of the day. `Date.parse` accepts them and many
+// more, but it reads the form without a zone, asctime, as local time.
 const datePattern = /^[A-Z][a-z]{2,8},? [0-9A-Za-z: -]+$/;
 
-// What is no date is NaN, to which every comparison says no.
+// An invalid date becomes NaN, for which every comparison is false.
 function parseDate(header: string | undefined): number {
   if (header === undefined || !datePattern.test(header)) return Number.NaN;
   return Date.parse(header.endsWith(' GMT') ? header : `${header} GMT`);
@@ -80,7 +80,7 @@ function wholeSeconds(date: Date): number {
   return Math.floor(date.getTime() / 1000) * 1000;
 }
 
-/** The bytes from `start` to `end`, both included. */
+/** The bytes from `start` to `end`, both inclusive. */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
@@ -89,8 +89,8 @@ export interface ByteRange {
 const rangePattern = /^bytes=[ \t]*(?:([0-9]+)-([0-9]+)?|-([0-9]+))[ \t]*$/i;
 
 /**
- * Reads a Range header (RFC 9110, 14.2) against a size in bytes. Several ranges, another unit or a
- * malformed one count as none: the whole is then the right answer.
+ * Parses a Range header (RFC 9110, 14.2) for a size in bytes. Several ranges, another unit or a malformed header
+ * are ignored: the whole representation is then a correct response.
  */
 export function parseRange(
   header: string | undefined,
@@ -110,8 +110,8 @@ export function parseRange(
 }
 
 /**
- * The weights of an Accept or Accept-Encoding header by what they weigh, in lower case (RFC 9110,
- * 12.4.2): 1 without a `q`, NaN where it is no number, which compares as neither more nor less.
+ * The weights of an Accept or Accept-Encoding header by lower-case name (RFC 9110, 12.4.2). A weight is 1 without
+ * a `q`, and NaN if the `q` is not a number, so that every comparison is false.
  */
 export function parseWeights(header: string): Map<string, number> {
   const weights = new Map<string, number>();
@@ -124,8 +124,8 @@ export function parseWeights(header: string): Map<string, number> {
 }
 
 /**
- * The coding on offer that an Accept-Encoding header likes best (RFC 9110, 12.5.3), the server's order
- * deciding between equals; `undefined` for the identity, which is always an answer.
+ * Chooses the offered coding with the highest weight in an Accept-Encoding header (RFC 9110, 12.5.3). The server's
+ * order decides between equal weights. `undefined` means identity, which is always acceptable.
  */
 export function chooseEncoding<Coding extends string>(
   header: string | undefined,
@@ -133,10 +133,10 @@ export function chooseEncoding<Coding extends string>(
 ): Coding | undefined {
   if (header === undefined || offered.length === 0) return undefined;
   const weights = parseWeights(header);
-  // The identity is what is left, unless the client has weighed it by name.
+  // Identity is the last choice, unless the client has given it a weight.
   const identity = weights.get('identity') ?? 0;
   const weigh = (coding: Coding) => weights.get(coding) ?? weights.get('*') ?? 0;
   const taken = offered.filter((coding) => weigh(coding) > 0 && weigh(coding) >= identity);
-  // The sort is stable: equals stay in the server's order.
+  // The sort is stable: equal weights stay in the server's order.
   return taken.sort((a, b) => weigh(b) - weigh(a))[0];
 }

@@ -5,34 +5,34 @@ import { isSecure } from './node-http.ts';
 import { turns } from './turns.ts';
 
 export interface ConnectionsOptions {
-  /** Connections open at once; 0 for no limit. */
+  /** Maximum number of open connections; 0 for no limit. */
   readonly max: number;
   /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
   readonly maxIdleMs: number;
-  /** How often idle connections are looked for, in ms. */
+  /** Interval between checks for idle connections, in ms. */
   readonly checkingIntervalMs: number;
-  /** Ends a connection beyond the limit; `silently` when too many others are being sent the reason. */
+  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
   readonly reject: (socket: Socket, silently: boolean) => void;
 }
 
-// A rejected connection stays open until its client has read the reason.
+// A rejected connection stays open until its client has read the error response.
 const maxRejectingAtOnce = 100;
 
-/** The open connections of a server: it bounds their number and ends those on which no request comes. */
+/** Limits the number of open connections of a server, and closes idle ones. */
 export class Connections {
   readonly #options: ConnectionsOptions;
-  /** Over TLS both the connection and the secure one in it. */
+  /** With TLS, both the plain connection and the secure one in it. */
   readonly #sockets = new Set<Socket>();
   #open = 0;
   #rejecting = 0;
 
   constructor(server: Server, options: ConnectionsOptions) {
     this.#options = options;
-    // Before Node's own listeners: its `maxConnections` could send no response, and full workers would
-    // pass a connection round in circles.
+    // Runs before Node's own listeners. Node's `maxConnections` cannot send a response, and full workers would
+    // pass a connection to each other endlessly.
     const takers = server.listeners('connection');
     server.removeAllListeners('connection');
-    // Nothing is read of a connection until it is taken. Over TLS the handshake costs most, wherever it waits.
+    // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
     const waits = !isSecure(server);
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
@@ -55,7 +55,7 @@ export class Connections {
     server.on('close', () => clearInterval(timer));
   }
 
-  /** All of them, also those whose TLS handshake is not done, which Node does not count. */
+  /** All connections, including those in their TLS handshake, which Node does not count. */
   get sockets(): readonly Socket[] {
     return [...this.#sockets];
   }
@@ -72,7 +72,7 @@ export class Connections {
       socket.once('close', () => (this.#open -= 1));
       return true;
     }
-    // Without a listener a reset would end the process.
+    // Without this listener, a connection reset would end the process.
     socket.on('error', () => undefined);
     const silently = this.#rejecting >= maxRejectingAtOnce;
     if (!silently) {
@@ -83,13 +83,13 @@ export class Connections {
     return false;
   }
 
-  // To Node each byte is a sign of life, the line breaks that may stand before a request too (RFC 9112,
-  // 2.2): with one a minute a connection would stay for ever. Requests pay nothing for this check.
+  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
+  // minute could keep a connection open for ever. This check costs nothing for each request.
   #endIdle(): void {
     const now = performance.now();
     for (const socket of this.#sockets) {
       const { busy, idleSince } = connectionOf(socket);
-      // Until its first request is there, Node's own timer is enough.
+      // Before the first request, Node's own timer is enough.
       if (idleSince > 0 && !busy && now - idleSince > this.#options.maxIdleMs) socket.destroy();
     }
   }

@@ -2,32 +2,32 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { HttpError, noSuchResource } from './reply.ts';
 
-// RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and perhaps a port.
+// RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and an optional port.
 const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
 
 /**
- * Refuses what Node's parser lets through and another hop might read differently: another version, a
- * doubled or empty Host, a doubled Content-Type, a Transfer-Encoding besides `chunked`, chunks in
- * HTTP/1.0, an unknown expectation, more headers than `maxHeaders`. The connection closes with each,
- * since where the next request begins is in doubt.
+ * Rejects heads that Node's parser accepts but another hop might read differently: another version, a repeated or
+ * empty Host, a repeated Content-Type, a Transfer-Encoding other than `chunked`, chunks in HTTP/1.0, an unknown
+ * expectation, more headers than `maxHeaders`. Each of them closes the connection, because the start of the next
+ * request is uncertain.
  */
 export function checkFraming(
   { rawHeaders, httpVersion, headers }: IncomingMessage,
   maxHeaders: number,
 ): void {
   const isOld = httpVersion === '1.0';
-  // The parser takes 0.9, 1.0, 1.1 and 2.0; a request line that ends early counts as 0.9.
+  // The parser accepts 0.9, 1.0, 1.1 and 2.0. A request line that ends early counts as 0.9.
   if (!isOld && httpVersion !== '1.1') {
     throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
   }
-  // Node would drop the excess in silence, an `x-api-key` among it perhaps.
+  // Node would silently drop the excess headers, which may include `x-api-key`.
   if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are taken`);
   let host: string | undefined;
   let contentType: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
     const value = rawHeaders[i + 1] ?? '';
-    // The length first: it rules out nearly every header without a copy in lower case.
+    // Compare the length first: this excludes nearly every header without a lower-case copy.
     if (name.length === 4 && name.toLowerCase() === 'host') {
       if (host !== undefined) throw refusal(400, 'Host must be given once');
       host = value;
@@ -43,7 +43,7 @@ export function checkFraming(
   if (host !== undefined && !hostPattern.test(host)) {
     throw refusal(400, 'Host must be a host name, with a port or without');
   }
-  // RFC 9110, 10.1.1: from HTTP/1.0 an expectation means nothing.
+  // RFC 9110, 10.1.1: ignore an expectation of an HTTP/1.0 client.
   if (headers.expect === undefined || isOld || headers.expect.toLowerCase() === '100-continue') return;
   throw refusal(417, 'Expect must be 100-continue');
 }
@@ -53,24 +53,24 @@ function refusal(status: number, message: string): HttpError {
 }
 
 export interface Target {
-  /** Below the base path, still percent-encoded; `*` for the asterisk-form. */
+  /** The path below the base path, still percent-encoded; `*` for the asterisk-form. */
   readonly path: string;
-  /** What follows the `?`, still encoded. */
+  /** The query after the `?`, still encoded. */
   readonly query: string;
 }
 
-// A user name and password in it are as wrong as they are dangerous (RFC 9110, 4.2.4).
+// Rejects a user name and a password in the URL, which are deprecated and dangerous (RFC 9110, 4.2.4).
 const absoluteForm = /^https?:\/\/[^/?#@]+/i;
 
 /**
- * Splits a request target (RFC 9112, 3.2) by hand: `new URL` throws on `//`, follows `..` and takes
- * a host out of `//host/path`, each of which has crashed or opened a server. Fails with 400 when it is
- * malformed, with 404 when it is not below `basePath`.
+ * Splits a request target (RFC 9112, 3.2) without `new URL`, which throws on `//`, resolves `..` and reads a host
+ * from `//host/path`. Each of these has caused crashes or vulnerabilities in servers. Fails with 400 for a malformed
+ * target, and with 404 for a target outside `basePath`.
  */
 export function parseTarget(method: string, url: string, basePath: string): Target {
   if (url.includes('#')) throw new HttpError(400, 'the request target must not have a fragment');
   if (url === '*' && method === 'OPTIONS') return { path: '*', query: '' };
-  // The authority is not looked at, nor is Host: this service is the same under every name.
+  // The authority and Host do not matter here: this service is the same for every name.
   const authority = absoluteForm.exec(url)?.[0] ?? '';
   const mark = url.indexOf('?');
   const path = url.slice(authority.length, mark === -1 ? undefined : mark);
@@ -89,7 +89,7 @@ function below(basePath: string, path: string): string {
 
 export type Parameter = readonly [name: string, value: string];
 
-/** The parameters of a query in order, repetitions included; malformed encoding is a 400. */
+/** Parses the parameters of a query in order, with repetitions. Malformed encoding fails with 400. */
 export function parseQuery(query: string): Parameter[] {
   if (query === '') return [];
   return query
@@ -114,18 +114,18 @@ function decode(text: string): string {
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 const authorityPattern = /^https?:\/\/([^/?#]*)/i;
 
-/** Whether only programs on the same machine can reach this address. */
+/** Whether only programs on the same machine can connect to this address. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\./.test(host);
 }
 
 /**
- * Makes the check that a request is for a host name of this service; `undefined` if it would allow all.
+ * Creates the check that a request is for a host name of this service; `undefined` if it would allow all names.
  *
- * A page of another name that DNS resolves to this machine (DNS rebinding) shares its origin with the
- * service: it could read and change everything. So on a loopback address only the names of the loopback
- * and the allowed ones are served. Elsewhere every name is, unless some are listed; then an IP address
- * is too, since no DNS answer can change what it means, and probes of orchestrators use it.
+ * With DNS rebinding, the name of a malicious page resolves to this machine. The page then has the same origin as
+ * the service, and could read and change everything. So on a loopback address only loopback names and the allowed
+ * names are served. On other addresses every name is served, unless names are listed. IP addresses are then served
+ * too: DNS cannot redirect them, and probes of orchestrators use them.
  */
 export function hostCheck(
   allowed: readonly string[],
@@ -139,7 +139,7 @@ export function hostCheck(
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).
     const authority = authorityPattern.exec(url)?.[1] ?? headers.host;
-    // Only HTTP/1.0 has none, and no browser speaks it. Most requests name the same host as the one before.
+    // Only HTTP/1.0 requests have no host, and browsers do not use it. Most requests repeat the previous host.
     if (authority === undefined || authority === served) return;
     const name = authority.toLowerCase().replace(/\.?(?::\d*)?$/, '');
     if (!names.has(name) && (loopback || isIP(name.replace(/^\[|\]$/g, '')) === 0)) {

@@ -4,29 +4,29 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type WaitingMemory } from './waiting-memory.ts';
 
-/** What is known of a connection from one request to the next. */
+/** The state of a connection between requests. */
 export class Connection {
-  /** The response to its newest request until that has ended; those to earlier requests are sent before it. */
+  /** The response to the newest request until it has ended. Responses to earlier requests are sent before it. */
   newest: ServerResponse | undefined;
-  /** Whether a request is being answered; those pipelined behind it wait. */
+  /** Whether a request is being handled. Requests pipelined after it wait. */
   busy = false;
-  /** Starts each pipelined request that waits. */
+  /** Functions that start the waiting pipelined requests. */
   readonly waiting: (() => void)[] = [];
-  /** What those that wait take, as far as their heads say so. */
+  /** The size of the waiting requests, according to their heads. */
   waitingBytes = 0;
-  /** Reads the connection again; set while it is not read because too much waits. */
+  /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
   endPause: (() => void) | undefined;
-  /** Whether its last response has been given: later requests are not processed (RFC 9112, 9.6). */
+  /** Whether the last response has been sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
-  /** Whether the parser has given up on it. */
+  /** Whether the parser has failed. */
   failed = false;
-  /** Aborts when it closes; made on first use. */
+  /** Aborts when the connection closes; created on first use. */
   left: AbortSignal | undefined;
-  /** When its last response ended, by `performance.now()`; 0 before the first. */
+  /** When the last response ended, by `performance.now()`; 0 before the first one. */
   idleSince = 0;
 }
 
-// Weak, since the server and its connections may be a host's.
+// Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
 export function connectionOf(socket: Duplex): Connection {
@@ -38,8 +38,8 @@ export function connectionOf(socket: Duplex): Connection {
 }
 
 /**
- * Aborts when the connection closes, which is how a client over HTTP/1 leaves. All requests of a
- * connection share it.
+ * Aborts when the connection closes, because an HTTP/1 client cancels by closing it. All requests of a connection
+ * share this signal.
  */
 export function leftSignal(connection: Connection, socket: Duplex): AbortSignal {
   if (connection.left === undefined) {
@@ -52,17 +52,17 @@ export function leftSignal(connection: Connection, socket: Duplex): AbortSignal 
   return connection.left;
 }
 
-// What a pipelined request takes once it is parsed, without its body.
+// The memory of a parsed pipelined request without its body.
 const requestBytes = 2 * 1024;
-// What may wait on each connection, before that counts. Beyond it the connection is not read: the end of one that
-// is not read goes unnoticed.
+// How much may wait on each connection without being counted. Beyond it, reading pauses, and a paused connection
+// cannot notice that its client has disconnected.
 const freeBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
-// What counts for a connection on which more waits: the requests of a whole packet.
+// The amount that counts for a connection beyond that limit: the requests of a whole packet.
 const packetBytes = 3 * 1024 * 1024;
 
 /**
- * Lets a pipelined request wait until those before it on its connection are answered. Node parses all the
- * requests of a packet at once: answered together, they would need the memory of all their responses.
+ * Delays a pipelined request until the earlier ones on its connection have their responses. Node parses all requests
+ * of a packet at once. Handling them together would need memory for all their responses.
  */
 export function waitInLine(
   { socket, headers }: IncomingMessage,
@@ -80,7 +80,7 @@ export function waitInLine(
     return;
   }
   memory.hold(connection, packetBytes);
-  // What the client sends meanwhile stays in the kernel. Node itself resumes the socket after a response.
+  // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
   const pause = (): void => {
     socket.pause();
   };
@@ -93,7 +93,7 @@ export function waitInLine(
   socket.on('resume', pause).on('close', endPause).pause();
 }
 
-/** Starts the next request of a connection, when the one before it has been answered. */
+/** Starts the next request of a connection after the previous one has its response. */
 export function startNext(socket: Socket, connection: Connection): void {
   const { waiting } = connection;
   connection.busy = false;
@@ -106,8 +106,8 @@ export function startNext(socket: Socket, connection: Connection): void {
   start?.();
 }
 
-// Node would parse the rest of the packet, and keep all its requests until the loop comes to close the socket:
-// enough of such packets at once would end the process. 2 stops the parser, as before an upgrade.
+// Node would parse the rest of the packet, and keep all its requests until the event loop closes the socket. Many
+// such packets at once would exhaust the memory. 2 stops the parser, as before an upgrade.
 function cut(socket: Socket): void {
   const parser: unknown = 'parser' in socket ? socket.parser : undefined;
   if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);

@@ -15,9 +15,9 @@ export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 export interface Route {
   readonly template: string;
   readonly handle: Handler;
-  /** Answered however much is under way, and not counted. */
+  /** Served regardless of `maxInFlight`, and not counted. */
   readonly exempt: boolean;
-  /** Answered before all that waits: load must not fail a probe. */
+  /** Served before all waiting requests: probes must not fail under load. */
   readonly first: boolean;
 }
 
@@ -25,15 +25,15 @@ export interface ListenerOptions {
   readonly router: Router<Route>;
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  /** Turns whatever a handler threw into an answer; it reports what must stay inside. */
+  /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
   /** Headers for every reply to this request, errors included. Default: none. */
   readonly commonHeaders?: ((request: HttpRequest) => Headers | undefined) | undefined;
   /** Headers of every reply to OPTIONS. Default: none. */
   readonly optionsHeaders?: Headers;
-  /** Throws for a request to a host name that is not served. Default: all are. */
+  /** Throws for a request to a host name that is not served. Default: all names are served. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
-  /** Headers of every reply, which its own may replace. Default: `securityHeaders`. */
+  /** Headers of every reply, unless the reply sets them itself. Default: `securityHeaders`. */
   readonly headers?: Headers;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
@@ -41,14 +41,14 @@ export interface ListenerOptions {
 
 type Choice = Omit<Route, 'template'>;
 
-/** What `node:http` calls for each request; `next` is for a host that answers what we do not know. */
+/** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
-// nginx's word for a client that left before its answer: no such client sees it, logs and metrics do.
+// The status of nginx for a client that disconnected before its response. It appears only in logs and metrics.
 const clientLeft = 499;
 
-/** Takes requests from `node:http` to their handlers, and every outcome back as a reply. */
+/** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
   readonly #options: ListenerOptions;
   readonly #shared: Shared;
@@ -71,7 +71,7 @@ export class HttpListener {
     return this.#inFlight;
   }
 
-  /** From now on each reply asks its client to open another connection elsewhere. */
+  /** From now on, every reply asks its client to close the connection. */
   drain(): void {
     this.#shared.draining = true;
   }
@@ -84,13 +84,13 @@ export class HttpListener {
     if (!connection.busy) this.#start(connection, message, response);
     else {
       waitInLine(message, connection, this.#shared.memory, () => {
-        // Its body may have turned out malformed meanwhile, and it has been answered so.
+        // The body may have been malformed in the meantime, and then the error response is already sent.
         if (!response.headersSent) this.#start(connection, message, response);
       });
     }
   };
 
-  // A malformed target counts as known: it is rejected here as well as anywhere.
+  // A malformed target counts as known, so that this service rejects it.
   #knows({ method = 'GET', url = '' }: IncomingMessage): boolean {
     try {
       const { path } = parseTarget(method, url, this.#options.basePath);
@@ -104,14 +104,14 @@ export class HttpListener {
     connection.busy = true;
     const request = new HttpRequest(message, response, connection, this.#shared);
     this.#inFlight += 1;
-    // It comes once anyway: `once` would take off at each request what goes with the response.
+    // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
       this.#inFlight -= 1;
       request.release();
       const now = performance.now();
       this.#report(request, now);
       connection.idleSince = now;
-      // An idle connection keeps nothing of its last request; while a body is on its way, errors need it.
+      // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && message.complete) connection.newest = undefined;
       startNext(message.socket, connection);
     });
@@ -137,7 +137,7 @@ export class HttpListener {
     });
   }
 
-  // Whatever is wrong with a request is answered at once, as a route that fails.
+  // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
     const { router, limits, checkHost } = this.#options;
     try {
@@ -165,9 +165,9 @@ export class HttpListener {
     }
   }
 
-  /** Returns whether it is still under way. */
+  /** Returns whether the request is still running. */
   #answer(request: HttpRequest, { handle, exempt }: Choice): boolean {
-    // While it waited for its turn its client may have left, or its body turned out malformed.
+    // While the request waited, its client may have disconnected, or its body may have been malformed.
     if (request.response.destroyed || request.response.headersSent) return false;
     try {
       if (!exempt) request.enter();
@@ -189,11 +189,11 @@ export class HttpListener {
     const { observe, toHttpError } = this.#options;
     try {
       const error = toHttpError(caught, request);
-      // Part of another reply is out: what comes after it would be read as the rest.
+      // Part of another reply was sent already. The client would read further bytes as its rest.
       if (request.response.headersSent) request.response.destroy();
       else this.#send(request, errorReply(error, request));
     } catch (cause) {
-      // Not even the error could be written: a cut connection is the only honest end left.
+      // The error response could not be written: only closing the connection can signal the failure.
       observe({ type: 'failure', where: 'http', requestId: request.id, cause });
       request.response.destroy();
     }
@@ -212,12 +212,12 @@ function withHeaders(reply: Reply, common: Headers): Reply {
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
 }
 
-// A client ends a long-lived reply by leaving: it is whole if the client had taken all until then.
+// A client ends a long-lived reply by disconnecting. The reply is complete if the client has read all of it so far.
 function isWhole({ longLived, stalled, response }: HttpRequest): boolean {
   return response.writableFinished || (longLived && response.headersSent && !stalled);
 }
 
-// A query holds names: the values of filters and cursors do not belong in a log.
+// A query may contain names of users: values of filters and cursors do not belong in a log.
 function withoutQuery(target: string): string {
   const mark = target.indexOf('?');
   return mark === -1 ? target : target.slice(0, mark);

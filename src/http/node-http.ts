@@ -2,12 +2,12 @@ import type { Server } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import { createRequire } from 'node:module';
 
-// What is Node's own is found from anywhere, also where a bundler has left no `import.meta.url`.
+// Built-in modules resolve from any path. A bundler may remove `import.meta.url`.
 const require = createRequire('/');
 
 /**
- * `node:http` by `require`: an import reads all that a module exports, and with its WebSocket loads a
- * whole HTTP client. A start took a quarter longer.
+ * `node:http` by `require`. An import reads all exports of a module, and the export `WebSocket` loads a whole HTTP
+ * client, which makes a start a quarter longer.
  */
 export const http: typeof import('node:http') = require('node:http');
 
@@ -21,8 +21,8 @@ export function isSecure(server: Server): server is SecureServer {
 }
 
 /**
- * What both APIs speak over TLS: Mozilla's intermediate profile. TLS 1.3, and TLS 1.2 with forward secrecy
- * and authenticated encryption; the CBC suites, which Node allows too, have been attacked too often.
+ * The TLS settings of both APIs: Mozilla's intermediate profile. TLS 1.3, and TLS 1.2 with forward secrecy and
+ * authenticated encryption. Node also allows CBC suites, which have been attacked too often.
  */
 export const tlsSettings = Object.freeze({
   minVersion: 'TLSv1.2',

@@ -6,23 +6,23 @@ import { connectionOf } from './in-flight.ts';
 import { http } from './node-http.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
 
-// A client that is still sending can read the response only if the server goes on reading for a while:
-// closing with unread bytes resets the connection and discards the response.
+// A client that is still sending can read the response only if the server continues to read for a while.
+// Closing with unread bytes resets the connection and discards the response.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
 const problemType = 'application/problem+json';
 const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
-/** What an error response needs of its request. */
+/** The fields of a request that an error response needs. */
 interface ErrorContext {
   readonly id: string;
   header(name: string): string | undefined;
 }
 
 /**
- * The one shape of every error response: `{"error": message}`, or the same text as RFC 9457 for a client
- * that asks for `application/problem+json`.
+ * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
+ * accepts `application/problem+json`.
  */
 export function errorReply(error: HttpError, request?: ErrorContext) {
   const { status, message } = error;
@@ -41,7 +41,7 @@ export function errorReply(error: HttpError, request?: ErrorContext) {
   } satisfies Reply;
 }
 
-// Only a client that names the type gets it: a wildcard does not show that the client knows it.
+// Only for a client that names the type: a wildcard does not show that the client supports it.
 function prefersProblem(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const weights = parseWeights(accept);
@@ -50,11 +50,11 @@ function prefersProblem(accept: string | undefined): boolean {
   return problem > 0 && problem >= json;
 }
 
-/** What `node:http` reports when it cannot make a request of what a client sends. */
+/** The error that `node:http` reports when it cannot parse a request. */
 export interface ParserError {
   readonly code?: string;
   readonly reason?: string;
-  /** Where in `rawPacket` the parser gave up. */
+  /** The offset in `rawPacket` where the parser failed. */
   readonly bytesParsed?: number;
   readonly rawPacket?: Uint8Array;
 }
@@ -69,7 +69,7 @@ const parserRefusals: Readonly<Record<string, HttpError>> = {
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
 
-/** The error that a parser's failure amounts to; `undefined` when the connection itself failed. */
+/** Converts a parser error into an error response; `undefined` when the connection itself failed. */
 function parserRefusal({
   code = '',
   reason,
@@ -77,13 +77,13 @@ function parserRefusal({
   bytesParsed = 0,
 }: ParserError): HttpError | undefined {
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
-  // An unknown method is one thing, bytes that are no method at all (a TLS hello, say) another.
+  // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello.
   const stoppedAt = String.fromCharCode(rawPacket?.[bytesParsed] ?? 0);
   if (code === 'HPE_INVALID_METHOD' && tokenCharacter.test(stoppedAt)) return unknownMethod;
   return parserRefusals[code] ?? (code.startsWith('HPE_') ? malformed : undefined);
 }
 
-/** Answers `clientError`: what a client sends could not be parsed. */
+/** Handles `clientError`: the bytes of a client could not be parsed. */
 export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
   // The parser reports the same error for each packet that follows.
@@ -94,16 +94,16 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   if (refusal === undefined) socket.destroy();
   // The malformed bytes begin a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
-  // They are in the body of a request, which is rejected; its handler's reply is then dropped.
+  // The malformed bytes are in the body of a request. Reject the request, and drop the reply of its handler.
   else if (!response.headersSent) refuseRequest(response, refusal);
-  // Too late for another status: the response that has begun is the last.
+  // Too late for another status: the current response is the last one.
   else if (response.writableFinished) endSocket(socket);
   else response.once('finish', () => endSocket(socket));
 }
 
-/** Answers CONNECT. */
+/** Rejects CONNECT. */
 export function refuseConnect(socket: Duplex, observe: Observe): void {
-  // Node no longer listens to the socket: without this a reset would end the process.
+  // Node has removed its listeners: without this one, a connection reset would end the process.
   socket.on('error', () => socket.destroy());
   refuseInTurn(socket, unknownMethod, observe);
 }
@@ -121,7 +121,7 @@ function refuseRequest(response: ServerResponse, refusal: HttpError): void {
   endLingering(response);
 }
 
-/** Sends an error to a connection without a request, and so without a response to write to; ends it. */
+/** Sends an error on a connection that has no request, and thus no response object. Then closes it. */
 export function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
   if (!socket.writable) return;
   const { status, headers, body } = refusalParts(refusal);
@@ -145,11 +145,11 @@ function refusalParts(refusal: HttpError) {
   };
 }
 
-/** Ends a response whose body is written, and with it the connection, once its client could read it. */
+/** Ends a response after its body, and closes the connection after its client had time to read the response. */
 export function endLingering(response: ServerResponse): void {
   const { req } = response;
   const { socket } = req;
-  // Nothing more will come.
+  // The client will not send more.
   if (req.readableEnded || socket.readableEnded || socket.destroyed) {
     response.end();
     return;
@@ -170,7 +170,7 @@ export function endLingering(response: ServerResponse): void {
   socket.on('end', end).on('close', end);
 }
 
-/** Ends a connection after some last bytes, the same way. */
+/** Ends a connection in the same way, after some last bytes. */
 function endSocket(socket: Duplex, bytes = ''): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket

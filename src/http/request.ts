@@ -8,59 +8,59 @@ import { turns } from './turns.ts';
 import type { WaitingMemory } from './waiting-memory.ts';
 
 export interface ListenerLimits {
-  /** Longest request body, in bytes. */
+  /** Maximum length of a request body, in bytes. */
   readonly maxBodyBytes: number;
-  /** Header lines in a request. */
+  /** Maximum number of header lines in a request. */
   readonly maxHeaders: number;
-  /** Requests under way at once, exempt ones apart; more are rejected with 503. */
+  /** Maximum number of running requests, except exempt ones; more are rejected with 503. */
   readonly maxInFlight: number;
-  /** A reply of which the client takes nothing for so long is cut, in ms. */
+  /** How long a client may read nothing of its response before its connection is closed, in ms. */
   readonly writeTimeoutMs: number;
 }
 
-/** What the requests of a listener share. */
+/** The state that all requests of a listener share. */
 export interface Shared {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  /** Headers of every reply, which its own may replace. */
+  /** Headers of every reply, unless the reply sets them itself. */
   readonly headers: Headers;
   readonly limits: ListenerLimits;
   readonly memory: WaitingMemory;
-  /** How many places of `maxInFlight` are taken. */
+  /** The number of requests that count for `maxInFlight`. */
   taken: number;
-  /** Whether each reply asks its client to open another connection elsewhere. */
+  /** Whether every reply asks its client to close the connection. */
   draining: boolean;
 }
 
-// No legal user or post is longer, even with every character escaped.
+// No valid user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
 const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
 
-/** A request as handlers see it: split, but decoded and read only as far as they ask. */
+/** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
-  /** For `send`, which alone writes to it. */
+  /** Only `send` writes to it. */
   readonly response: ServerResponse;
   readonly connection: Connection;
   readonly shared: Shared;
   readonly method: string;
-  /** The client's `x-request-id` where it is one, else a new one; returned, logged, reported. */
+  /** The client's `x-request-id` if it is valid, else a new one. Replies, logs and events contain it. */
   readonly id: string;
-  /** Where the service is mounted, such as `/api`; stands before every path a reply names. */
+  /** The path where the service is mounted, such as `/api`: the prefix of every path in a reply. */
   readonly basePath: string;
-  /** When it arrived, by `performance.now()`, in milliseconds. */
+  /** When the request arrived, by `performance.now()`, in milliseconds. */
   readonly startedAt = performance.now();
   /** Path parameters, decoded. */
   params: Readonly<Record<string, string>> = {};
-  /** The pattern of the path it matched. */
+  /** The path of the pattern that the request matched. */
   template: string | undefined;
-  /** The name of the API key that the request was let in with, if the key has one. */
+  /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
   #hasPlace = false;
   #holdsMemory = false;
-  /** Whether its reply is a stream without an end. */
+  /** Whether the reply is an endless stream. */
   longLived = false;
-  /** Whether its client has to take bytes before more are sent. */
+  /** Whether the client must read before more bytes are sent. */
   stalled = false;
   #target: Target | undefined;
   #parameters: readonly Parameter[] | undefined;
@@ -72,18 +72,18 @@ export class HttpRequest {
     this.shared = shared;
     this.method = raw.method ?? 'GET';
     this.id = requestId(raw.headers['x-request-id']);
-    // Express takes its own prefix off the URL, and says what it was.
+    // Express removes its own prefix from the URL, and stores it in `baseUrl`.
     const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
     this.basePath = hostPath + shared.basePath;
   }
 
-  /** Fails with 400 when malformed, with 404 when not below the base path. */
+  /** Fails with 400 for a malformed target, and with 404 for one outside the base path. */
   get target(): Target {
     this.#target ??= parseTarget(this.method, this.raw.url ?? '', this.shared.basePath);
     return this.#target;
   }
 
-  /** Aborts when the client leaves; all requests of its connection share it. */
+  /** Aborts when the client disconnects. All requests of a connection share it. */
   get signal(): AbortSignal {
     return leftSignal(this.connection, this.raw.socket);
   }
@@ -92,19 +92,19 @@ export class HttpRequest {
     return this.raw.socket.destroyed;
   }
 
-  /** A header by its lower-case name; repeated ones are joined with a comma. */
+  /** A header by its lower-case name. Repeated headers are joined with a comma. */
   header(name: string): string | undefined {
     const value = this.raw.headers[name];
     return typeof value === 'object' ? value.join(', ') : value;
   }
 
-  /** The query's parameters in order, decoded, repetitions included. */
+  /** The decoded parameters of the query in order, with repetitions. */
   get parameters(): readonly Parameter[] {
     this.#parameters ??= parseQuery(this.target.query);
     return this.#parameters;
   }
 
-  /** A path parameter; asking for one the pattern does not have is a mistake in the route table. */
+  /** A path parameter. Throws for a name that is not in the pattern, which is a mistake in the route table. */
   param(name: string): string {
     const value = this.params[name];
     if (value === undefined) throw new Error(`the route has no parameter ${name}`);
@@ -112,8 +112,8 @@ export class HttpRequest {
   }
 
   /**
-   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. It may have `maxBytes`, and
-   * no more than the service's own limit.
+   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. The body may have `maxBytes`, but not
+   * more than `maxBodyBytes`.
    */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
@@ -128,10 +128,10 @@ export class HttpRequest {
 
   async #bytes(maxBytes: number): Promise<Buffer> {
     const reading = readBody(this.raw, maxBytes, (bytes, giveUp) => this.hold(bytes, giveUp));
-    // Most bodies come in the packet of their head: a tick later they are there.
+    // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;
     if (this.raw.complete) return await reading;
-    // Slow clients would soon have taken all places.
+    // Otherwise slow clients could soon occupy all places.
     const hadPlace = this.#hasPlace;
     this.#leave();
     const bytes = await reading;
@@ -141,11 +141,11 @@ export class HttpRequest {
   }
 
   /**
-   * Takes a place among the requests under way, or fails with 503: a brake for emergencies, since the bound on
-   * connections bounds them already. While a body is on its way its request takes none, only memory.
+   * Counts the request for `maxInFlight`, or fails with 503. This is only for emergencies, since the maximum number of
+   * connections limits requests as well. While its body arrives, a request does not count, and only uses memory.
    */
   enter(): void {
-    // A client that has left already would never give it back.
+    // After the client has disconnected, the place would never be released.
     if (this.response.closed) return;
     const { limits, taken } = this.shared;
     if (limits.maxInFlight > 0 && taken >= limits.maxInFlight) {
@@ -160,32 +160,32 @@ export class HttpRequest {
     this.#hasPlace = false;
   }
 
-  /** How long the chunks of a reply should be. */
+  /** The preferred length of the chunks of a reply, in bytes. */
   get chunkBytes(): number {
     return this.shared.memory.chunkBytes;
   }
 
-  /** Sets how much memory it holds: its body, then what its client has not taken of the reply. */
+  /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, giveUp?: () => void): void {
     this.#holdsMemory = true;
     this.stalled = bytes > 0;
     this.shared.memory.hold(this, bytes, giveUp);
   }
 
-  /** Takes no place from now on: a stream without an end waits most of the time. */
+  /** The request no longer counts for `maxInFlight`: an endless stream waits most of the time. */
   becomeLongLived(): void {
     this.longLived = true;
     this.#leave();
   }
 
-  /** Gives back all that it takes. */
+  /** Releases the place and the memory of the request. */
   release(): void {
     this.#leave();
     if (this.#holdsMemory) this.shared.memory.hold(this, 0);
   }
 
-  // A client that sent Expect gets the go-ahead only when a handler wants its body: until then an error can
-  // come instead. HTTP/1.0 has no such response (RFC 9110, 15.2).
+  // A client that sent Expect gets 100 Continue only when a handler reads the body. Until then an error can be sent
+  // instead. HTTP/1.0 has no such response (RFC 9110, 15.2).
   #sendGoAhead(): void {
     const { headers, httpVersion } = this.raw;
     if (headers.expect === undefined || httpVersion === '1.0') return;

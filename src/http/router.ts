@@ -1,12 +1,12 @@
 import { HttpError, noSuchResource } from './reply.ts';
 
-/** One segment of a path: text to equal, or the name of the parameter it becomes. */
+/** One segment of a path: a text to match, or the name of a parameter. */
 export type Segment = { readonly literal: string } | { readonly parameter: string };
 
 export interface Pattern {
   readonly method: string;
   readonly segments: readonly Segment[];
-  /** The path as written, such as `/users/{id}`: what logs and metrics call the route. */
+  /** The path as written, such as `/users/{id}`: the name of the route in logs and metrics. */
   readonly template: string;
 }
 
@@ -15,7 +15,7 @@ const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
  * Parses `METHOD /path/{parameter}` into its normal form.
- * A mistake in it is the programmer's, and throws with the offset at which it stands.
+ * Throws on a mistake, which is the programmer's, with its offset.
  */
 export function parsePattern(source: string): Pattern {
   const fail = (offset: number, problem: string) =>
@@ -70,10 +70,10 @@ const noParams = Object.freeze({});
 /** Finds the route for a method and a path: literal segments first, then parameters. */
 export class Router<T> {
   readonly #root = new Node<T>();
-  /** Every method that some route answers, HEAD and OPTIONS included. */
+  /** All methods of all routes, including HEAD and OPTIONS. */
   readonly methods = new Set(['OPTIONS']);
 
-  /** Registers a route; the same method on a path that would match the same requests is refused. */
+  /** Registers a route. Throws if another route with the same method matches the same paths. */
   add(pattern: Pattern, value: T): void {
     let node = this.#root;
     const names: string[] = [];
@@ -99,20 +99,20 @@ export class Router<T> {
     if (method === 'GET') this.methods.add('HEAD');
   }
 
-  /** Whether the paths of a pattern without parameters reach a route already, by any method. */
+  /** Whether the path of a pattern without parameters already has a route, for any method. */
   has(pattern: Pattern): boolean {
     const texts = pattern.segments.map((segment) => ('literal' in segment ? segment.literal : ''));
     return this.#methodsOf(texts).length > 0;
   }
 
-  /** Whether a path reaches a route by any method. */
+  /** Whether a path has a route, for any method. */
   knows(path: string): boolean {
     return this.#methodsOf(splitPath(path)).length > 0;
   }
 
   /**
-   * Finds the route for a request. HEAD is answered by GET. Fails with 400 on malformed
-   * percent-encoding, 404 on an unknown path, 405 with `Allow` on a known one.
+   * Finds the route for a request. HEAD uses the route of GET. Fails with 400 on malformed percent-encoding, 404 on
+   * an unknown path, and 405 with `Allow` on a known path without this method.
    */
   match(method: string, path: string): Match<T> {
     const segments = splitPath(path);
@@ -126,7 +126,7 @@ export class Router<T> {
     return { value: leaf.value, params };
   }
 
-  /** The methods a path answers, for `Allow`; fails with 404 when there is no such path. */
+  /** The methods of a path, for `Allow`. Fails with 404 when there is no such path. */
   allow(path: string): string {
     return allowed(this.#methodsOf(splitPath(path)));
   }
@@ -136,7 +136,7 @@ export class Router<T> {
     return new HttpError(405, `method not allowed; allowed: ${allow}`, { allow });
   }
 
-  // All methods of all patterns that fit, however they rank.
+  // All methods of all matching patterns, of any precedence.
   #methodsOf(segments: readonly string[]): string[] {
     let nodes: Node<T>[] = [this.#root];
     for (const segment of segments) {
@@ -158,7 +158,7 @@ function find<T>(
 ): Leaf<T> | undefined {
   const segment = segments[depth];
   if (segment === undefined) return node.leaves.get(method);
-  // A look-up hashes its text first, which for a parameter's value is never of use again.
+  // Skip the lookup in an empty map: hashing the value of a parameter would be wasted.
   const literal = node.literals.size === 0 ? undefined : node.literals.get(segment);
   if (literal !== undefined) {
     const leaf = find(literal, segments, depth + 1, method, values);
@@ -171,7 +171,7 @@ function find<T>(
   return leaf;
 }
 
-// Split first, decode after: an encoded slash is part of its segment, never a separator.
+// Split first, then decode: an encoded slash is part of its segment, not a separator.
 function splitPath(path: string): string[] {
   const segments = path.slice(1).split('/');
   return path.includes('%') ? segments.map(decodeSegment) : segments;

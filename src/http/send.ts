@@ -4,14 +4,14 @@ import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { turns } from './turns.ts';
 
-// A longer body goes out in slices of this, so that a client that takes it slowly is seen to take it.
+// A longer body is written in slices of this size, to notice the progress of a client that reads slowly.
 const sliceBytes = 64 * 1024;
-// Up to here reading the rest of a body is cheaper than a new connection.
+// Up to this length, reading the rest of a body is cheaper than a new connection.
 const shortBodyBytes = 64 * 1024;
 
 /**
- * Writes a reply; the only place that does. A whole one is written at once; a stream can fail, before or
- * after the head.
+ * Writes a reply. No other function does. A whole body is written at once. A stream can fail before or after the
+ * head.
  */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = sliced(reply.body);
@@ -26,7 +26,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     if (request.method === 'HEAD') writeWhole(request, reply, undefined);
     else await writeStream(request, reply, body, chunks);
   } finally {
-    // Also when nothing was taken of it: a stream may hold a file open from the start.
+    // Close the stream even if nothing was read: it may have opened a file at its start.
     await chunks.return?.();
   }
 }
@@ -55,25 +55,25 @@ async function writeStream(
   chunks: AsyncIterator<string | Uint8Array>,
 ): Promise<void> {
   const { response } = request;
-  // Until the first chunk is there, a failure can still become an honest status.
+  // Before the first chunk, a failure can still become an error status.
   let next = await chunks.next();
   if (isOver(response)) return;
   const linger = writeHead(request, reply);
-  // A client may take nothing until all it sends is taken.
+  // A client may read nothing until the server has read all of its request.
   if (linger) request.raw.resume();
   const { heldBytes } = body;
   const drained = drains(response);
-  // Looked at after each wait: to a reply that is destroyed no more events come.
+  // Checked after each wait, because a destroyed reply emits no more events.
   while (next.done !== true && !response.destroyed) {
     const { value } = next;
-    // The callback may never come from middleware that compresses; then the stream reuses no memory.
+    // Middleware that compresses may never call back. The stream then reuses no memory.
     if (!response.write(value, (error) => (error ? undefined : body.release?.(value)))) {
       request.hold(heldBytes ?? response.writableLength, () => response.destroy());
       await drained().finally(limitStall(request));
       if (response.destroyed) return;
       request.hold(0);
     }
-    // What is made already is better sent than kept.
+    // A stream with prepared chunks does not wait: it is better to send them than to keep them.
     if (heldBytes === undefined) await turns.wait();
     next = await chunks.next();
   }
@@ -84,9 +84,9 @@ async function writeStream(
 }
 
 /**
- * Resolves each time the response drains or closes. It has one listener for the whole reply: middleware
- * that compresses moves it to a stream of its own, from which `once` and `off` would not remove it. A
- * function of its own, so that no listener keeps the body for as long as the connection keeps its response.
+ * Returns a function that resolves when the response drains or closes. It adds one listener for the whole reply:
+ * middleware that compresses moves listeners to another stream, and `once` and `off` cannot remove them there. This
+ * is a separate function, so that no listener keeps the body in memory as long as the response.
  */
 function drains(response: ServerResponse): () => Promise<void> {
   let proceed: () => void = () => undefined;
@@ -98,15 +98,15 @@ function drains(response: ServerResponse): () => Promise<void> {
     });
 }
 
-// The client has left, or its request turned out malformed halfway and has had that for an answer.
+// The client has disconnected, or its request body was malformed and an error response was sent.
 function isOver(response: ServerResponse): boolean {
   return response.destroyed || response.headersSent;
 }
 
-/** Writes the head; returns whether the client may still be sending, and the reply must wait for it. */
+/** Writes the head. Returns whether the client may still be sending, so that the reply must linger. */
 function writeHead({ id, raw, response, connection, shared }: HttpRequest, reply: Reply): boolean {
   const { body, status } = reply;
-  // An object: wrappers of `writeHead` that compress or log take a list for a list of pairs.
+  // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
   const headers: Record<string, string | number> = {
     ...shared.headers,
     ...reply.headers,
@@ -125,20 +125,20 @@ function writeHead({ id, raw, response, connection, shared }: HttpRequest, reply
   return linger;
 }
 
-/** Whether the rest of a request's body is too long, or of unknown length, to read it to the end. */
+/** Whether the rest of a request body is too long to read, or has an unknown length. */
 function hasLongUnreadBody(message: IncomingMessage): boolean {
   if (message.complete) return false;
   if (message.headers['transfer-encoding'] !== undefined) return true;
   const length = Number(message.headers['content-length'] ?? 0);
-  // A client that sent Expect and got no go-ahead may or may not send its body: where the next request
-  // begins would be in doubt.
+  // A client that sent Expect and received no 100 Continue may send its body or not, so the start of the next
+  // request is uncertain.
   return length > shortBodyBytes || (length > 0 && message.headers.expect !== undefined);
 }
 
 /**
- * Cuts a reply of which the client takes nothing for too long; returns what stops the clock. The timer is
- * our own, because a socket's is set back by what the client sends. A pipelined reply waits for its turn
- * first.
+ * Closes the connection when the client reads nothing of a reply for too long. Returns a function that stops the
+ * timer. The timeout of the socket cannot be used, because bytes from the client restart it. A pipelined reply waits
+ * for its turn first.
  */
 function limitStall({ response, shared }: HttpRequest): () => void {
   const { writeTimeoutMs } = shared.limits;
