@@ -105,7 +105,8 @@ export class Followers {
       // At random, or all clients of a process that has ended would come back at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
       while (!isOver()) {
-        const woken = this.#woken;
+        // The first page was read before this follower could be woken.
+        const woken = page === undefined ? this.#woken : -1;
         const isRecent = page === undefined && generation === this.#generation && after >= this.#from;
         let taken = isRecent ? this.#take(query, after, request) : undefined;
         if (taken === undefined) {
