@@ -2,9 +2,9 @@
 //
 //   npm run mutate -- [--count 300] [--seed 1] [--under 'src/http'] [--at-once 2]
 //
-// Each mutant is made in a copy of the checkout and meets the tests of its folder: first the file of its own
-// name, then the folder, then the folders that use it. The first failure kills it, if the same test file passes
-// without the mutant. A mutant that all of them pass lives.
+// Each mutant is made in a copy of the checkout. Its tests run until one fails: first the file of the same name,
+// then its folder, then the folders that use it. A failure kills the mutant if the same test file passes without
+// it. A mutant that fails no test lives.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ const { values: given } = parseArgs({
 const root = fileURLToPath(new URL('..', import.meta.url));
 const timeoutMs = 300_000;
 
-/** The test folders that judge a mutant below a source folder, the nearest first. */
+/** The test folders for the mutants of a source folder, the nearest first. */
 const judges: readonly (readonly [source: string, ...tests: string[]])[] = [
   ['src/domain', 'domain', 'storage/memory', 'rest', 'grpc'],
   ['src/http', 'http', 'rest', 'service'],
@@ -74,17 +74,13 @@ function mutantsOf(file: string, source: string): Mutant[] {
   });
 }
 
-/** Runs test files up to the first failure; resolves to the file that failed, or to nothing. */
+/** Runs test files until one fails, and resolves to that file, if any. */
 async function failing(files: readonly string[], cwd: string): Promise<string | undefined> {
-  const flags = ['--test', '--test-reporter=tap', '--test-concurrency=1', '--test-timeout=60000'];
-  const child = spawn(process.execPath, [...flags, ...files], {
-    cwd,
-    stdio: ['ignore', 'pipe', 'ignore'],
-    detached: true,
-  });
+  const flags = ['--test', '--test-reporter=tap', '--test-concurrency=1', '--test-timeout=60000', ...files];
+  const child = spawn(process.execPath, flags, { cwd, stdio: ['ignore', 'pipe', 'ignore'], detached: true });
   let output = '';
   let failed: string | undefined;
-  // Its process group: what its tests have started ends too.
+  // Ends its process group, and so the processes that its tests have started.
   const end = () => child.pid !== undefined && child.exitCode === null && process.kill(-child.pid, 'SIGKILL');
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(-100_000);
@@ -99,10 +95,10 @@ async function failing(files: readonly string[], cwd: string): Promise<string | 
   return failed ?? (code === 0 ? undefined : files[0]);
 }
 
-/** Whether each test file that has killed a mutant passes without one; asked once. */
+/** Whether a test file that failed with a mutant passes without one. */
 const isReliable = new Map<string, Promise<boolean>>();
 
-/** Resolves to the test file that kills a mutant, or to nothing. */
+/** Resolves to the test file that kills a mutant, if any. */
 async function killer({ file, start, from, to }: Mutant, cwd: string): Promise<string | undefined> {
   const folders = judges.find(([source]) => file.startsWith(`${source}/`))?.slice(1) ?? [];
   const all = folders.map((folder) => globSync(`test/${folder}/*.test.ts`, { cwd: root }).sort());
@@ -117,12 +113,9 @@ async function killer({ file, start, from, to }: Mutant, cwd: string): Promise<s
       const found = await failing(files, cwd);
       writeFileSync(place, source);
       if (found === undefined) break;
-      if (!isReliable.has(found))
-        isReliable.set(
-          found,
-          failing([found], cwd).then((one) => one === undefined),
-        );
-      if (await isReliable.get(found)) return found;
+      const passes = isReliable.get(found) ?? failing([found], cwd).then((one) => one === undefined);
+      isReliable.set(found, passes);
+      if (await passes) return found;
       console.log(`left out, since it fails without a mutant: ${found}`);
       files = files.filter((path) => path !== found);
     }
@@ -147,9 +140,8 @@ async function work(): Promise<void> {
     if (by === undefined) living += 1;
     const line = readFileSync(join(root, file), 'utf8').slice(0, start).split('\n').length;
     const change = `${from.replace(/\s+/g, ' ')} -> ${to || '(nothing)'}`;
-    console.log(
-      `${judged}/${count} ${by === undefined ? 'LIVES' : `killed by ${by}`}: ${file}:${line} ${change}`,
-    );
+    const fate = by === undefined ? 'LIVES' : `killed by ${by}`;
+    console.log(`${judged}/${count} ${fate}: ${file}:${line} ${change}`);
   }
   await rm(folder, { recursive: true });
 }
