@@ -3,7 +3,7 @@
 //   npm run try:soak -- [--minutes 60] [--picture scripts/soak.svg]
 //
 // A third of the clients are rude: they open a connection for each request, abort bodies and calls, read slowly,
-// or follow the changes and leave. The rate follows the service, so that its event loop is busy half of the time.
+// or follow the changes and leave. The rate is adjusted so that the event loop is busy half of the time.
 // Each minute prints a line. The exit code is 1 if the heap grew in the last two thirds of the time.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,13 +18,9 @@ import { createService } from '../src/service.ts';
 import { getUser, usersClient } from '../test/kit/grpc.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 
-const { values: given } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '60' },
-    picture: { type: 'string' },
-    serve: { type: 'string' },
-  },
-});
+const text = { type: 'string' } as const;
+const options = { minutes: { ...text, default: '60' }, picture: text, serve: text };
+const { values: given } = parseArgs({ options });
 const samplesPerMinute = 6;
 const busyShare = 0.5;
 const mostAtOnce = 500;
@@ -33,7 +29,7 @@ const mib = 2 ** 20;
 const measures = ['heap', 'rss', 'descriptors', 'handles', 'busy', 'p99'] as const;
 type Sample = Record<(typeof measures)[number], number>;
 
-/** The service, in a process of its own that answers each message with a sample. */
+/** Runs the service as a child process, which responds to each message with a sample. */
 async function serve(database: string): Promise<void> {
   const service = createService({ database, port: 0, grpcPort: 0, changesKept: 10_000 });
   process.send?.(await service.listen());
@@ -50,10 +46,10 @@ async function serve(database: string): Promise<void> {
   process.on('disconnect', () => service.close());
 }
 
-/** The clients of a service; `act` does one thing that a polite or a rude client may do. */
+/** The clients of a service. `act` does one random thing of a polite or a rude client. */
 function createClients(http: string, grpc: string) {
   const random = new Random(1);
-  const agent = new Agent({ keepAlive: true });
+  const kept = new Agent({ keepAlive: true });
   const noOwner = { after: () => undefined };
   const calls = usersClient(noOwner, grpc);
   const users: number[] = [];
@@ -62,14 +58,10 @@ function createClients(http: string, grpc: string) {
   const user = () => users[random.below(users.length)] ?? 1;
   const name = () => `user ${random.below(1_000)}`;
 
-  const open = (method: string, path: string, kept: Agent | false, headers = {}) =>
-    request(http + path, {
-      method,
-      agent: kept,
-      headers: { 'content-type': 'application/json', ...headers },
-    });
-  const send = async (method: string, path: string, body?: object, kept: Agent | false = agent) => {
-    const sent = open(method, path, kept).end(body && JSON.stringify(body));
+  const open = (method: string, path: string, agent: Agent | false, headers = {}) =>
+    request(http + path, { method, agent, headers: { 'content-type': 'application/json', ...headers } });
+  const send = async (method: string, path: string, body?: object, agent: Agent | false = kept) => {
+    const sent = open(method, path, agent).end(body && JSON.stringify(body));
     const [response]: IncomingMessage[] = await once(sent, 'response');
     count(`HTTP ${response?.statusCode}`);
     return ((await response?.setEncoding('utf8').toArray()) ?? []).join('');
@@ -92,7 +84,7 @@ function createClients(http: string, grpc: string) {
     () => call(calls, 10_000),
     async () => {
       users.push(JSON.parse(await send('POST', '/users', { name: name() })).id);
-      // The first one keeps the long list for slow readers.
+      // The first user keeps the long list for slow readers.
       if (users.length > mostUsers) await send('DELETE', `/users/${users.splice(1, 1)}`);
     },
   ];
@@ -120,10 +112,9 @@ function createClients(http: string, grpc: string) {
     const post = { title: 'long', body: 'x'.repeat(10_000) };
     for (let i = 0; i < 500; i += 1) await send('POST', `/users/${users[0]}/posts`, post);
   };
-  // Long stays are rare, so that as many end as begin.
-  const actRudely = () => rude[random.below(random.below(10) === 0 ? rude.length : 4)]?.();
   const act = async (latencies: number[]) => {
-    if (random.below(3) === 0) return actRudely();
+    // Long requests are rare, so that as many end as begin.
+    if (random.below(3) === 0) return rude[random.below(random.below(10) === 0 ? rude.length : 4)]?.();
     const since = performance.now();
     await polite[random.below(polite.length)]?.();
     return latencies.push(performance.now() - since);
@@ -135,7 +126,7 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** The slope of a line through the values, a step, and half of its 95 % interval. */
+/** The slope of a line through the values, for each step, and half of its 95 % interval. */
 function slopeOf(y: readonly number[]): readonly [slope: number, margin: number] {
   const x = y.map((_, i) => i - (y.length - 1) / 2);
   const spread = mean(x.map((value) => value ** 2));
@@ -144,22 +135,16 @@ function slopeOf(y: readonly number[]): readonly [slope: number, margin: number]
   return [slope, 2.03 * Math.sqrt(rest / spread / (y.length - 2))];
 }
 
-function draw(history: readonly Sample[]): string {
-  const x = history.map((_, i) => i + 1);
-  const line = (what: keyof Sample, factor = 1) => ({
-    line: what,
-    x,
-    y: history.map((one) => one[what] * factor),
-  });
+function draw(all: readonly Sample[]): string {
+  const x = all.map((_, i) => i + 1);
+  const line = (what: keyof Sample, unit = 1) => ({ line: what, x, y: all.map((one) => one[what] * unit) });
   const charts = [
     drawChart('Memory in MiB, by minute', [line('heap'), line('rss')]),
     drawChart('Descriptors and handles', [line('descriptors'), line('handles')]),
     drawChart('99th percentile of latency in ms', [line('p99')]),
     drawChart('Event loop busy, in %', [line('busy', 100)]),
   ];
-  const placed = charts.map((chart, i) =>
-    place((i % 2) * chartWidth, Math.floor(i / 2) * chartHeight, chart),
-  );
+  const placed = charts.map((one, i) => place((i % 2) * chartWidth, Math.floor(i / 2) * chartHeight, one));
   return drawSvg('The service under rude traffic', 2 * chartWidth, 2 * chartHeight, placed);
 }
 
@@ -184,9 +169,8 @@ async function soak(minutes: number): Promise<void> {
         for (; owed >= 1; owed -= 1) {
           if (atOnce >= mostAtOnce) continue;
           atOnce += 1;
-          act(latencies)
-            .catch((error) => count(error.code ?? error.message))
-            .finally(() => (atOnce -= 1));
+          const ended = act(latencies).catch((error) => count(error.code ?? error.message));
+          ended.finally(() => (atOnce -= 1));
         }
       }
       child.send('sample');
@@ -203,8 +187,7 @@ async function soak(minutes: number): Promise<void> {
   }
   console.log([...outcomes].map(([outcome, n]) => `${outcome}: ${n}`).join(', '));
   for (const what of measures) {
-    const settled = history.slice(Math.floor(minutes / 3)).map((one) => one[what]);
-    const [slope, margin] = slopeOf(settled);
+    const [slope, margin] = slopeOf(history.slice(Math.floor(minutes / 3)).map((one) => one[what]));
     console.log(`${what}: ${slope.toFixed(4)} ± ${margin.toFixed(4)} a minute`);
     if (what === 'heap' && slope > margin) process.exitCode = 1;
   }
@@ -213,5 +196,4 @@ async function soak(minutes: number): Promise<void> {
   rmSync(folder, { recursive: true });
 }
 
-if (given.serve === undefined) await soak(Number(given.minutes));
-else await serve(given.serve);
+await (given.serve === undefined ? soak(Number(given.minutes)) : serve(given.serve));
