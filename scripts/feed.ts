@@ -19,7 +19,7 @@ import { Deliveries } from './feed/deliveries.ts';
 import { follow } from './feed/follower.ts';
 import { Changes, rowText } from './feed/replica.ts';
 import { write } from './feed/writer.ts';
-import { ServiceProcess } from './simulate/cluster.ts';
+import { ServiceProcess } from './harness/process.ts';
 
 const { values } = parseArgs({
   options: {

@@ -12,7 +12,6 @@ import { usersClient } from '../test/kit/grpc.ts';
 import { allUsers } from '../test/kit/ledger.ts';
 import { OutageLoad, untilReady } from '../test/kit/outage-load.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
-import { until } from '../test/kit/postgres-session.ts';
 import { startProcess } from '../test/kit/process.ts';
 
 const { values } = parseArgs({
@@ -66,10 +65,7 @@ async function restartServer(): Promise<object> {
 
 async function failOver(): Promise<object> {
   const standby = await postgres.createStandby();
-  await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
-  await primary.query('SELECT pg_reload_conf()');
-  const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
-  await until(async () => (await primary.query(synchronous)).length === 1, 'the standby is synchronous');
+  await primary.commitOnStandby();
   await sleep(steadyMs);
   await primary.stop('immediate');
   load.databaseIs('down');

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openForwarder } from '../../test/kit/forwarder.ts';
 import { startPostgres } from '../../test/kit/postgres.ts';
-import { until } from '../../test/kit/postgres-session.ts';
 
 /** A database and its possible faults. */
 export interface Database {
@@ -57,11 +56,7 @@ export async function openPostgres(stack: AsyncDisposableStack): Promise<Databas
           ? await postgres.createStandby()
           : await primary.createStandby(join(folder, `standby-${standbys}`));
       stack.defer(() => standby.stop('immediate'));
-      await primary.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
-      await primary.query('SELECT pg_reload_conf()');
-      const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
-      const isSynchronous = async () => (await primary.query(synchronous)).length === 1;
-      await until(isSynchronous, 'the standby is synchronous', 60_000);
+      await primary.commitOnStandby();
       // Earlier writes may have been read before they were replicated.
       await sleep(downMs);
       await primary.stop('immediate');

@@ -1,37 +1,38 @@
-import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status as grpcStatus } from '@grpc/grpc-js';
-import type { UsersClient } from '../../generated/users_grpc_pb.js';
 import { getUser } from '../../test/kit/grpc.ts';
-import { type Call, exchange, timeoutMs } from './exchange.ts';
-import type { Entry, Guard, RecordKind } from './history.ts';
+import type { Address } from './cluster.ts';
+import {
+  type Answer,
+  type Entry,
+  type Guard,
+  type History,
+  pathOf,
+  type Query,
+  type Request,
+  type RequestKind,
+} from './history.ts';
 import type { Step } from './plan.ts';
 
-/** Where a process is reached. */
-export interface Address {
-  readonly http: string;
-  readonly grpc: UsersClient;
-}
-
-/** What all clients of a run share. */
-export interface World {
+/** What all clients and followers of a run share. */
+export interface World extends History {
   readonly addresses: readonly Address[];
   /** Milliseconds since the run began. */
   readonly now: () => number;
-  readonly record: (entry: Entry) => void;
-  /** Ids that some response has shown, oldest first. */
+  /** Ids that responses have shown, oldest first. */
   readonly users: number[];
   readonly posts: { readonly user: number; readonly post: number }[];
 }
 
+/** When a client gives up, without knowing whether its write happened. */
+export const timeoutMs = 6_000;
 const retries = 6;
 const retryPauseMs = 150;
 
-/** One client: makes its steps one after another, and remembers the versions it has seen. */
+/** Makes its steps one after another, and remembers the versions it has seen. */
 export class Client {
   readonly #number: number;
   readonly #world: World;
-  readonly #agent = new Agent({ keepAlive: true });
   readonly #seen = new Map<string, number>();
 
   constructor(number: number, world: World) {
@@ -39,75 +40,52 @@ export class Client {
     this.#world = world;
   }
 
-  close(): void {
-    this.#agent.destroy();
-  }
-
   async run(step: Step): Promise<void> {
     await sleep(step.pauseMs);
-    const { kind, record, process, sent } = step;
+    const { n, kind, record, process, rank, sent } = step;
     const { users, posts } = this.#world;
-    const place = record === 'post' && kind !== 'create' && kind !== 'list' && kind !== 'walk';
-    const target = place ? ranked(posts, step.rank) : { user: ranked(users, step.rank) ?? 1 };
-    // Before there is a post, the address of one that is not there.
-    const at = target ?? { user: 1, post: 1 };
-    const call: Call = { step, process, ...(record === 'user' && kind === 'create' ? {} : at), kind: 'get' };
-    switch (kind) {
-      case 'create':
-        return this.#create({ ...call, kind });
-      case 'list':
-      case 'walk':
-        return this.#list({ ...call, kind: 'list', ...(record === 'user' && { user: undefined }) } as Call);
-      case 'call':
-        return this.#callGrpc({ ...call, kind });
-      default: {
-        const guard = this.#guard(step, call);
-        await this.#send({ ...call, kind, ...(sent && { sent }), ...(guard && { guard }) });
-      }
-    }
+    const isList = kind === 'list' || kind === 'walk';
+    const user = record === 'user' && (isList || kind === 'create') ? undefined : (ranked(users, rank) ?? 1);
+    const isPost = record === 'post' && !isList && kind !== 'create';
+    // As long as there is no post, the path of one that does not exist.
+    const path = isPost ? (ranked(posts, rank) ?? { user: 1, post: 1 }) : { user };
+    const request = { step: n, client: this.#number, process, record, ...path };
+    if (isList) await this.#list({ ...request, kind: 'list', query: this.#query(step) }, kind === 'walk');
+    else if (step.key) await this.#createWithKey({ ...request, kind }, step);
+    else await this.#send({ ...request, kind, sent, guard: this.#guard(step, request) });
   }
 
-  /** Reads a user and its posts; for the end of a run. */
-  async readAll(step: Step): Promise<void> {
-    const { users } = this.#world;
+  /** Reads every user in every process, and every post; for the end of a run. */
+  async readAll(step: number): Promise<void> {
+    const { users, posts, addresses } = this.#world;
+    const request = { step, client: this.#number, process: 0, record: 'user', kind: 'get' } as const;
     for (const user of users) {
-      for (const process of this.#world.addresses.keys())
-        await this.#send({ step, kind: 'get', process, user });
-      await this.#callGrpc({ step, kind: 'call', process: 0, user });
+      for (const process of addresses.keys()) await this.#send({ ...request, process, user });
+      await this.#send({ ...request, kind: 'call', user });
     }
-    for (const { user, post } of this.#world.posts) {
-      await this.#send({ step: { ...step, record: 'post' }, kind: 'get', process: step.process, user, post });
-    }
-    await this.#list({ step: { ...step, kind: 'walk' }, kind: 'list', process: 0, query: { limit: 50 } });
+    for (const path of posts) await this.#send({ ...request, record: 'post', ...path });
+    await this.#list({ ...request, kind: 'list', query: { limit: 50 } }, true);
   }
 
-  #guard({ guard }: Step, { user, post }: Call): Guard | undefined {
-    const seen = this.#seen.get(`${user}/${post ?? ''}`);
+  #query({ query = {} }: Step): Query {
+    return { ...query, id: query.id?.map((rank) => ranked(this.#world.users, rank) ?? 1) };
+  }
+
+  #guard({ guard }: Step, { record, user, post }: Omit<Request, 'kind'>): Guard | undefined {
+    const seen = this.#seen.get(`${record} ${post ?? user}`);
     if (guard === 'any') return { header: 'if-match', versions: '*' };
     if (guard === 'none' || seen === undefined) return undefined;
     if (guard === 'unless seen') return { header: 'if-none-match', versions: [seen] };
     return { header: 'if-match', versions: [guard === 'seen' ? seen : Math.max(seen - 1, 1)] };
   }
 
-  /** With a key, sends copies at once, and again until each has been answered. */
-  async #create(call: Call): Promise<void> {
-    const { step } = call;
-    if (step.key === undefined) {
-      await this.#send({ ...call, ...(step.sent && { sent: step.sent }) });
-      return;
-    }
-    const { copies, other } = step.key;
-    const bodies = Array.from({ length: copies }, () => step.sent);
-    if (other !== undefined) bodies.push(other);
+  /** Sends the copies at once, and repeats each until its response is final. */
+  async #createWithKey(request: Request, { n, process, key, sent }: Step): Promise<void> {
+    const bodies = [...Array(key?.copies).fill(sent), ...(key?.other ? [key.other] : [])];
     const attempts = bodies.map(async (sent, i) => {
       for (let attempt = 0; attempt < retries; attempt += 1) {
-        const process = step.process + i + attempt;
-        const { status } = await this.#send({
-          ...call,
-          process,
-          key: `key ${step.n}`,
-          ...(sent && { sent }),
-        });
+        const place = process + i + attempt;
+        const { status } = await this.#send({ ...request, process: place, key: `key ${n}`, sent });
         if (status !== undefined && status !== 409 && Number(status) < 500) return;
         await sleep(retryPauseMs);
       }
@@ -115,98 +93,100 @@ export class Client {
     await Promise.all(attempts);
   }
 
-  async #list(call: Call): Promise<void> {
-    const { step } = call;
-    const given = call.query ?? step.query ?? {};
-    const id = given.id?.map((rank) => ranked(this.#world.users, rank) ?? 1);
-    const query = { ...given, ...(id && { id }) };
-    const isWalk = step.kind === 'walk';
-    let page: Call = { ...call, query, ...(isWalk && { walk: { step: step.n } }) };
-    for (;;) {
-      const { rows, next } = await this.#send(page);
-      if (!isWalk || next === undefined || rows === undefined) return;
-      const after = rows.at(-1);
-      // Another process continues the walk.
-      page = {
-        ...page,
-        process: page.process + 1,
-        cursor: next,
-        walk: { step: step.n, ...(after && { after }) },
-      };
+  async #list(request: Request, isWalk: boolean): Promise<void> {
+    let { process, step } = request;
+    let walk: Request['walk'] = isWalk ? { step } : undefined;
+    for (let cursor: string | undefined; ; process += 1) {
+      // Each page from another process.
+      const { rows, next } = await this.#send({ ...request, process, cursor, walk });
+      if (!isWalk || next === undefined) return;
+      walk = { step, after: rows?.at(-1) };
+      cursor = next;
     }
   }
 
-  async #callGrpc(call: Call): Promise<void> {
-    const { addresses, now, record } = this.#world;
-    const process = call.process % addresses.length;
-    const address = addresses[process];
-    if (address === undefined) return;
+  async #send(asked: Request): Promise<Entry> {
+    const { addresses, now, entries } = this.#world;
+    const request = { ...asked, process: asked.process % addresses.length };
     const start = now();
-    const deadline = Date.now() + timeoutMs;
-    const { user, code, details } = await getUser(address.grpc, call.user, { deadline });
-    record({
-      ...this.#entryOf(call, process, start),
-      status: grpcStatus[code] ?? code,
-      ...(user && { row: { id: user.id, name: user.name } }),
-      ...(code !== 0 && code !== grpcStatus.NOT_FOUND && { note: details }),
-    });
+    const address = addresses[request.process];
+    const answer = await (request.kind === 'call' ? call : exchange)(address, request).catch(noteOf);
+    const entry = { ...request, start, end: now(), ...answer };
+    this.#learn(entry);
+    entries.push(entry);
+    return entry;
   }
 
-  async #send(call: Call): Promise<Entry & { readonly next?: string | undefined }> {
-    const { addresses, now, record } = this.#world;
-    const process = call.process % addresses.length;
-    const start = now();
-    let entry: Entry;
-    let next: string | undefined;
-    try {
-      const { answer, next: cursor } = await exchange(addresses[process]?.http ?? '', call, this.#agent);
-      next = cursor;
-      entry = { ...this.#entryOf(call, process, start), ...answer };
-    } catch (caught) {
-      const note = caught instanceof Error ? caught.message : String(caught);
-      entry = { ...this.#entryOf(call, process, start), note };
-    }
-    this.#learn(call.step.record, entry);
-    record(entry);
-    return { ...entry, next };
-  }
-
-  #entryOf(
-    { step, kind, user, post, sent, guard, key, query, walk }: Call,
-    process: number,
-    start: number,
-  ): Entry {
-    const record = step.record;
-    const path = { ...(user !== undefined && { user }), ...(post !== undefined && { post }) };
-    const asked = { ...(sent && { sent }), ...(guard && { guard }), ...(key && { key }) };
-    const listed = kind === 'list' ? { query: query ?? {}, ...(walk && { walk }) } : {};
-    const end = this.#world.now();
-    return {
-      step: step.n,
-      client: this.#number,
-      process,
-      kind,
-      record,
-      ...path,
-      ...asked,
-      ...listed,
-      start,
-      end,
-    };
-  }
-
-  #learn(record: RecordKind, { kind, user, row, version, replayed }: Entry): void {
-    if (row === undefined || version === undefined) return;
-    const { users, posts } = this.#world;
-    if (kind === 'create' && replayed !== true) {
-      if (record === 'user') users.push(row.id);
-      else posts.push({ user: user ?? 0, post: row.id });
-    }
-    if (replayed !== true) this.#seen.set(record === 'user' ? `${row.id}/` : `${user}/${row.id}`, version);
+  #learn({ kind, record, user = 0, row, version, replayed }: Entry): void {
+    if (row === undefined || version === undefined || replayed) return;
+    this.#seen.set(`${record} ${row.id}`, version);
+    if (kind !== 'create') return;
+    if (record === 'user') this.#world.users.push(row.id);
+    else this.#world.posts.push({ user, post: row.id });
   }
 }
 
 /** The newest is of rank 0. */
 function ranked<T>(known: readonly T[], rank: number): T | undefined {
   return known[Math.max(known.length - 1 - rank, 0)];
+}
+
+/** A failed request, as the history has it. */
+export function noteOf(caught: unknown): Pick<Answer, 'note'> {
+  return { note: String(caught instanceof Error ? (caught.cause ?? caught) : caught) };
+}
+
+async function call(address: Address | undefined, { user }: Request): Promise<Partial<Answer>> {
+  if (address === undefined) return {};
+  const outcome = await getUser(address.grpc, user, { deadline: Date.now() + timeoutMs });
+  const { code, details, user: row } = outcome;
+  return { status: grpcStatus[code] ?? code, ...(row ? { row } : { note: details }) };
+}
+
+const methods: Readonly<Partial<Record<RequestKind, string>>> = {
+  create: 'POST',
+  replace: 'PUT',
+  patch: 'PATCH',
+  delete: 'DELETE',
+};
+
+async function exchange(address: Address | undefined, request: Request): Promise<Partial<Answer>> {
+  const { kind, sent, guard, key, query } = request;
+  const tags = guard?.versions === '*' ? '*' : guard?.versions.map((version) => `"${version}"`).join(', ');
+  const response = await fetch(`${address?.http}${targetOf(request)}`, {
+    method: methods[kind] ?? 'GET',
+    headers: {
+      ...(sent && { 'content-type': 'application/json' }),
+      ...(guard && { [guard.header]: tags }),
+      ...(key && { 'idempotency-key': `"${key}"` }),
+      ...(query?.count && { prefer: 'count=exact' }),
+    },
+    body: sent ? JSON.stringify(sent) : null,
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  const { status, headers } = response;
+  const text = await response.text();
+  const body = status < 300 && text !== '' && JSON.parse(text);
+  const version = /^"(\d+)"$/.exec(headers.get('etag') ?? '')?.[1];
+  const next = /[?&]cursor=([^>&]+)>; rel="next"/.exec(headers.get('link') ?? '')?.[1];
+  const total = headers.get('x-total-count');
+  return {
+    status,
+    ...(version && { version: Number(version) }),
+    ...(next && { next }),
+    ...(total && { total: Number(total) }),
+    ...(headers.get('idempotency-replayed') === 'true' && { replayed: true }),
+    ...(status >= 400 && { note: text }),
+    ...(body && (Array.isArray(body) ? { rows: body } : { row: body })),
+  };
+}
+
+function targetOf(request: Request): string {
+  const { kind, record, query = {}, cursor } = request;
+  const { count: _, prefix, ...others } = query;
+  if (kind === 'invalid') return '/users/0x1';
+  const parameters = { [record === 'user' ? 'name' : 'title']: prefix, ...others, cursor };
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return search.size === 0 ? pathOf(request) : `${pathOf(request)}?${search}`;
 }

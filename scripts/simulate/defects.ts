@@ -1,20 +1,45 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../../src/conformance/random.ts';
-import type { ChangePage } from '../../src/domain/change.ts';
+import type { Change } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { positionOf } from '../../src/domain/position.ts';
-import type { ChangeFeed, Repository } from '../../src/domain/repository.ts';
+import type { Repository } from '../../src/domain/repository.ts';
 import type { StoredUser, User } from '../../src/domain/user.ts';
 
-/** A wrong repository made of a right one. `now and then` is true for about one call in four. */
+/** Makes wrong methods for a repository. `nowAndThen` is true for one call in four. */
 type Defect = (store: Repository, nowAndThen: () => boolean) => Partial<Repository>;
+type Method = Exclude<keyof Repository, 'changes'>;
 
-/** Defects to prove the model by; each breaks one promise, now and then. */
+/** Now and then calls another function in the place of a method. */
+function instead<Name extends Method>(
+  name: Name,
+  wrong: (store: Repository, ...args: Parameters<Repository[Name]>) => ReturnType<Repository[Name]>,
+): Defect {
+  return (store, nowAndThen) => ({
+    [name]: (...args: Parameters<Repository[Name]>) =>
+      nowAndThen() ? wrong(store, ...args) : Reflect.apply(store[name], store, args),
+  });
+}
+
+/** Now and then returns other changes of the feed. */
+function inFeed(spoil: (changes: readonly Change[]) => Change[]): Defect {
+  return ({ changes: feed }, nowAndThen) => {
+    if (feed === undefined) throw new Error('the store keeps no feed');
+    const read: typeof feed.read = async (query, options) => {
+      const page = await feed.read(query, options);
+      return nowAndThen() ? { ...page, changes: spoil(page.changes) } : page;
+    };
+    return { changes: overlaid(feed, { read }) };
+  };
+}
+
+/** The planted defects. Each breaks one promise, and the model must find it. */
 export const defects: Readonly<Record<string, Defect>> = {
-  // Reads, then writes the whole row, so that what another wrote in between is undone.
+  // Reads, then writes the whole row, which undoes the writes in between.
   'lost update': (store) => ({
     async updateUser(id, patch, options) {
       const before = await store.getUser(id);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await sleep(10);
       const { name, role = null } = { ...before, ...patch };
       return store.updateUser(id, { ...(name !== undefined && { name }), role }, options);
     },
@@ -24,10 +49,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     const kept = new Map<number, StoredUser | undefined>();
     return {
       async getUser(id, options) {
-        if (kept.has(id) && nowAndThen()) return kept.get(id);
-        const user = await store.getUser(id, options);
-        kept.set(id, user);
-        return user;
+        if (!kept.has(id) || !nowAndThen()) kept.set(id, await store.getUser(id, options));
+        return kept.get(id);
       },
     };
   },
@@ -42,9 +65,7 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     };
   },
-  'doubled POST': (store, nowAndThen) => ({
-    createUser: (draft, options) => store.createUser(draft, nowAndThen() ? {} : options),
-  }),
+  'doubled POST': instead('createUser', (store, draft) => store.createUser(draft)),
   'id given twice': (store, nowAndThen) => {
     let last: number | undefined;
     return {
@@ -56,124 +77,81 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     };
   },
-  'skipped row': (store, nowAndThen) => ({
-    async listUsers(query, options) {
-      const page = await store.listUsers(query, options);
-      return nowAndThen() ? { ...page, items: page.items.filter((_, i) => i !== 1) } : page;
-    },
+  'skipped row': instead('listUsers', async (store, query, options) => {
+    const page = await store.listUsers(query, options);
+    return { ...page, items: page.items.toSpliced(1, 1) };
   }),
-  'cursor that jumps': (store, nowAndThen) => ({
-    async listUsers(query, options) {
-      const page = await store.listUsers(query, options);
-      if (page.next === undefined || !nowAndThen()) return page;
-      const further = await store.listUsers({ ...query, limit: 1, start: { after: page.next } });
-      return { ...page, next: further.next ?? page.next };
-    },
+  'cursor that jumps': instead('listUsers', async (store, query, options) => {
+    const page = await store.listUsers(query, options);
+    if (page.next === undefined) return page;
+    const further = await store.listUsers({ ...query, limit: 1, start: { after: page.next } });
+    return { ...page, next: further.next ?? page.next };
   }),
-  'repeated row': (store, nowAndThen) => ({
-    async listUsers(query, options) {
-      const page = await store.listUsers(query, options);
-      const [first] = page.items;
-      // Its next page begins at its own last row but one.
-      const place = page.items.at(-2) ?? first;
-      return page.next && place && nowAndThen() ? { ...page, next: positionOf(place, query.sort) } : page;
-    },
+  // The next page begins at the last row but one.
+  'repeated row': instead('listUsers', async (store, query, options) => {
+    const page = await store.listUsers(query, options);
+    const place = page.items.at(-2) ?? page.items[0];
+    return page.next && place ? { ...page, next: positionOf(place, query.sort) } : page;
   }),
-  'wrong order': (store, nowAndThen) => ({
-    async listUsers(query, options) {
-      const page = await store.listUsers(query, options);
-      return nowAndThen() ? { ...page, items: page.items.toReversed() } : page;
-    },
+  'wrong order': instead('listUsers', async (store, query, options) => {
+    const page = await store.listUsers(query, options);
+    return { ...page, items: page.items.toReversed() };
   }),
-  'wrong filter': (store, nowAndThen) => ({
-    listUsers: (query, options) => {
-      const { role: _role, ...filter } = query.filter;
-      return store.listUsers(nowAndThen() ? { ...query, filter } : query, options);
-    },
+  'wrong filter': instead('listUsers', (store, query, options) => {
+    const { role: _role, ...filter } = query.filter;
+    return store.listUsers({ ...query, filter }, options);
   }),
   'wrong count': (store) => ({
     countUsers: async (filter, options) => (await store.countUsers(filter, options)) + 1,
   }),
-  'wrong 404': (store, nowAndThen) => ({
-    getUser: async (id, options) => (nowAndThen() ? undefined : store.getUser(id, options)),
+  'wrong 404': instead('getUser', () => undefined),
+  'ignored If-Match': instead('updateUser', (store, id, patch) => store.updateUser(id, patch)),
+  'needless 412': instead('updateUser', (store, id, patch, options) =>
+    store.updateUser(id, patch, options?.expected ? { expected: [] } : options),
+  ),
+  'lost write': instead('updateUser', async (store, id, patch, options) => {
+    const before = await store.getUser(id);
+    if (before === undefined || options?.expected) return store.updateUser(id, patch, options);
+    const { role, ...rest } = { ...before, ...patch };
+    return { ...rest, ...(role && { role }), version: before.version + 1 };
   }),
-  'ignored If-Match': (store, nowAndThen) => ({
-    updateUser: (id, patch, options) => store.updateUser(id, patch, nowAndThen() ? {} : options),
+  'lost creation': instead('createPost', async (store, userId, draft, options) => {
+    const made = await store.createPost(userId, draft, options);
+    if (made !== undefined) await store.deletePost(userId, made.value.id);
+    return made;
   }),
-  'needless 412': (store, nowAndThen) => ({
-    updateUser: (id, patch, options) =>
-      store.updateUser(id, patch, options?.expected && nowAndThen() ? { expected: [] } : options),
+  'undead user': instead('deleteUser', async (store, id) => (await store.getUser(id)) !== undefined),
+  'version that stays': instead('updateUser', async (store, id, patch, options) => {
+    const user = await store.updateUser(id, patch, options);
+    return user && { ...user, version: Math.max(user.version - 1, 1) };
   }),
-  'lost write': (store, nowAndThen) => ({
-    async updateUser(id, patch, options) {
-      const before = await store.getUser(id);
-      if (before === undefined || options?.expected !== undefined || !nowAndThen()) {
-        return store.updateUser(id, patch, options);
-      }
-      const { role, ...rest } = { ...before, ...patch };
-      return { ...rest, ...(role && { role }), version: before.version + 1 };
-    },
+  'undocumented status': instead('getPost', () => {
+    throw new DomainError('internal', 'planted');
   }),
-  'lost creation': (store, nowAndThen) => ({
-    async createPost(userId, draft, options) {
-      const made = await store.createPost(userId, draft, options);
-      if (made !== undefined && nowAndThen()) await store.deletePost(userId, made.value.id);
-      return made;
-    },
-  }),
-  'undead user': (store, nowAndThen) => ({
-    deleteUser: async (id, options) =>
-      nowAndThen() ? (await store.getUser(id)) !== undefined : store.deleteUser(id, options),
-  }),
-  'version that stays': (store, nowAndThen) => ({
-    async updateUser(id, patch, options) {
-      const user = await store.updateUser(id, patch, options);
-      return user && user.version > 1 && nowAndThen() ? { ...user, version: user.version - 1 } : user;
-    },
-  }),
-  'undocumented status': (store, nowAndThen) => ({
-    async getPost(userId, id, options) {
-      if (nowAndThen()) throw new DomainError('internal', 'planted');
-      return store.getPost(userId, id, options);
-    },
-  }),
-  // As when a commit becomes visible after a later one has been read.
-  'hole in the feed': (store, nowAndThen) =>
-    withFeed(store, (page) => (nowAndThen() ? { ...page, changes: page.changes.slice(0, -1) } : page)),
-  'reordered feed': (store, nowAndThen) =>
-    withFeed(store, (page) => (nowAndThen() ? { ...page, changes: page.changes.toReversed() } : page)),
-  'doubled change': (store, nowAndThen) =>
-    withFeed(store, (page) => {
-      const [first] = page.changes;
-      return first && nowAndThen() ? { ...page, changes: [first, ...page.changes] } : page;
-    }),
-  'wrong change': (store, nowAndThen) =>
-    withFeed(store, (page) => {
-      const changes = page.changes.map((change) => {
-        const record = { ...change.record, version: change.record.version + 1 };
-        return nowAndThen() ? { ...change, record } : change;
-      });
-      return { ...page, changes };
-    }),
+  // As if a commit became visible after a later one had been read.
+  'hole in the feed': inFeed((changes) => changes.slice(0, -1)),
+  'reordered feed': inFeed((changes) => changes.toReversed()),
+  'doubled change': inFeed((changes) => [...changes.slice(0, 1), ...changes]),
+  'wrong change': inFeed((changes) =>
+    changes.map((change) => ({
+      ...change,
+      record: { ...change.record, version: change.record.version + 1 },
+    })),
+  ),
 };
-
-/** The feed of a store, with other pages. */
-function withFeed({ changes }: Repository, spoil: (page: ChangePage) => ChangePage): Partial<Repository> {
-  if (changes === undefined) throw new Error('the store keeps no feed');
-  const read: ChangeFeed['read'] = async (query, options) => spoil(await changes.read(query, options));
-  return { changes: overlaid(changes, { read }) };
-}
 
 /** The store with a defect in it. */
 export function plant(store: Repository, name: string, seed: number): Repository {
   const make = defects[name];
   if (make === undefined) throw new Error(`no defect is called ${name}`);
   const random = new Random(seed);
-  const wrong = make(store, () => random.below(4) === 0);
-  return overlaid(store, wrong);
+  return overlaid(
+    store,
+    make(store, () => random.below(4) === 0),
+  );
 }
 
-/** The methods of `target`, but for those of `other`. */
+/** `target` with the methods of `other` in the place of its own. */
 function overlaid<T extends object>(target: T, other: Partial<T>): T {
   return new Proxy(target, {
     get(_, name) {

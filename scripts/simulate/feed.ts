@@ -1,135 +1,93 @@
 import { isDeepStrictEqual } from 'node:util';
-import { fieldsOf, isSuccess, type Violation } from './evidence.ts';
-import type { Change, Entry, FeedEntry } from './history.ts';
+import { fieldsOf, findInversion, isSuccess, tokenOf, type Violation } from './evidence.ts';
+import type { Change, Entry, History } from './history.ts';
 import type { Timeline } from './timeline.ts';
 
-export interface FeedOptions {
-  /** Whether refusals have no reason. */
-  readonly isQuiet: boolean;
-  /** Whether the followers have read on to the end. */
-  readonly isOver: boolean;
-}
-
-/** Checks that followers saw every change once, in order, and ended at the state of the store. */
+/** Checks that followers saw every change once and in order, and that the last ones are the state of the store. */
 export function checkFeed(
-  reads: readonly FeedEntry[],
+  { entries, feed }: History,
   timelines: readonly Timeline[],
-  entries: readonly Entry[],
-  { isQuiet, isOver }: FeedOptions,
+  isOver: boolean,
 ): Violation[] {
   const violations: Violation[] = [];
-  const fail = (rule: string, message: string, record?: string) =>
-    violations.push({ rule, message, culprits: [], ...(record !== undefined && { record }) });
-  const all = new Map<number, Change>();
-  for (const { follower, after, changes, status, note } of reads) {
-    const isRefused = status === undefined || [408, 503, 504].includes(status);
-    if (status !== 200 && (isQuiet || !isRefused))
-      fail('wrong status', `follower ${follower}: ${status ?? 'no response'} ${note ?? ''}`);
-    let previous = after;
-    for (const change of changes) {
+  const fail = (rule: string, message: string, culprits: Entry[] = []) =>
+    violations.push({ rule, message, culprits });
+  const failOf = (rule: string, message: string, record: string) =>
+    violations.push({ rule, message, culprits: [], record });
+
+  const byPosition = new Map<number, Change>();
+  for (const { follower, after, changes } of feed) {
+    for (const [i, change] of changes.entries()) {
       const { position } = change;
+      const previous = changes[i - 1]?.position ?? after;
       if (position <= previous)
         fail('reordered feed', `follower ${follower} saw ${position} after ${previous}`);
-      previous = position;
-      const known = all.get(position);
-      if (known !== undefined && !isDeepStrictEqual(known, change)) {
+      const known = byPosition.get(position) ?? change;
+      if (!isDeepStrictEqual(known, change)) {
         fail('feeds that differ', `${JSON.stringify(known)} and ${JSON.stringify(change)}`);
       }
-      all.set(position, change);
+      byPosition.set(position, change);
     }
   }
-  const changes = [...all.values()].sort((a, b) => a.position - b.position);
-  for (const follower of new Set(isOver ? reads.map((read) => read.follower) : [])) {
-    const seen = new Set(
-      reads
-        .filter((read) => read.follower === follower)
-        .flatMap((read) => read.changes.map(({ position }) => position)),
-    );
+  const changes = [...byPosition.values()].sort((a, b) => a.position - b.position);
+  for (const [follower, reads] of isOver ? Map.groupBy(feed, (read) => read.follower) : []) {
+    const seen = new Set(reads.flatMap((read) => read.changes.map(({ position }) => position)));
     const missing = changes.filter(({ position }) => !seen.has(position));
-    if (missing.length > 0)
-      fail(
-        'hole in the feed',
-        `follower ${follower} missed ${missing.length}: ${JSON.stringify(missing[0])}`,
-      );
+    if (missing.length === 0) continue;
+    fail('hole in the feed', `follower ${follower} missed ${missing.length}: ${JSON.stringify(missing[0])}`);
   }
 
-  const byRecord = Map.groupBy(changes, ({ type, row }) => `${type.split('.')[0]} ${row.id}`);
+  const lives = Map.groupBy(changes, ({ type, row }) => `${type.split('.')[0]} ${row.id}`);
   const positions = new Map<string, number>();
-  for (const [record, life] of byRecord) {
+  for (const [record, life] of lives) {
     for (const [i, { type, version, position }] of life.entries()) {
       const before = life[i - 1];
-      const isGone = type.endsWith('.deleted');
-      const expected =
-        before === undefined
-          ? [1, '.created']
-          : isGone
-            ? [before.version, '.deleted']
-            : [before.version + 1, '.updated'];
-      if (
-        version !== expected[0] ||
-        !type.endsWith(String(expected[1])) ||
-        before?.type.endsWith('.deleted')
-      ) {
-        fail(
-          'wrong feed',
-          `${type} of version ${version} follows ${before?.type ?? 'nothing'} of version ${before?.version ?? 0}`,
-          record,
-        );
+      const isGone = isDeletion(type);
+      const next = isGone ? `.deleted ${before?.version}` : `.updated ${(before?.version ?? 0) + 1}`;
+      const expected = before === undefined ? '.created 1' : next;
+      if (!`${type} ${version}`.endsWith(expected) || isDeletion(before?.type)) {
+        const previous = `${before?.type ?? 'nothing'} of version ${before?.version ?? 0}`;
+        failOf('wrong feed', `${type} of version ${version} follows ${previous}`, record);
       }
       positions.set(`${record} ${isGone ? 'gone' : version}`, position);
     }
   }
-  for (const timeline of timelines) {
-    const record = `${timeline.kind} ${timeline.id}`;
-    const life = byRecord.get(record) ?? [];
+  for (const { name, fields, last, isGone, canBeGone } of timelines) {
+    const life = lives.get(name) ?? [];
     for (const { type, version, row } of life) {
-      const fields = type.endsWith('.deleted') ? undefined : timeline.fields(version);
-      if (fields !== undefined && !isDeepStrictEqual(fields, fieldsOf(row))) {
-        fail('wrong feed', `version ${version} is ${JSON.stringify(row)}`, record);
+      const known = isDeletion(type) ? undefined : fields[version];
+      if (known !== undefined && !isDeepStrictEqual(known, fieldsOf(row))) {
+        failOf('wrong feed', `version ${version} is ${JSON.stringify(row)}`, name);
       }
     }
     if (!isOver) continue;
-    const { version, isGone, canBeGone } = timeline.last;
-    const last = life.at(-1);
-    // Without a response there is no version to compare; and of a record that is gone, only the feed shows
-    // whether an unanswered write happened.
-    const isLast =
-      last !== undefined && (version === 0 || last.version === version || (isGone && last.version > version));
-    const isDeleted = last?.type.endsWith('.deleted') === true;
-    if (!isLast || (isDeleted ? !canBeGone : isGone)) {
-      const state = `version ${version}${isGone ? ', gone' : ''}`;
-      fail('feed without its end', `ends with ${JSON.stringify(last)}, the store with ${state}`, record);
+    const end = life.at(-1);
+    // Without a response there is no version to compare. After a deletion, only the feed shows whether a
+    // write without a response happened.
+    const isLast = last === 0 || end?.version === last || (isGone && (end?.version ?? 0) > last);
+    const isDeleted = isDeletion(end?.type);
+    if (end === undefined || !isLast || (isDeleted ? !canBeGone : isGone)) {
+      const state = `version ${last}${isGone ? ', gone' : ''}`;
+      failOf('feed without its end', `ends with ${JSON.stringify(end)}, the store with ${state}`, name);
     }
   }
-  return [...violations, ...checkOrder(entries, positions)];
-}
 
-/** A write that began after another had ended is behind it. */
-function checkOrder(entries: readonly Entry[], positions: ReadonlyMap<string, number>): Violation[] {
   const writes = entries.flatMap((entry) => {
     const { kind, record, user, post, row, version, replayed, sent } = entry;
-    if (!isSuccess(entry) || replayed || kind === 'get' || kind === 'list' || kind === 'call') return [];
     // A patch without a text of its own may have changed nothing.
-    if (kind === 'patch' && sent?.['name'] === undefined && sent?.['title'] === undefined) return [];
+    const isChange = kind === 'patch' ? tokenOf(sent) !== undefined : kind === 'delete' || sent !== undefined;
+    if (!isSuccess(entry) || replayed || !isChange) return [];
     const id = row?.id ?? (record === 'post' ? post : user);
-    const position = positions.get(`${record} ${id} ${kind === 'delete' ? 'gone' : version}`);
-    return position === undefined ? [] : [{ entry, position }];
+    const rank = positions.get(`${record} ${id} ${kind === 'delete' ? 'gone' : version}`);
+    return rank === undefined ? [] : [{ entry, rank }];
   });
-  const byEnd = writes.toSorted((a, b) => a.entry.end - b.entry.end);
-  let highest: (typeof writes)[number] | undefined;
-  let ended = 0;
-  for (const write of writes.toSorted((a, b) => a.entry.start - b.entry.start)) {
-    for (
-      let next = byEnd[ended];
-      next !== undefined && next.entry.end < write.entry.start;
-      next = byEnd[ended]
-    ) {
-      if (highest === undefined || next.position > highest.position) highest = next;
-      ended += 1;
-    }
-    if (highest === undefined || highest.position < write.position) continue;
-    const message = `a write at position ${write.position} began after the one at ${highest.position} had ended`;
-    return [{ rule: 'reordered feed', message, culprits: [highest.entry, write.entry] }];
+  const inverted = findInversion(writes);
+  if (inverted !== undefined) {
+    fail('reordered feed', 'a write began after the other had ended, but comes first in the feed', inverted);
   }
-  return [];
+  return violations;
+}
+
+function isDeletion(type: string | undefined): boolean {
+  return type?.endsWith('.deleted') === true;
 }

@@ -1,30 +1,32 @@
-/** The fields of a user or a post, without its ids; an absent role is an absent field. */
+/** The same fields, each of which may be absent. */
+type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** The fields of a user or a post without its ids. An absent role is an absent field. */
 export type Fields = Readonly<Record<string, string>>;
 
-/** What a write sends: in a merge patch, `null` removes a field. */
+/** What a write sends. In a merge patch, `null` removes a field. */
 export type Sent = Readonly<Record<string, string | null>>;
 
 export type RecordKind = 'user' | 'post';
 
+/** `call` is GetUser over gRPC; `invalid` is a path that no user can have. */
+export type RequestKind = 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'invalid';
+
 /** What a list asks for. `id` holds ids of users. */
-export interface Query {
-  readonly role?: string;
-  readonly prefix?: string;
-  readonly id?: readonly number[];
-  readonly sort?: string;
-  readonly limit?: number;
-  readonly page?: number;
-  readonly count?: boolean;
-}
+export type Query = Optional<{
+  role: string;
+  prefix: string;
+  id: readonly number[];
+  sort: string;
+  limit: number;
+  page: number;
+  count: boolean;
+}>;
 
 /** A user or a post as a response has it. */
-export interface Row {
+export interface Row extends Optional<Record<'name' | 'role' | 'title' | 'body', string>> {
   readonly id: number;
   readonly userId?: number;
-  readonly name?: string;
-  readonly role?: string;
-  readonly title?: string;
-  readonly body?: string;
 }
 
 /** A precondition: the versions named, or `*` for any. */
@@ -33,47 +35,54 @@ export interface Guard {
   readonly versions: readonly number[] | '*';
 }
 
-export type EntryKind = 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'invalid';
+interface Asked {
+  /** The ids in the path. */
+  user: number;
+  post: number;
+  sent: Sent;
+  guard: Guard;
+  key: string;
+  query: Query;
+  cursor: string;
+  /** A page of a walk along `next`: which walk, and the last row of the page before. */
+  walk: { readonly step: number; readonly after?: Row | undefined };
+}
 
-/** A request and what became of it: a line of the history. */
-export interface Entry {
+export interface Request extends Optional<Asked> {
   readonly step: number;
   readonly client: number;
   readonly process: number;
-  readonly kind: EntryKind;
+  readonly kind: RequestKind;
   readonly record: RecordKind;
-  /** The ids in the path; those of a creation are in `row`. */
-  readonly user?: number;
-  readonly post?: number;
-  readonly sent?: Sent;
-  readonly guard?: Guard;
-  readonly key?: string;
-  readonly query?: Query;
-  /** A page of a walk along `next`: which walk, and the last row of the page before. */
-  readonly walk?: { readonly step: number; readonly after?: Row };
-  /** Milliseconds since the start of the run. */
-  readonly start: number;
-  readonly end: number;
-  /** An HTTP status or the name of a gRPC code; absent when no response came. */
-  readonly status?: number | string;
-  readonly version?: number;
-  readonly row?: Row;
-  readonly rows?: readonly Row[];
-  readonly hasNext?: boolean;
-  readonly total?: number;
-  readonly replayed?: boolean;
-  /** Why there was no response, or what an error said. */
-  readonly note?: string;
 }
 
-/** What the nemesis did. */
+export interface Answer {
+  /** An HTTP status or the name of a gRPC code; absent without a response. */
+  status: number | string;
+  version: number;
+  row: Row;
+  rows: readonly Row[];
+  /** The cursor of the next page. */
+  next: string;
+  total: number;
+  replayed: boolean;
+  /** Why there was no response, or the text of an error. */
+  note: string;
+}
+
+/** A request and its response: a line of the history. Times are in ms since the start of the run. */
+export interface Entry extends Request, Optional<Answer> {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A fault that was made, or the reason why this machine cannot have it. */
 export interface FaultEntry {
   readonly fault: string;
   readonly target: number;
   readonly start: number;
   readonly end: number;
-  /** Why it was left out on this machine. */
-  readonly skipped?: string;
+  readonly skipped?: string | undefined;
 }
 
 /** A change as `/changes` shows it. */
@@ -85,52 +94,54 @@ export interface Change {
 }
 
 /** A page or a connection of a follower. */
-export interface FeedEntry {
+export interface FeedEntry extends Optional<Pick<Answer, 'status' | 'note'>> {
   readonly follower: number;
   readonly process: number;
   readonly after: number;
   readonly changes: readonly Change[];
   readonly start: number;
   readonly end: number;
-  readonly status?: number;
-  readonly note?: string;
 }
 
 export interface History {
-  readonly entries: readonly Entry[];
-  readonly faults: readonly FaultEntry[];
-  readonly feed: readonly FeedEntry[];
+  readonly entries: Entry[];
+  readonly faults: FaultEntry[];
+  readonly feed: FeedEntry[];
 }
 
 export function parseHistory(ndjson: string): History {
-  const lines = ndjson.split('\n').filter((line) => line !== '');
-  const all: (Entry | FaultEntry | FeedEntry)[] = lines.map((line) => JSON.parse(line));
-  const isRequest = (line: (typeof all)[number]) => !('fault' in line) && !('follower' in line);
-  return {
-    entries: all.filter((line): line is Entry => isRequest(line)),
-    faults: all.filter((line): line is FaultEntry => 'fault' in line),
-    feed: all.filter((line): line is FeedEntry => 'follower' in line),
-  };
+  const history: History = { entries: [], faults: [], feed: [] };
+  for (const line of ndjson.split('\n').filter(Boolean)) {
+    const parsed: Entry | FaultEntry | FeedEntry = JSON.parse(line);
+    if ('fault' in parsed) history.faults.push(parsed);
+    else if ('follower' in parsed) history.feed.push(parsed);
+    else history.entries.push(parsed);
+  }
+  return history;
+}
+
+export function pathOf({ record, user, post }: Request): string {
+  return ['/users', user, record === 'post' && 'posts', post].filter(Boolean).join('/');
 }
 
 /** A request in one line of a story. */
 export function describe(entry: Entry): string {
-  const { kind, record, user, post, sent, guard, key, query, walk, status, version, row, rows, note } = entry;
-  const path = `/users${user === undefined ? '' : `/${user}`}${record === 'post' ? `/posts${post === undefined ? '' : `/${post}`}` : ''}`;
+  const { kind, sent, guard, key, query, walk, status, version, row, rows, note } = entry;
   const parts = [
     `${entry.start.toFixed(1)}-${entry.end.toFixed(1)} ms`,
     `client ${entry.client} at process ${entry.process}:`,
-    `${walk === undefined ? kind : `walk ${walk.step}`} ${path}`,
+    walk ? `walk ${walk.step}` : kind,
+    pathOf(entry),
     query && JSON.stringify(query),
     sent && JSON.stringify(sent),
     guard && `${guard.header}: ${guard.versions}`,
     key && `key ${key}`,
     `-> ${status ?? 'no response'}`,
-    version !== undefined && `version ${version}`,
+    version && `version ${version}`,
     entry.replayed && 'replayed',
     row && JSON.stringify(row),
     rows && `${rows.length} rows`,
     note,
   ];
-  return parts.filter((part) => part !== undefined && part !== false && part !== '').join(' ');
+  return parts.filter(Boolean).join(' ');
 }

@@ -1,140 +1,111 @@
-import { readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Forwarder } from '../../test/kit/forwarder.ts';
+import type { ServiceProcess } from '../harness/process.ts';
 import { type Cluster, run } from './cluster.ts';
 import type { Fault, FaultKind } from './plan.ts';
 
-/** Makes a fault and mends it again; resolves to why it cannot be had here, or to nothing. */
-export async function inflict(fault: Fault, cluster: Cluster): Promise<string | undefined> {
-  const left = await faults[fault.kind](cluster, fault);
-  return typeof left === 'string' ? left : undefined;
+/** A cluster, and the process that a fault is for. */
+interface Scene extends Cluster {
+  readonly target: ServiceProcess;
+  /** The connections between the clients and that process. */
+  readonly clients: Forwarder;
+  readonly ms: number;
 }
 
-type Inflict = (cluster: Cluster, fault: Fault) => Promise<unknown>;
-
-function processOf({ processes }: Cluster, { target }: Fault) {
-  const found = processes[target];
-  if (found === undefined) throw new Error(`no process ${target}`);
-  return found;
+/** Makes a fault and undoes it; resolves to the reason if this machine cannot make it. */
+export async function inflict({ kind, target: n, ms }: Fault, cluster: Cluster): Promise<string | undefined> {
+  const [target, clients] = [cluster.processes[n], cluster.forwarders[n]];
+  if (target === undefined || clients === undefined) throw new Error(`there is no process ${n}`);
+  const reason = await faults[kind]({ ...cluster, target, clients, ms });
+  return typeof reason === 'string' ? reason : undefined;
 }
 
-function postgresOf({ postgres }: Cluster) {
-  if (postgres === undefined) throw new Error('no PostgreSQL');
-  return postgres;
+async function freeze(forwarder: Forwarder | undefined, ms: number): Promise<void> {
+  forwarder?.freeze();
+  await sleep(ms);
+  forwarder?.thaw();
 }
 
-const faults: Readonly<Record<FaultKind, Inflict>> = {
-  async stop(cluster, fault) {
-    const target = processOf(cluster, fault);
+const faults: Readonly<Record<FaultKind, (scene: Scene) => Promise<unknown>>> = {
+  async stop({ target, ms }) {
     await target.signal('SIGSTOP');
-    await sleep(fault.ms);
+    await sleep(ms);
     await target.signal('SIGCONT');
   },
-  async kill(cluster, fault) {
-    const target = processOf(cluster, fault);
+  async kill({ target, ms }) {
     await target.signal('SIGKILL');
-    await sleep(fault.ms / 4);
+    await sleep(ms / 4);
     await target.start();
   },
-  async terminate(cluster, fault) {
-    const target = processOf(cluster, fault);
+  async terminate({ target }) {
     await target.signal('SIGTERM');
     await target.start();
   },
-  async 'kill worker'(cluster, fault) {
-    const [worker] = processOf(cluster, fault).children();
+  async 'kill worker'({ target: { pid }, ms }) {
+    const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
     if (worker === undefined) return 'no worker process is running';
-    process.kill(worker, 'SIGKILL');
-    await sleep(fault.ms);
-    return undefined;
+    process.kill(Number(worker), 'SIGKILL');
+    return sleep(ms);
   },
-  async 'hang up'(cluster, fault) {
-    await processOf(cluster, fault).signal('SIGHUP');
-    await sleep(fault.ms);
+  async 'hang up'({ target, ms }) {
+    await target.signal('SIGHUP');
+    await sleep(ms);
   },
-  async 'cut clients'({ clientSide }, fault) {
-    clientSide[fault.target]?.cut();
-  },
-  async 'delay clients'({ clientSide }, fault) {
-    clientSide[fault.target]?.freeze();
-    await sleep(fault.ms);
-    clientSide[fault.target]?.thaw();
-  },
-  async descriptors(cluster, fault) {
-    const { pid, port } = processOf(cluster, fault);
-    const limit = (value: string) => run('prlimit', ['--pid', String(pid), `--nofile=${value}`]);
-    const { stdout } = await run('prlimit', [
-      '--pid',
-      String(pid),
-      '--nofile',
-      '--raw',
-      '-o',
-      'SOFT,HARD',
-      '--noheadings',
-    ]);
-    const [soft = '', hard = ''] = stdout.trim().split(/\s+/);
-    await limit(`${readdirSync(`/proc/${pid}/fd`).length + 2}:${hard}`);
+  'cut clients': async ({ clients }) => clients.cut(),
+  'delay clients': ({ clients, ms }) => freeze(clients, ms),
+  async descriptors({ target: { pid, port }, ms }) {
+    const prlimit = (...args: string[]) => run('prlimit', ['--pid', String(pid), ...args]);
+    const { stdout } = await prlimit('--nofile', '--raw', '-o', 'SOFT,HARD', '--noheadings');
+    const [soft, hard] = stdout.trim().split(/\s+/);
+    await prlimit(`--nofile=${readdirSync(`/proc/${pid}/fd`).length + 2}:${hard}`);
     const sockets = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
-    await sleep(fault.ms);
+    await sleep(ms);
     for (const socket of sockets) socket.destroy();
-    await limit(`${soft}:${hard}`);
+    await prlimit(`--nofile=${soft}:${hard}`);
   },
-  async clock({ clock }, fault) {
+  async clock({ clock, ms }) {
     if (clock === undefined) return 'libfaketime is not installed';
-    writeFileSync(clock, fault.ms % 2 === 0 ? '+2h\n' : '-2h\n');
-    await sleep(fault.ms);
-    writeFileSync(clock, '+0s\n');
-    return undefined;
+    writeFileSync(clock, ms % 2 === 0 ? '+2h\n' : '-2h\n');
+    await sleep(ms);
+    return writeFileSync(clock, '+0s\n');
   },
-  async 'disk full'({ file = '' }, fault) {
+  async 'disk full'({ data, ms }) {
     if (process.getuid?.() !== 0) return 'only root can mount a small disk';
-    const filler = join(dirname(file), 'filler');
+    const filler = join(data, 'filler');
     try {
-      // It ends where the disk does.
+      // The disk is smaller than this.
       writeFileSync(filler, Buffer.alloc(64 << 20));
     } catch {}
-    await sleep(fault.ms);
-    await rm(filler, { force: true });
-    return undefined;
+    await sleep(ms);
+    return rm(filler, { force: true });
   },
-  async 'file away'({ file = '' }, fault) {
-    const moved = `${file}${['', '-wal', '-shm'][fault.ms % 3]}`;
-    renameSync(moved, `${moved}.away`);
-    await sleep(fault.ms);
-    renameSync(`${moved}.away`, moved);
+  async 'file away'({ data, ms }) {
+    const file = join(data, `users.db${['', '-wal', '-shm'][ms % 3]}`);
+    renameSync(file, `${file}.away`);
+    await sleep(ms);
+    renameSync(`${file}.away`, file);
   },
-  async 'crash database'(cluster, fault) {
-    const { primary } = postgresOf(cluster);
-    await primary.stop('immediate');
-    await sleep(fault.ms);
-    await primary.start();
+  async 'crash database'({ postgres, ms }) {
+    await postgres?.primary.stop('immediate');
+    await sleep(ms);
+    await postgres?.primary.start();
   },
-  async 'restart database'(cluster) {
-    const { primary } = postgresOf(cluster);
-    await primary.stop('fast');
-    await primary.start();
+  async 'restart database'({ postgres }) {
+    await postgres?.primary.stop('fast');
+    await postgres?.primary.start();
   },
-  async 'end sessions'(cluster) {
-    const { primary, database } = postgresOf(cluster);
-    await primary.terminateBackends(database);
-  },
-  async 'cut database'(cluster) {
-    postgresOf(cluster).network.cut();
-  },
-  async 'delay database'(cluster, fault) {
-    const { network } = postgresOf(cluster);
-    network.freeze();
-    await sleep(fault.ms);
-    network.thaw();
-  },
-  async 'fail over'(cluster) {
-    const { primary, standby, network } = postgresOf(cluster);
+  'end sessions': async ({ postgres }) => postgres?.primary.terminateBackends(postgres.database),
+  'cut database': async ({ postgres }) => postgres?.network.cut(),
+  'delay database': ({ postgres, ms }) => freeze(postgres?.network, ms),
+  async 'fail over'({ postgres }) {
+    const { primary, standby, network } = postgres ?? {};
     if (standby === undefined) return 'there is no standby';
-    await primary.stop('immediate');
+    await primary?.stop('immediate');
     await standby.promote();
-    network.moveTo(standby.port);
-    return undefined;
+    return network?.moveTo(standby.port);
   },
 };

@@ -1,36 +1,13 @@
 import { Random } from '../../src/conformance/random.ts';
-import type { EntryKind, Fields, Query, RecordKind, Sent } from './history.ts';
+import type { Fields, Query, RecordKind, RequestKind, Sent } from './history.ts';
 
-/** What the processes of a run share. */
-export interface StorePlan {
-  readonly kind: 'memory' | 'sqlite' | 'postgres';
-  readonly processes: number;
-  readonly workers: number;
-  /** SQLite on a disk of a few megabytes. */
-  readonly smallDisk: boolean;
-  /** PostgreSQL behind PgBouncer. */
-  readonly pooler: boolean;
-  /** PostgreSQL with a synchronous standby; `hosts`: both are in the URL, else one address moves. */
-  readonly standby: 'none' | 'hosts' | 'address';
-  /** Whether the standby answers reads. */
-  readonly standbyReads: boolean;
-}
-
-/** A client that follows the changes. */
-export interface FollowerPlan {
-  readonly n: number;
-  readonly mode: 'pages' | 'stream';
-  /** Leaves its stream after so many events, and resumes at the next process. */
-  readonly leaveAfter: number;
-}
-
-/** What a client does. The ids in it are drawn as ranks among those known by then, newest first. */
+/** A step of a client. It names its records by rank among those known by then, the newest first. */
 export interface Step {
   readonly n: number;
   readonly client: number;
   readonly process: number;
   readonly pauseMs: number;
-  readonly kind: EntryKind | 'walk';
+  readonly kind: RequestKind | 'walk';
   readonly record: RecordKind;
   readonly rank: number;
   readonly guard: 'none' | 'seen' | 'stale' | 'any' | 'unless seen';
@@ -40,91 +17,85 @@ export interface Step {
   readonly query?: Query;
 }
 
-export interface Fault {
-  /** Begins when so many steps are done. */
-  readonly at: number;
-  readonly kind: FaultKind;
-  /** A process, by its number. */
-  readonly target: number;
-  readonly ms: number;
-}
-
-export interface Plan {
-  readonly seed: number;
-  readonly store: StorePlan;
-  readonly clients: number;
-  readonly followers: readonly FollowerPlan[];
-  readonly steps: readonly Step[];
-  readonly faults: readonly Fault[];
-}
-
 const anywhere = ['stop', 'hang up', 'cut clients', 'delay clients', 'descriptors', 'clock'] as const;
-const durable = ['kill', 'terminate', 'kill worker'] as const;
-const onFile = ['disk full', 'file away'] as const;
+const durable = ['kill', 'terminate'] as const;
 const onPostgres = [
   'crash database',
   'restart database',
   'end sessions',
   'cut database',
   'delay database',
-  'fail over',
 ] as const;
-export const faultKinds = [...anywhere, ...durable, ...onFile, ...onPostgres] as const;
-export type FaultKind = (typeof faultKinds)[number];
+type AnyFault = (typeof anywhere | typeof durable | typeof onPostgres)[number];
+export type FaultKind = AnyFault | 'kill worker' | 'disk full' | 'file away' | 'fail over';
+
+/** A fault begins when `at` steps are done. `target` is the number of a process. */
+export interface Fault {
+  readonly at: number;
+  readonly kind: FaultKind;
+  readonly target: number;
+  readonly ms: number;
+}
+
+export type StoreKind = 'memory' | 'sqlite' | 'postgres';
+export type StorePlan = ReturnType<typeof drawStore>;
+export type Plan = ReturnType<typeof drawPlan>;
+export type FollowerPlan = Plan['followers'][number];
 
 export interface PlanOptions {
   readonly steps?: number;
-  /** Only these stores are drawn. */
-  readonly stores?: readonly [StorePlan['kind'], ...StorePlan['kind'][]];
+  /** The stores to draw from. */
+  readonly stores?: readonly [StoreKind, ...StoreKind[]];
 }
 
-/** Everything that is drawn for a run: a pure function of the seed. */
-export function drawPlan(seed: number, { steps: count = 1_500, stores }: PlanOptions = {}): Plan {
+const anyStore = ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres'] as const;
+
+/** Draws everything for a run. The same seed always draws the same plan. */
+export function drawPlan(seed: number, { steps: count = 1_500, stores = anyStore }: PlanOptions = {}) {
   const random = new Random(seed);
-  const store = drawStore(random, stores ?? ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres']);
+  const store = drawStore(random, stores);
   const clients = 4 + random.below(9);
   const steps = Array.from({ length: count }, (_, n) => drawStep(random, n, clients));
   const faults = drawFaults(random, store, count);
   const followers = Array.from({ length: 1 + random.below(3) }, (_, n) => ({
     n,
-    mode: random.pick(['pages', 'stream', 'stream'] as const),
+    isStream: random.pick(['pages', 'stream', 'stream']) === 'stream',
+    // Ends its stream after so many changes, and resumes at the next process.
     leaveAfter: 5 + random.below(300),
   }));
   return { seed, store, clients, followers, steps, faults };
 }
 
-function drawStore(random: Random, stores: readonly [StorePlan['kind'], ...StorePlan['kind'][]]): StorePlan {
+function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]]) {
   const kind = random.pick(stores);
   const processes = kind === 'memory' ? 1 : 1 + random.below(3);
+  // PostgreSQL behind PgBouncer, and with a synchronous standby: `hosts` has both servers in the URL, with
+  // `address` a forwarder moves from one to the other.
   const pooler = kind === 'postgres' && random.below(3) === 0;
   const standby = kind === 'postgres' ? random.pick(['none', 'hosts', 'address'] as const) : 'none';
-  return {
-    kind,
-    processes,
-    workers: kind === 'sqlite' && processes < 3 ? 1 + random.below(2) : 1,
-    smallDisk: kind === 'sqlite' && random.below(3) === 0,
-    pooler,
-    standby,
-    standbyReads: standby !== 'none' && random.below(2) === 0,
-  };
+  const workers = kind === 'sqlite' && processes < 3 ? 1 + random.below(2) : 1;
+  // SQLite on a disk of 32 MB.
+  const smallDisk = kind === 'sqlite' && random.below(3) === 0;
+  const standbyReads = standby !== 'none' && random.below(2) === 0;
+  return { kind, processes, workers, smallDisk, pooler, standby, standbyReads };
 }
 
 function drawFaults(random: Random, store: StorePlan, steps: number): Fault[] {
-  const possible: FaultKind[] = [...anywhere];
-  if (store.kind !== 'memory')
-    possible.push(...durable.filter((f) => f !== 'kill worker' || store.workers > 1));
-  if (store.kind === 'sqlite') possible.push(...onFile.filter((f) => f !== 'disk full' || store.smallDisk));
-  if (store.kind === 'postgres') possible.push(...onPostgres.filter((f) => f !== 'fail over'));
-  // A quiet run shows that what is refused is refused for a reason.
+  const possible: [FaultKind, ...FaultKind[]] = [...anywhere];
+  if (store.kind !== 'memory') possible.push(...durable);
+  if (store.workers > 1) possible.push('kill worker');
+  if (store.smallDisk) possible.push('disk full');
+  if (store.kind === 'sqlite') possible.push('file away');
+  if (store.kind === 'postgres') possible.push(...onPostgres);
+  // A run without faults shows that the service does not reject requests without a reason.
   const count = random.below(5) === 0 ? 0 : 2 + random.below(6);
-  const [first = 'stop', ...rest] = possible;
   const faults = Array.from({ length: count }, (_, i) => ({
     at: Math.floor(((i + 0.5) * steps) / (count + 1)) + random.below(20),
-    kind: random.pick([first, ...rest]),
+    kind: random.pick(possible),
     target: random.below(store.processes),
     ms: 50 + random.below(1_000),
   }));
-  // Once in a run, and last: the old primary does not come back.
+  // Once in a run, and last, since the old primary does not return.
   if (count > 0 && store.standby !== 'none') {
     faults.push({ at: Math.floor(steps * 0.85), kind: 'fail over', target: 0, ms: 100 });
   }
@@ -133,6 +104,11 @@ function drawFaults(random: Random, store: StorePlan, steps: number): Fault[] {
 
 const letters = ['a', 'b', 'é', '\u{ff5e}', '\u{1d4b3}'] as const;
 const roles = ['admin', 'guest', 'staff'] as const;
+const guards = ['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any'] as const;
+const sorts = {
+  user: ['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'role', 'name,-id'],
+  post: ['id', '-id', 'title', '-title', 'title,-id'],
+} as const;
 const weights: readonly (readonly [weight: number, kind: Step['kind'], record: RecordKind])[] = [
   [14, 'create', 'user'],
   [8, 'create', 'post'],
@@ -151,23 +127,16 @@ const weights: readonly (readonly [weight: number, kind: Step['kind'], record: R
   [1, 'walk', 'post'],
   [1, 'invalid', 'user'],
 ];
-const kinds = weights.flatMap(([weight, kind, record]) =>
-  Array.from({ length: weight }, () => ({ kind, record })),
-);
+const kinds = weights.flatMap(([weight, kind, record]) => Array(weight).fill({ kind, record }));
 
 function drawStep(random: Random, n: number, clients: number): Step {
-  const { kind, record } = kinds[random.below(kinds.length)] ?? { kind: 'get', record: 'user' };
-  // Most go to the newest few, so that clients meet.
+  const { kind, record }: Pick<Step, 'kind' | 'record'> = kinds[random.below(kinds.length)];
+  // Most steps use the newest few records, so that clients meet.
   const rank = random.below(3) > 0 ? random.below(4) : random.below(40);
-  const base = {
-    n,
-    client: random.below(clients),
-    process: random.below(6),
-    pauseMs: random.below(8) === 0 ? random.below(40) : random.below(3),
-    kind,
-    record,
-    rank,
-  };
+  const client = random.below(clients);
+  const process = random.below(6);
+  const pauseMs = random.below(8) === 0 ? random.below(40) : random.below(3);
+  const base = { n, client, process, pauseMs, kind, record, rank, guard: 'none' } as const;
   const text = (): string => `${random.pick(letters)}${n}`;
   const whole = (): Fields =>
     record === 'post'
@@ -176,58 +145,47 @@ function drawStep(random: Random, n: number, clients: number): Step {
   switch (kind) {
     case 'create': {
       const keyed = random.below(2) === 0;
-      const other =
-        random.below(8) === 0 ? { ...whole(), [record === 'post' ? 'title' : 'name']: `o${n}` } : undefined;
+      const differs = random.below(8) === 0;
+      const other = differs && { ...whole(), [record === 'post' ? 'title' : 'name']: `o${n}` };
       const key = { copies: 1 + random.below(2), ...(other && { other }) };
-      return { ...base, guard: 'none', sent: whole(), ...(keyed && { key }) };
+      return { ...base, sent: whole(), ...(keyed && { key }) };
     }
     case 'replace':
-      return { ...base, guard: drawGuard(random), sent: whole() };
+      return { ...base, guard: random.pick(guards), sent: whole() };
     case 'patch':
-      return { ...base, guard: drawGuard(random), sent: drawPatch(random, record, text) };
+      return { ...base, guard: random.pick(guards), sent: drawPatch(random, record, text) };
     case 'delete':
-      return { ...base, guard: drawGuard(random) };
+      return { ...base, guard: random.pick(guards) };
     case 'get':
       return { ...base, guard: random.pick(['none', 'none', 'unless seen', 'seen', 'any']) };
     case 'list':
     case 'walk':
-      return { ...base, guard: 'none', query: drawQuery(random, kind, record) };
+      return { ...base, query: drawQuery(random, kind, record) };
     default:
-      return { ...base, guard: 'none' };
+      return base;
   }
 }
 
-function drawGuard(random: Random): Step['guard'] {
-  return random.pick(['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any']);
-}
-
 function drawPatch(random: Random, record: RecordKind, text: () => string): Sent {
-  const [named, other, values] =
-    record === 'post'
-      ? ['title', 'body', ['', 'x', 'y'] as const]
-      : ['name', 'role', [...roles, null] as const];
   const which = random.below(10);
   if (which === 0) return {};
-  return {
-    ...(which < 7 && { [named]: text() }),
-    ...(which > 4 && { [other]: values[random.below(values.length)] ?? null }),
-  };
+  const named = which < 7 && { [record === 'post' ? 'title' : 'name']: text() };
+  const other = () =>
+    record === 'post' ? { body: random.pick(['', 'x', 'y']) } : { role: roles[random.below(4)] ?? null };
+  return { ...named, ...(which > 4 && other()) };
 }
 
 function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordKind): Query {
-  const sorts =
-    record === 'post'
-      ? (['id', '-id', 'title', '-title', 'title,-id'] as const)
-      : (['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'role', 'name,-id'] as const);
-  const sort = random.below(3) > 0 ? { sort: random.pick(sorts) } : {};
-  const prefix = random.below(3) === 0 ? { prefix: random.pick(letters) } : {};
-  if (record === 'post' && kind === 'list' && random.below(2) === 0) return { ...sort, ...prefix };
-  const role = record === 'user' && random.below(3) === 0 ? { role: random.pick(roles) } : {};
-  const limit = { limit: kind === 'walk' ? 3 + random.below(30) : 1 + random.below(100) };
-  const count = random.below(2) === 0 ? { count: true } : {};
-  if (kind === 'walk') return { ...sort, ...prefix, ...role, ...limit };
-  const page = random.below(5) === 0 ? { page: 1 + random.below(3) } : {};
+  const isUser = record === 'user';
+  const sort = random.below(3) > 0 && { sort: random.pick<string>(sorts[record]) };
+  const prefix = random.below(3) === 0 && { prefix: random.pick(letters) };
+  if (!isUser && kind === 'list' && random.below(2) === 0) return { ...sort, ...prefix };
+  const role = isUser && random.below(3) === 0 && { role: random.pick(roles) };
+  const limit = kind === 'walk' ? 3 + random.below(30) : 1 + random.below(100);
+  const count = random.below(2) === 0 && { count: true };
+  if (kind === 'walk') return { ...sort, ...prefix, ...role, limit };
+  const page = random.below(5) === 0 && { page: 1 + random.below(3) };
   // Ranks, which the client turns into ids.
-  const id = record === 'user' && random.below(5) === 0 ? { id: [0, 1, 2, 3 + random.below(30)] } : {};
-  return { ...sort, ...prefix, ...role, ...limit, ...page, ...count, ...id };
+  const id = isUser && random.below(5) === 0 && { id: [0, 1, 2, 3 + random.below(30)] };
+  return { ...sort, ...prefix, ...role, limit, ...page, ...count, ...id };
 }

@@ -5,116 +5,90 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Evidence, fieldsOf, isNotFound, isSuccess, isUnknown } from './evidence.ts';
-import type { Entry, Fields } from './history.ts';
+import type { Entry } from './history.ts';
 import type { Verdict } from './model.ts';
 
-const folder = fileURLToPath(new URL('porcupine', import.meta.url));
-let built: Promise<{ program: string } | { missing: string }> | undefined;
+const cwd = fileURLToPath(new URL('porcupine', import.meta.url));
+let built: Promise<string> | undefined;
 
-/** Compiles the program once; without Go there is none. */
-async function build(): Promise<{ program: string } | { missing: string }> {
+/** Compiles the program; fails without Go. */
+async function build(): Promise<string> {
   const program = join(await mkdtemp(join(tmpdir(), 'simulate-porcupine-')), 'porcupine');
-  const PATH = `${process.env['PATH']}:/usr/local/go/bin`;
-  try {
-    await promisify(execFile)('go', ['build', '-o', program, '.'], {
-      cwd: folder,
-      env: { ...process.env, PATH },
-    });
-    return { program };
-  } catch (caught) {
-    return {
-      missing: `Porcupine is left out: ${caught instanceof Error ? caught.message.split('\n')[0] : caught}`,
-    };
-  }
+  const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/local/go/bin` };
+  await promisify(execFile)('go', ['build', '-o', program, '.'], { cwd, env });
+  return program;
 }
 
-/** What the two judges say of the records of a history. */
+/** The verdicts of the two judges on the records of a history. */
 export interface Comparison {
   readonly records: number;
-  /** Records that Porcupine had no time for. */
+  /** Records without a verdict of Porcupine in 10 s. */
   readonly undecided: number;
   readonly disagreements: readonly string[];
 }
 
-/** Gives every record to Porcupine too; resolves to a text where it cannot run. */
+/** Gives every record to Porcupine too; resolves to the reason if it cannot run. */
 export async function compareJudges({ evidence, violations }: Verdict): Promise<Comparison | string> {
   built ??= build();
-  const result = await built;
-  if ('missing' in result) return result.missing;
-  const child = spawn(result.program, { stdio: ['pipe', 'pipe', 'inherit'] });
-  child.stdin.end(evidence.map((one) => `${JSON.stringify(toRecord(one))}\n`).join(''));
-  const output = Buffer.concat(await child.stdout.toArray()).toString();
-  const verdicts: { record: string; verdict: string }[] = output
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-  if (verdicts.length !== evidence.length) return 'Porcupine has crashed';
-  const broken = new Set(violations.filter(({ isOfTimeline }) => isOfTimeline).map(({ record }) => record));
-  const decided = verdicts.filter(({ verdict }) => verdict !== 'Unknown');
-  const differing = decided.filter(({ record, verdict }) => broken.has(record) !== (verdict === 'Illegal'));
-  return {
-    records: decided.length,
-    undecided: verdicts.length - decided.length,
-    disagreements: differing.map(({ record, verdict }) => `${record}: Porcupine ${verdict}`),
-  };
+  try {
+    const child = spawn(await built, { stdio: ['pipe', 'pipe', 'inherit'] });
+    child.stdin.end(evidence.map((one) => `${JSON.stringify(operationsOf(one))}\n`).join(''));
+    const output = Buffer.concat(await child.stdout.toArray()).toString();
+    const verdicts = output.split('\n').filter(Boolean);
+    if (verdicts.length !== evidence.length) return 'Porcupine has crashed';
+    const broken = new Set(violations.filter(({ isOfTimeline }) => isOfTimeline).map(({ record }) => record));
+    const disagreements = evidence.flatMap(({ kind, id }, i) => {
+      const accepted = broken.has(`${kind} ${id}`) ? 'Ok' : 'Illegal';
+      return verdicts[i] === accepted ? [`${kind} ${id}: Porcupine ${accepted}`] : [];
+    });
+    const undecided = verdicts.filter((verdict) => verdict === 'Unknown').length;
+    return { records: verdicts.length - undecided, undecided, disagreements };
+  } catch (caught) {
+    return `Porcupine is left out: ${caught instanceof Error ? caught.message.split('\n')[0] : caught}`;
+  }
 }
 
-interface Operation {
-  readonly kind: string;
-  readonly outcome: 'done' | 'same' | 'missing' | 'refused' | 'unknown';
-  readonly client: number;
-  readonly call: number;
-  readonly return?: number;
-  readonly sent?: Entry['sent'];
-  readonly header?: string | undefined;
-  readonly versions?: readonly number[];
-  readonly version?: number;
-  readonly fields?: Fields;
-}
+type Outcome = 'done' | 'same' | 'missing' | 'refused' | 'unknown';
 
-function toRecord({ kind, id, entries, sightings, cascades, dependents }: Evidence) {
-  const operations = [
-    ...entries
-      .filter((entry) => entry.kind !== 'call' || isNotFound(entry))
-      .map((entry) => toOperation(entry)),
-    ...sightings.map(({ entry, fields, isWhole }) => ({
-      ...toOperation(entry, isWhole ? 'read' : 'name', 'done'),
-      fields,
-    })),
-    ...cascades.filter((e) => isSuccess(e) || isUnknown(e)).map((entry) => toOperation(entry, 'cascade')),
-    ...dependents
-      .filter((e) => isSuccess(e) && !e.replayed)
-      .map((entry) => toOperation(entry, 'alive', 'done')),
+function operationsOf({ entries, sightings, cascades, dependents }: Evidence): object[] {
+  return [
+    // The names that calls showed are among the sightings.
+    ...entries.filter((e) => e.kind !== 'call' || isNotFound(e)).flatMap((e) => toOperation(e)),
+    ...sightings.flatMap(({ entry, fields }) => {
+      const kind = entry.kind === 'list' ? 'read' : 'name';
+      return { kind, outcome: 'done', call: entry.start, return: entry.end, fields };
+    }),
+    ...cascades.filter((e) => isSuccess(e) || isUnknown(e)).flatMap((e) => toOperation(e, 'cascade')),
+    ...dependents.filter((e) => isSuccess(e) && !e.replayed).flatMap((e) => toOperation(e, 'alive', 'done')),
     ...dependents
       .filter((e) => isNotFound(e) && e.post === undefined)
-      .map((e) => toOperation(e, 'alive', 'missing')),
+      .flatMap((e) => toOperation(e, 'alive', 'missing')),
   ];
-  return { record: `${kind} ${id}`, operations: operations.filter((operation) => operation !== undefined) };
 }
 
-function toOperation(entry: Entry, as?: string, outcome = outcomeOf(entry)): Operation | undefined {
-  const { kind, record, client, start, end, sent, guard, version, row, replayed } = entry;
-  const isWrite = kind === 'create' || kind === 'replace' || kind === 'patch' || kind === 'delete';
-  // A read without a response shows nothing, nor does what was refused for another reason.
-  if (outcome === undefined || (outcome === 'unknown' && !isWrite)) return undefined;
-  const isReplay = kind === 'create' && replayed === true;
-  return {
-    kind: as ?? (isReplay ? 'replayed' : isWrite ? kind : 'read'),
+function toOperation(entry: Entry, as?: string, outcome = outcomeOf(entry)): object[] {
+  const { kind, record, start, end, sent, guard, version, row, replayed } = entry;
+  const isWrite = sent !== undefined || kind === 'delete';
+  // A read without a response shows nothing, and neither does another rejection.
+  if (outcome === undefined || (outcome === 'unknown' && !isWrite)) return [];
+  const operation = {
+    kind: as ?? (replayed ? 'replayed' : isWrite ? kind : 'read'),
     outcome,
-    client,
     call: start,
-    ...(outcome !== 'unknown' && { return: end }),
-    ...(sent && { sent: record === 'post' && kind === 'replace' ? { body: '', ...sent } : sent }),
-    ...(guard && { header: guard.header }),
-    ...(guard && guard.versions !== '*' && { versions: guard.versions }),
-    ...(as === undefined && version !== undefined && { version }),
-    ...(row && { fields: fieldsOf(row) }),
+    return: outcome === 'unknown' ? undefined : end,
+    sent: record === 'post' && kind === 'replace' ? { body: '', ...sent } : sent,
+    header: guard?.header,
+    versions: guard?.versions === '*' ? undefined : guard?.versions,
+    version: as === undefined ? version : undefined,
+    fields: row && fieldsOf(row),
   };
+  return [operation];
 }
 
-function outcomeOf(entry: Entry): Operation['outcome'] | undefined {
+function outcomeOf(entry: Entry): Outcome | undefined {
+  const { kind, status } = entry;
   if (isUnknown(entry)) return 'unknown';
-  if (isSuccess(entry)) return entry.status === 304 ? 'same' : 'done';
-  if (entry.kind === 'create') return undefined;
-  return isNotFound(entry) ? 'missing' : entry.status === 412 ? 'refused' : undefined;
+  if (isSuccess(entry)) return status === 304 ? 'same' : 'done';
+  if (kind === 'create') return undefined;
+  return isNotFound(entry) ? 'missing' : status === 412 ? 'refused' : undefined;
 }

@@ -1,17 +1,18 @@
 import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../test/kit/postgres-session.ts';
+import { isOk } from '../harness/process.ts';
 import { Client, type World } from './client.ts';
-import { type Cluster, startCluster } from './cluster.ts';
-import { Follower, lastPosition } from './follower.ts';
-import type { Entry, FaultEntry, FeedEntry, History } from './history.ts';
+import { startCluster } from './cluster.ts';
+import { type End, follow } from './follower.ts';
+import type { History } from './history.ts';
 import { inflict } from './nemesis.ts';
-import type { Plan, Step } from './plan.ts';
+import type { Plan } from './plan.ts';
 
 export interface RunOptions {
   readonly defect?: string | undefined;
   readonly onProgress?: (done: number) => void;
-  /** Asked now and then, while no request is under way, whether the rest can be left out. */
+  /** Whether the run can end early. It is called now and then, while no request is open. */
   readonly isEnough?: (history: History) => boolean;
   /** A folder to keep the logs of the processes in. */
   readonly keep?: string | undefined;
@@ -20,36 +21,44 @@ export interface RunOptions {
 const settleLimitMs = 600_000;
 const stepsBetweenLooks = 150;
 
-/** Runs a plan to its end, and resolves to what happened. */
-export async function runPlan(
-  plan: Plan,
-  { defect, onProgress, isEnough, keep }: RunOptions = {},
-): Promise<History> {
+/** Runs a plan, and resolves to its history. */
+export async function runPlan(plan: Plan, options: RunOptions = {}): Promise<History> {
+  const { defect, onProgress, isEnough, keep } = options;
   await using stack = new AsyncDisposableStack();
-  const cluster = await startCluster({ plan: plan.store, seed: plan.seed, defect, stack });
-  const entries: Entry[] = [];
-  const faults: FaultEntry[] = [];
-  const feed: FeedEntry[] = [];
+  const cluster = await startCluster(plan, defect, stack);
+  const { addresses } = cluster;
   const startedAt = performance.now();
   const now = () => Math.round((performance.now() - startedAt) * 1_000) / 1_000;
-  const world: World = {
-    addresses: cluster.addresses,
-    now,
-    record: (entry) => entries.push(entry),
-    users: [],
-    posts: [],
-  };
+  const history: History = { entries: [], faults: [], feed: [] };
+  const world: World = { ...history, addresses, now, users: [], posts: [] };
   const clients = Array.from({ length: plan.clients }, (_, i) => new Client(i, world));
-  stack.defer(() => {
-    for (const client of clients) client.close();
-  });
-  const followers = plan.followers.map((one) => new Follower(one, world, (entry) => feed.push(entry)));
-  const following = Promise.all(followers.map((follower) => follower.run()));
+  const ending = new AbortController();
+  const end: End = { signal: ending.signal, last: Number.POSITIVE_INFINITY };
+  const following = Promise.all(plan.followers.map((follower) => follow(follower, world, end)));
+
   let done = 0;
   let isOver = false;
   let wake = Promise.withResolvers<void>();
-  const work = async (steps: readonly Step[]) => {
-    const each = clients.map(async (client, i) => {
+  const makeFaults = async () => {
+    for (const fault of plan.faults) {
+      while (done < fault.at && !isOver) {
+        await wake.promise;
+        wake = Promise.withResolvers();
+      }
+      if (isOver) return;
+      const begun = { fault: fault.kind, target: fault.target, start: now(), end: Number.MAX_SAFE_INTEGER };
+      const place = history.faults.push(begun) - 1;
+      const skipped = await inflict(fault, cluster);
+      history.faults[place] = { ...begun, end: now(), skipped };
+    }
+  };
+  const faults = makeFaults();
+  // A failure is reported below. Until then it must not end the process.
+  faults.catch(() => undefined);
+  const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
+  for (let from = 0; from < plan.steps.length && !isOver; from += length) {
+    const steps = plan.steps.slice(from, from + length);
+    const work = clients.map(async (client, i) => {
       for (const step of steps.filter((one) => one.client === i)) {
         await client.run(step);
         done += 1;
@@ -57,73 +66,31 @@ export async function runPlan(
         onProgress?.(done);
       }
     });
-    await Promise.all(each);
-  };
-  const nemesis = async () => {
-    for (const { at, kind, target, ms } of plan.faults) {
-      while (done < at && !isOver) {
-        await wake.promise;
-        wake = Promise.withResolvers();
-      }
-      if (isOver) return;
-      const begun = { fault: kind, target, start: now(), end: Number.MAX_SAFE_INTEGER };
-      const place = faults.push(begun) - 1;
-      const skipped = await inflict({ at, kind, target, ms }, cluster);
-      faults[place] = { ...begun, end: now(), ...(skipped && { skipped }) };
-    }
-  };
-  const trouble = nemesis();
-  // It is awaited below; until then it must not end the process.
-  trouble.catch(() => undefined);
-  const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
-  for (let from = 0; from < plan.steps.length && !isOver; from += length) {
-    await work(plan.steps.slice(from, from + length));
-    isOver = isEnough?.({ entries, faults, feed }) ?? false;
+    await Promise.all(work);
+    isOver = isEnough?.(history) ?? false;
   }
   wake.resolve();
-  await trouble;
-  if (!isOver) await settle(cluster);
-  // Whatever was acknowledged must be there at the end, in every process.
-  const last: Step = {
-    n: plan.steps.length,
-    client: 0,
-    process: 0,
-    pauseMs: 0,
-    kind: 'get',
-    record: 'user',
-    rank: 0,
-    guard: 'none',
-  };
-  if (!isOver) await clients[0]?.readAll(last);
-  const end = isOver ? 0 : await lastPosition(cluster.addresses[0]?.http ?? '');
-  for (const follower of followers) follower.finish(end);
-  await following;
-  if (keep !== undefined) {
-    for (const i of cluster.processes.keys()) {
-      await copyFile(
-        join(cluster.folder, `process-${i}.log`),
-        join(keep, `seed-${plan.seed}-process-${i}.log`),
-      );
-    }
+  await faults;
+
+  if (isOver) end.last = 0;
+  else {
+    for (const { http } of addresses)
+      await until(() => isOk(`${http}/health/ready`), `${http} is ready again`, settleLimitMs);
+    // Every process must have every acknowledged write.
+    await clients[0]?.readAll(plan.steps.length);
+    end.last = await lastPosition(addresses[0]?.http);
   }
-  return { entries, faults, feed };
+  ending.abort();
+  await following;
+  for (const i of keep === undefined ? [] : cluster.processes.keys()) {
+    const log = `process-${i}.log`;
+    await copyFile(join(cluster.folder, log), join(keep ?? '', `seed-${plan.seed}-${log}`));
+  }
+  return history;
 }
 
-/** Waits until every process is ready again. */
-async function settle({ addresses }: Cluster): Promise<void> {
-  const deadline = performance.now() + settleLimitMs;
-  for (const { http } of addresses) {
-    for (;;) {
-      const isReady = await fetch(`${http}/health/ready`).then(
-        async (response) => {
-          await response.arrayBuffer();
-          return response.ok;
-        },
-        () => false,
-      );
-      if (isReady) break;
-      if (performance.now() > deadline) throw new Error(`${http} did not become ready again`);
-      await sleep(50);
-    }
-  }
+/** The position of the last change. */
+async function lastPosition(base: string | undefined): Promise<number> {
+  const { headers } = await fetch(`${base}/users?limit=1`);
+  return Number(/after=(\d+)[^>]*>; rel="monitor"/.exec(headers.get('link') ?? '')?.[1]);
 }

@@ -1,4 +1,4 @@
-// The service with a planted defect, in the place of `src/main.ts`; only `npm run simulate` starts it.
+// Runs the service with a planted defect. `npm run simulate` starts this in the place of `src/main.ts`.
 import { parseArgs } from 'node:util';
 import { createService } from '../../src/service.ts';
 import { openStore } from '../../src/storage/open.ts';

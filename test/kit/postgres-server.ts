@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePorts } from './free-ports.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
+import { until } from './postgres-session.ts';
 
 const run = promisify(execFile);
 
@@ -131,6 +132,15 @@ export class PostgresServer {
     await standby.#write(join(standby.#data, 'standby.signal'), '');
     await standby.start();
     return standby;
+  }
+
+  /** Makes every commit wait for a standby; resolves when one is connected. */
+  async commitOnStandby(limitMs = 600_000): Promise<void> {
+    await this.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+    await this.query('SELECT pg_reload_conf()');
+    const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+    const isConnected = async () => (await this.query(synchronous)).length === 1;
+    await until(isConnected, 'the standby is synchronous', limitMs);
   }
 
   /** Promotes a standby, and resolves when it accepts writes. */

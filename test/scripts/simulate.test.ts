@@ -36,7 +36,7 @@ const bensCreation = { sent: { name: 'ben', role: 'admin' }, status: 201, versio
 const ifMatch = (version: number) => ({ header: 'if-match', versions: [version] }) as const;
 const fault: FaultEntry = { fault: 'kill', target: 0, start: 0, end: 1_000 };
 
-function rulesOf({ entries }: Writer, faults: readonly FaultEntry[] = []): string[] {
+function rulesOf({ entries }: Writer, faults: FaultEntry[] = []): string[] {
   return [...new Set(judge({ entries, faults, feed: [] }).violations.map(({ rule }) => rule))].sort();
 }
 
@@ -71,7 +71,7 @@ const good: Readonly<Record<string, Writer>> = {
     .user('create', { sent: { name: 'other' }, key: 'k', status: 422 }),
   'a list and a walk': created()
     .user('create', bensCreation)
-    .user('list', { query: { limit: 1 }, walk: { step: 2 }, status: 200, rows: [ann], hasNext: true })
+    .user('list', { query: { limit: 1 }, walk: { step: 2 }, status: 200, rows: [ann], next: 'cursor' })
     .user('list', { query: { limit: 1 }, walk: { step: 2, after: ann }, status: 200, rows: [ben] })
     .user('list', { query: { role: 'admin', limit: 5 }, status: 200, rows: [ben], total: 1 }),
   'posts end with their user': created()
@@ -182,7 +182,7 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
         walk: { step: 2 },
         status: 200,
         rows: [ben],
-        hasNext: true,
+        next: 'cursor',
       })
       .user('list', {
         query: { limit: 1, sort: '-id' },

@@ -1,10 +1,11 @@
 // A second judge: gives the requests for each record to Porcupine, which searches for an order of them.
-// Reads a JSON line for each record, and writes one with its verdict.
+// Reads a JSON line with the requests for each record, and writes a line with its verdict.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -16,9 +17,8 @@ import (
 type fields map[string]*string
 
 type operation struct {
-	Client   int
 	Call     float64
-	Return   *float64 // Absent when no response came: it may have happened at any time since, or never.
+	Return   *float64 // Absent without a response: it may have happened at any time since, or never.
 	Kind     string   // create, replayed, replace, patch, delete, cascade, read, name, or alive
 	Sent     fields
 	Header   string // of the precondition
@@ -28,50 +28,30 @@ type operation struct {
 	Fields   fields
 }
 
-type record struct {
-	Record     string
-	Operations []operation
-}
-
-// A record is not there yet, there, or gone.
-type state struct {
-	phase   int
-	version int
-	fields  string
-}
-
 const (
 	absent = iota
 	present
 	gone
 )
 
-// canonical is the same text for the same fields.
-func canonical(given fields) string {
-	kept := fields{}
-	for name, value := range given {
-		if value != nil {
-			kept[name] = value
-		}
-	}
-	text, _ := json.Marshal(kept)
-	return string(text)
+type state struct {
+	phase   int
+	version int
+	fields  string // The same text for the same fields.
 }
 
-func (s state) apply(op operation) state {
+// merge returns the text of fields after a patch.
+func merge(before string, patch fields) string {
 	result := fields{}
-	if op.Kind == "patch" {
-		_ = json.Unmarshal([]byte(s.fields), &result)
-	}
-	for name, value := range op.Sent {
+	_ = json.Unmarshal([]byte(before), &result)
+	for name, value := range patch {
 		result[name] = value
+		if value == nil {
+			delete(result, name)
+		}
 	}
-	changed := canonical(result)
-	if changed != s.fields {
-		s.version++
-	}
-	s.fields = changed
-	return s
+	text, _ := json.Marshal(result)
+	return string(text)
 }
 
 func step(given, input, _ any) (bool, any) {
@@ -86,63 +66,62 @@ func step(given, input, _ any) (bool, any) {
 	case "same":
 		return isThere && matches && s.version == op.Version, s
 	}
-	isKnown := op.Outcome == "done"
-	next, can := s, isThere
+	next, can := s, isThere && matches
 	switch op.Kind {
-	case "create":
-		can = s.phase == absent
-		next = state{present, 1, canonical(op.Sent)}
+	case "alive":
+		return isThere, s
 	case "replayed":
 		return s.phase != absent, s
-	case "replace", "patch":
-		can = isThere && matches
-		next = s.apply(op)
-	case "delete":
-		can = isThere && matches
-		next.phase = gone
+	case "name":
+		// A patch with the same name changes nothing.
+		return isThere && merge(s.fields, op.Fields) == s.fields, s
+	case "read":
+		fits := op.Version == 0 || (op.Version == s.version && matches == (op.Header != "if-none-match" || op.Versions == nil))
+		return isThere && fits && merge("{}", op.Fields) == s.fields, s
 	case "cascade":
 		// Before its creation too: nothing is created below a record that is gone.
 		next.phase = gone
 		return true, next
-	case "read":
-		fits := op.Version == 0 || (op.Version == s.version && matches == (op.Header != "if-none-match" || op.Versions == nil))
-		return isThere && fits && canonical(op.Fields) == s.fields, s
-	case "name":
-		seen := fields{}
-		_ = json.Unmarshal([]byte(s.fields), &seen)
-		return isThere && seen["name"] != nil && *seen["name"] == *op.Fields["name"], s
-	case "alive":
-		return isThere, s
+	case "create":
+		can = s.phase == absent
+		next = state{present, 1, merge("{}", op.Sent)}
+	case "delete":
+		next.phase = gone
+	case "replace":
+		next.fields = merge("{}", op.Sent)
+	case "patch":
+		next.fields = merge(s.fields, op.Sent)
 	}
-	if !isKnown {
+	if isThere && next.fields != s.fields {
+		next.version++
+	}
+	if op.Outcome == "unknown" {
 		if can {
 			return true, next
 		}
 		return true, s
 	}
-	isAnswer := op.Version == 0 || (op.Version == next.version && canonical(op.Fields) == next.fields)
+	isAnswer := op.Version == 0 || (op.Version == next.version && merge("{}", op.Fields) == next.fields)
 	return can && isAnswer, next
 }
 
 func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 64<<20)
-	out := json.NewEncoder(os.Stdout)
 	model := porcupine.Model{Init: func() any { return state{} }, Step: step}
 	for lines.Scan() {
-		var one record
-		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+		var operations []operation
+		if err := json.Unmarshal(lines.Bytes(), &operations); err != nil {
 			panic(err)
 		}
-		history := make([]porcupine.Operation, len(one.Operations))
-		for i, op := range one.Operations {
+		history := make([]porcupine.Operation, len(operations))
+		for i, op := range operations {
 			end := int64(math.MaxInt64)
 			if op.Return != nil {
 				end = int64(*op.Return * 1000)
 			}
 			history[i] = porcupine.Operation{ClientId: i, Input: op, Call: int64(op.Call * 1000), Return: end}
 		}
-		result := porcupine.CheckOperationsTimeout(model, history, 10*time.Second)
-		_ = out.Encode(map[string]string{"record": one.Record, "verdict": string(result)})
+		fmt.Println(porcupine.CheckOperationsTimeout(model, history, 10*time.Second))
 	}
 }
