@@ -1,4 +1,4 @@
-/** Every way the service can refuse or fail. Closed: both faces map each kind exactly once. */
+/** The kinds of errors of the service. The list is closed: both APIs map each kind exactly once. */
 export const errorKinds = [
   'invalid',
   'unauthenticated',
@@ -18,12 +18,12 @@ export const errorKinds = [
 
 export type ErrorKind = (typeof errorKinds)[number];
 
-/** The Retry-After of failures that are expected to pass, in seconds. */
+/** The Retry-After of temporary failures, in seconds. */
 export const retryAfterSeconds = 1;
 
 /**
- * A failure with a meaning both faces know. Its message is written for clients,
- * except for `internal`, whose text and `cause` are for the observer only.
+ * A failure that both APIs can report. Its message is written for clients, except for `internal`, whose message and
+ * `cause` are for the observer only.
  */
 export class DomainError extends Error {
   override readonly name = 'DomainError';
@@ -34,7 +34,7 @@ export class DomainError extends Error {
     this.kind = kind;
   }
 
-  /** Converts anything caught into a `DomainError`, once; what is not known becomes `internal`. */
+  /** Converts any caught value into a `DomainError`. An unknown error becomes `internal`. */
   static from(caught: unknown): DomainError {
     if (caught instanceof DomainError) return caught;
     if (caught instanceof Error && caught.name === 'AbortError') {
@@ -44,13 +44,13 @@ export class DomainError extends Error {
   }
 }
 
-/** The message of anything caught. Several addresses that all failed have one each, and none in common. */
+/** The message of any caught value. An error for several addresses has no message itself, only one for each address. */
 export function messageOf(caught: unknown): string {
   if (caught instanceof AggregateError) return caught.errors.map(messageOf).join(', ');
   return caught instanceof Error ? caught.message || caught.name : String(caught);
 }
 
-/** The refusal of a value: `culprit` is the field, parameter or header as the client wrote it. */
+/** The error of an invalid value. `culprit` is the field, parameter or header as the client wrote it. */
 export function invalid(culprit: string, problem: string): DomainError {
   return new DomainError('invalid', `${culprit} ${problem}`);
 }
@@ -74,7 +74,7 @@ export function storeClosed(): DomainError {
   return new DomainError('unavailable', 'the store is closed');
 }
 
-/** The failure of a call whose signal has aborted: by its reason a deadline, or a caller that left. */
+/** The failure of a call whose signal has aborted: a passed deadline or a cancelled request, by its reason. */
 export function aborted({ reason }: AbortSignal): DomainError {
   if (reason instanceof DomainError) return reason;
   return reason instanceof Error && reason.name === 'TimeoutError'

@@ -2,14 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { HttpError } from './reply.ts';
 import { turns } from './turns.ts';
 
-/** Deep enough for any document a person writes, far from where `JSON.stringify` overflows the stack. */
+/** Enough for every document that a person writes, and far below the depth where `JSON.stringify` overflows. */
 export const maxJsonDepth = 64;
-/** Elements of arrays and members of objects, all together: each takes far more time than its bytes. */
+/** Total number of array elements and object members: each takes far more time than its bytes. */
 export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Refuses by its head, before a byte is read, a body that is too long or compressed: 413 or 415. */
+/** Rejects a body that is too long (413) or compressed (415) by its head, before it is read. */
 export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): void {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -18,17 +18,17 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Counts the memory that a body takes; `giveUp` ends its reading while it is on its way. */
+/** Counts the memory that a body uses; `giveUp` stops reading it before its end. */
 export type HoldBody = (bytes: number, giveUp?: () => void) => void;
 
-// A body that comes in bytes costs a buffer for each.
+// A body that arrives byte by byte costs a buffer for each byte.
 const bytesPerChunk = 256;
 // Otherwise a turn of the event loop would read up to 2 MiB from each connection.
 const pauseEveryBytes = 64 * 1024;
 
 /**
- * Reads a whole body, counting what arrives: a chunked one of more than `maxBytes` fails with 413, one
- * that is given up for its memory with 503.
+ * Reads a whole body, and counts its bytes. A chunked body of more than `maxBytes` fails with 413. A body that is
+ * given up because memory is short fails with 503.
  */
 export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldBody): Promise<Buffer> {
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
@@ -79,14 +79,14 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
   return promise;
 }
 
-// RFC 9112, 6.3. Of the stream of a request without a body, `node:http` makes no events.
+// RFC 9112, 6.3. `node:http` emits no events on the stream of a request without a body.
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 /**
- * The JSON of a body that a parser of the host has read, such as `express.json()`; `undefined` when it can
- * still be read. Such a parser leaves its result in `body`.
+ * The JSON of a body that a parser of the host has already read, such as `express.json()`, which stores its result
+ * in `body`. `undefined` when the body is still unread.
  */
 export function jsonReadByHost(message: IncomingMessage): Json | undefined {
   if (!message.readableEnded || !hasBody(message)) return undefined;
@@ -101,7 +101,7 @@ export interface Json {
   readonly value: unknown;
 }
 
-/** Decodes and parses JSON; each way it can be wrong is a 400 that says which. */
+/** Decodes and parses JSON. Each mistake fails with 400 and its own message. */
 export function parseJson(bytes: Uint8Array): Json {
   return parseText(decode(bytes));
 }
@@ -125,7 +125,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Counted on the text: a parser that recurses would overflow first, and values take time to make.
+// Counts in the text, because a recursive parser would overflow first, and creating values takes time.
 function checkShape(text: string): void {
   let depth = 0;
   let members = 0;
@@ -143,7 +143,7 @@ function checkShape(text: string): void {
       if (depth > maxJsonDepth) {
         throw new HttpError(400, `the body must be at most ${maxJsonDepth} levels deep`);
       }
-      // At once: the rest may be long.
+      // Fail at once, because the rest may be long.
       if (members > maxJsonMembers) {
         throw new HttpError(400, `the body must have at most ${maxJsonMembers} members and elements`);
       }
@@ -183,13 +183,13 @@ export function parseMediaType(text: string): MediaType | undefined {
   return { essence: start[1].toLowerCase(), parameters };
 }
 
-/** Fails with 415 and the header that says what is taken, unless the body is UTF-8 JSON of one of `types`. */
+/** Fails with 415, and a header with the accepted types, unless the body is UTF-8 JSON of one of `types`. */
 export function checkContentType(
   contentType: string | undefined,
   types: readonly string[],
   acceptHeader: 'accept-post' | 'accept-patch' | 'accept',
 ): void {
-  // By far the most frequent spelling, and always right.
+  // By far the most frequent spelling, and always valid.
   if (contentType === 'application/json' && types.includes('application/json')) return;
   const type = contentType === undefined ? undefined : parseMediaType(contentType);
   const charset = type?.parameters['charset']?.toLowerCase() ?? 'utf-8';

@@ -13,7 +13,7 @@ import { type ByteStream, type Headers, HttpError, noSuchResource, type Reply } 
 import type { HttpRequest } from './request.ts';
 import { type Coding, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
-/** How much the small files of a folder may still take in memory. */
+/** The memory that is left for the small files of a folder. */
 export interface FileMemory {
   freeBytes: number;
 }
@@ -23,7 +23,7 @@ interface Version {
   readonly stat: Stats;
   readonly validators: Validators;
   readonly headers: Headers;
-  /** Those of a reply with content. */
+  /** The headers of a reply with content. */
   readonly contentHeaders: Headers;
 }
 
@@ -34,14 +34,14 @@ interface KeptVersion extends Version {
 interface OpenedFile {
   readonly known: KnownFile;
   readonly handle: FileHandle;
-  /** Size and times of the opened file, whatever its name stands for by now. */
+  /** Size and times of the opened file, even if its path now leads to another file. */
   readonly stat: Stats;
 }
 
-// What took the file's place since the start may be a link out of the folder, or a FIFO without a
-// writer, on which a plain open would wait for ever.
+// The file may have been replaced since the start by a link out of the folder, or by a FIFO without a writer, on
+// which a plain open would wait for ever.
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-// How an open fails when what it names is no longer a file to be read. Any other failure is ours.
+// The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes: ReadonlySet<string> = new Set([
   'ENOENT',
   'ENOTDIR',
@@ -52,14 +52,14 @@ const goneCodes: ReadonlySet<string> = new Set([
   'EPERM',
 ]);
 const busyCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
-// A file no longer than this is read at once, and kept.
+// A file up to this size is read at once, and kept in memory.
 const smallFileBytes = 64 * 1024;
-// A file that has just changed may change again without a new time: file systems count it in steps.
+// A file that has just changed may change again with the same time, because file systems store times in steps.
 const settledMs = 100;
 
 /**
- * Makes the handler of a file: conditional, whole or one range, compressed where accepted. `extra` are headers
- * of its own. The bytes of a small file are kept; each request looks whether the file is still the same.
+ * Creates the handler of a file, with conditional requests, one range, and compression if the client accepts it.
+ * `extra` are further headers. A small file is kept in memory; each request checks that the file is unchanged.
  */
 export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory): Handler {
   const kept = new Map<Coding | undefined, KeptVersion>();
@@ -106,7 +106,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory
         });
       }
       const bytes = await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size));
-      // What a link leads to may change without the link.
+      // The target of a link may change without the link.
       if (known.within === undefined) keep(coding, { ...version, bytes });
       return reply(request, version, partOf(bytes));
     } finally {
@@ -127,7 +127,7 @@ function partOf(bytes: Uint8Array) {
   return ({ start, end }: ByteRange): Uint8Array => bytes.subarray(start, end + 1);
 }
 
-/** Whether the path still stands for the very file that was read, and neither it nor its folder became a link. */
+/** Whether the path still leads to exactly the file that was read, and neither it nor its folder became a link. */
 function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
   try {
     const { dev, ino, size, mtimeMs, ctimeMs } = lstatSync(path);
@@ -154,18 +154,18 @@ function reply(
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body: content(range) };
 }
 
-/** `undefined` when what stands at the path now is no file of the folder. */
+/** Opens a file; `undefined` when the path no longer leads to a file in the folder. */
 async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
   const { path, within, dev, ino } = known;
   let handle: FileHandle | undefined;
   try {
-    // A link may lead elsewhere by now: Kubernetes replaces what its links lead to on each change.
+    // A link may have a new target: Kubernetes replaces the targets of its links on each change.
     const target = within === undefined ? path : await realpath(path);
     if (within !== undefined && !isWithin(within, target)) return undefined;
     handle = await open(target, openFlags);
     const stat = await handle.stat();
     const same = stat.ino === ino && stat.dev === dev;
-    // The flags look at the last name alone: a folder before it may have become a link.
+    // The flags check only the last part of the path: a folder above it may have become a link.
     if (stat.isFile() && (same || (await realpath(target)) === target)) return { known, handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
@@ -181,13 +181,13 @@ async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
   return undefined;
 }
 
-// To the microsecond, as far as a number holds it: a file replaced within its second is another one.
+// In microseconds, as far as a number can hold them, to distinguish files that were replaced within one second.
 function entityTag({ size, mtimeMs }: Stats, coding: Coding | undefined): string {
   const version = `${size.toString(36)}-${Math.trunc(mtimeMs * 1000).toString(36)}`;
   return coding === undefined ? version : `${version}-${coding}`;
 }
 
-// RFC 9110, 14.2: a range is for GET alone.
+// RFC 9110, 14.2: a range applies only to GET.
 function requestedRange(request: HttpRequest, validators: Validators, size: number): ByteRange | undefined {
   if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), validators)) return undefined;
   const range = parseRange(request.header('range'), size);
@@ -198,14 +198,14 @@ function requestedRange(request: HttpRequest, validators: Validators, size: numb
 }
 
 const chunkBytes = 64 * 1024;
-// Memory of chunks that have left, for the next ones of any file: at most 16 MiB. V8 frees a chunk only after it has
-// marked the whole heap, so without this it would do little else while many files are sent.
+// The memory of written chunks, to reuse for any file: at most 16 MiB. V8 frees a chunk only after it has marked the
+// whole heap, so without reuse V8 would do little else while many files are sent.
 const freeChunks: Uint8Array[] = [];
 const maxFreeChunks = 256;
 
 /**
- * A range of an open file, chunk by chunk. It owns the handle, and closes it at the end, on a failure,
- * or when it is returned early: a generator would not, were it never begun.
+ * Reads a range of an open file chunk by chunk. The stream owns the handle, and closes it at the end, on a failure, or
+ * when it is returned early. A generator would not close it if it was never started.
  */
 class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   readonly chunks = this;

@@ -1,26 +1,26 @@
 const turnMs = 2;
-// How many new connections, and how many long bodies, may be read in a turn: what each brings is parsed at once.
+// How many new connections, and how many long bodies, may be read in a turn. Their bytes are parsed at once.
 const maxReadsPerTurn = 4;
 // After this many turns in a row with a new connection, more are probably waiting to be accepted.
 const maxArrivals = 16;
 // How many turns in a row may do no work while connections arrive.
 const maxYields = 64;
-// The most promise steps that a reply takes when its store answers at once.
+// The maximum number of promise steps of a reply when its store returns synchronously.
 const promiseSteps = 20;
 
-/** Does a piece of work; returns whether it goes on after that, in promises. */
+/** Does a piece of work; returns whether it continues in promises. */
 export type Work = () => boolean;
 
 /**
- * Shares the event loop. In each turn the loop accepts one connection and reads what has arrived; then this
- * takes over some connections and does some work. If all that has arrived were answered at once, a probe on a new
+ * Shares the event loop. In each turn the loop accepts one connection and reads the bytes that have arrived; then this
+ * class takes over some connections and does some work. If all requests were handled at once, a probe on a new
  * connection would wait for a long turn for each connection accepted before it.
  */
 export class Turns {
-  /** The newest is taken first: in a flood the others would only all wait longer. */
+  /** The newest is taken first: in a flood, another order would only make all of them wait longer. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
-  /** Replies that have begun go on before others begin, so that few are in memory at a time. */
+  /** Replies that have begun continue before others begin, so that few of them are in memory at a time. */
   readonly #begun: Work[] = [];
   readonly #waiting: Work[] = [];
   #scheduled = false;
@@ -31,7 +31,7 @@ export class Turns {
   #arrivals = 0;
   #yields = 0;
 
-  /** Takes over an accepted connection when all that wait to be accepted are. */
+  /** Takes over an accepted connection after all waiting connections have been accepted. */
   addConnection(take: () => void): void {
     this.#accepted = true;
     this.#connections.push(take);
@@ -53,13 +53,13 @@ export class Turns {
     return now < this.#end && this.#left === 0;
   }
 
-  /** Does the work when it is its turn. */
+  /** Does the work when its turn comes. */
   add(work: Work): void {
     this.#waiting.push(work);
     this.#schedule();
   }
 
-  /** Resolves when a reply that has begun may go on. */
+  /** Resolves when a reply that has begun may continue. */
   wait(): Promise<void> {
     return new Promise((resolve) => {
       this.#begun.push(() => {
@@ -109,5 +109,5 @@ export class Turns {
   }
 }
 
-/** Those of this thread, which has one event loop for all services in it. */
+/** The turns of this thread, which has one event loop for all its services. */
 export const turns = new Turns();

@@ -30,7 +30,7 @@ const families = {
 
 type Family = keyof typeof families;
 
-/** Every series of every family, by its name and labels as Prometheus writes them. Plain data. */
+/** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
 /** The outcome of a read that was meant for a standby of the database. */
@@ -50,10 +50,10 @@ interface RouteSeries {
   count: number;
 }
 
-/** Counts what the service reports. */
+/** Counts the events of the service. */
 export class Metrics {
   readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
-  /** The counters of all families but those of requests, by name and labels. */
+  /** The counters of all families except requests, by name and labels. */
   readonly #counts: Partial<Record<Family, Record<string, number>>> = {
     users_service_key_requests_total: {},
     users_service_refused_total: {},
@@ -86,7 +86,7 @@ export class Metrics {
   }
 
   #request({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
-    // An unmatched path is the client's own text: as a label it would grow without bound.
+    // An unmatched path is text of the client: as a label it would create series without bound.
     const series = this.#seriesOf(face, route ?? 'unmatched');
     const request = `${route === undefined ? 'any' : method} ${status}`;
     series.requests.set(request, (series.requests.get(request) ?? 0) + 1);
@@ -151,7 +151,7 @@ function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSerie
   return series;
 }
 
-/** The sum of several processes' metrics. */
+/** The sum of the metrics of several processes. */
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const sum: Partial<Record<Family, Record<string, number>>> = {};
   for (const snapshot of snapshots) {
@@ -164,7 +164,7 @@ export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnap
   return sum;
 }
 
-/** What remains of a process that has exited: its counters, because a sum must not fall, and no gauge. */
+/** The counters of a process that has exited, without its gauges. They are kept because a sum must not decrease. */
 export function countersOf(snapshot: MetricsSnapshot): MetricsSnapshot {
   return Object.fromEntries(entriesOf(snapshot).filter(([family]) => families[family][0] !== 'gauge'));
 }

@@ -12,31 +12,31 @@ import { unlessAborted } from './session.ts';
 import { type Look, Settled } from './settled.ts';
 import { shared } from './shared.ts';
 
-/** How often at most this process wakes followers, here and at other processes. */
+/** Minimum interval between two wake-ups of followers, in this and other processes. */
 const wakeIntervalMs = 10;
-/** How long a read waits at most for those that write right now, when it has nothing else to give. */
+/** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
-/** How soon to look again for those that a look has met. Most of them report earlier. */
+/** How soon to check again for writes that were running. Most of them send a notification earlier. */
 const recheckMs = 50;
-/** How many positions a read with a filter examines. */
+/** Maximum number of positions that a read with a filter examines. */
 const maxExamined = 10_000;
-/** After how many writes of this process old changes are removed. */
+/** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
 
-/** The feed of changes of a database, and what this process does for it. */
+/** The feed of changes of a database, with the notifications and the clean-up of this process. */
 export class PostgresChanges implements ChangeFeed {
   readonly #pool: PostgresPool;
-  /** Where pages are read; what is settled only the primary knows. */
+  /** The pool that pages are read from. Only the primary knows which positions are settled. */
   readonly #pages: Pick<PostgresPool, 'read'>;
   readonly #kept: number;
   readonly #connect: ListenerOptions['connect'];
-  /** This process, in its notifications. */
+  /** Identifies this process in its notifications. */
   readonly #self = randomUUID();
   readonly #settled = new Settled();
   readonly #watchers = new Set<() => void>();
   #stopListening: (() => void) | undefined;
-  /** They come one after the other, as `Settled` needs them. */
+  /** Runs one look at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
   #writes = 0;
   #trim: Promise<unknown> | undefined;
@@ -98,7 +98,7 @@ export class PostgresChanges implements ChangeFeed {
     };
   }
 
-  /** To be called after each write. */
+  /** Must be called after each write. */
   written(): void {
     this.#writes += 1;
     if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
@@ -106,14 +106,14 @@ export class PostgresChanges implements ChangeFeed {
     this.#announcing ??= this.#announce();
   }
 
-  /** To be called before the pool is closed. */
+  /** Must be called before the pool is closed. */
   async close(): Promise<void> {
     this.#watchers.clear();
     this.#stop();
     await Promise.all([this.#announcing, this.#trim]);
   }
 
-  /** Looks until something behind a position is settled, if there is something, or it takes too long. */
+  /** Looks until a change after the position is settled, if there is any, or until `settleMs` is over. */
   async #lookBehind(after: number, signal: AbortSignal | undefined): Promise<Look & { settled: number }> {
     const deadline = performance.now() + settleMs;
     for (;;) {
@@ -129,7 +129,7 @@ export class PostgresChanges implements ChangeFeed {
     const values = [this.#settled.position, this.#settled.needsWriters];
     const [row] = await this.#pool.read<LookRow>(look, values, undefined, 'feed');
     if (row === undefined) throw new Error('the table change_feed has no row');
-    // It does not know who still writes at the primary.
+    // A standby does not know which writes are still running on the primary.
     if (row.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     const found = {
       newest: Number(row.newest),
@@ -138,7 +138,7 @@ export class PostgresChanges implements ChangeFeed {
       writers: row.writers ?? undefined,
     };
     this.#settled.add(found);
-    // Those that still write do not report it when they fail.
+    // A running write sends no notification if it fails.
     if (this.#settled.position !== found.newest && this.#watchers.size > 0) this.#wake(recheckMs);
     return found;
   }
@@ -157,7 +157,7 @@ export class PostgresChanges implements ChangeFeed {
     }, at - now).unref();
   }
 
-  /** Wakes followers everywhere, and once more later if there was another write meanwhile. */
+  /** Wakes followers of all processes, and once more later if there was another write in the meantime. */
   async #announce(): Promise<void> {
     while (this.#hasWritten) {
       this.#hasWritten = false;
@@ -172,7 +172,7 @@ export class PostgresChanges implements ChangeFeed {
   #startTrim(): void {
     this.#trim ??= this.#pool
       .write(trimFeed, [this.#kept])
-      // The next one removes what is left.
+      // The next clean-up removes the rest.
       .catch(() => {})
       .finally(() => {
         this.#trim = undefined;
@@ -201,8 +201,8 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 }
 
 /**
- * Remembers whether all writes come with their changes. The feed restarts when they do so again, for
- * nothing is known of those between.
+ * Stores whether all writes record their changes. When they do so again after a pause, the feed restarts, because the
+ * changes in between are unknown.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<void> {
   const { rows } = await client.query<{ complete: boolean; read_only: string }>(

@@ -2,16 +2,16 @@ import { connect, Socket } from 'node:net';
 import type { Client, PoolClient } from 'pg';
 import { processIdOf } from './session.ts';
 
-/** An open connection of a pool, and what is known of it. */
+/** An open connection of a pool, with its state. */
 export class Connection {
   readonly client: PoolClient;
-  /** When one connection fails, all of its age are suspect: the server may have moved or restarted. */
+  /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
   readonly generation: number;
   isSetUp = false;
-  /** It has ended, or is of no more use. */
+  /** Whether it has ended, or can no longer be used. */
   isDead = false;
   isKilled = false;
-  /** The server gave up waiting until a standby has a commit, which may be lost in a failover. */
+  /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
 
   constructor(client: PoolClient, generation: number) {
@@ -21,28 +21,28 @@ export class Connection {
       this.isDead = true;
     });
     client.on('notice', (notice) => {
-      // The function that reports it; the text depends on the language of the server.
+      // Compare the name of the reporting function, because the text depends on the language of the server.
       if (notice.routine !== 'SyncRepWaitForLSN') return;
       this.isUnconfirmed = true;
       this.isDead = true;
     });
   }
 
-  /** Ends it and what still runs on it, here and on the server. */
+  /** Closes the connection, and ends its running statement here and on the server. */
   kill(): void {
     this.isKilled = true;
     cancel(this.client);
   }
 }
 
-// The code of a cancel request in the protocol, in the place of its version.
+// The code of a cancel request, which replaces the protocol version.
 const cancelCode = 80_877_102;
 const cancelGraceMs = 500;
 const cancelTimeoutMs = 30_000;
 
 /**
- * Ends a connection and the statement that runs on it. It sends the protocol's cancel request, whose key
- * belongs to this connection: no other client's statement can be cancelled, and it works through poolers.
+ * Ends a connection and its running statement. Sends the protocol's cancel request, whose key belongs to this
+ * connection: it cannot cancel a statement of another client, and it works through poolers.
  */
 function cancel(client: Client): void {
   const { stream } = client.connection;
@@ -59,13 +59,13 @@ function cancel(client: Client): void {
   }
   const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
   const end = () => stream.destroy();
-  // A pooler forgets the key when the connection ends, so the request goes first.
+  // A pooler forgets the key when the connection ends, so the request is sent first.
   const timer = setTimeout(end, cancelGraceMs);
   socket.on('close', () => {
     clearTimeout(timer);
     end();
   });
-  // The other side closes. PgBouncer 1.18 aborts when a request is closed from this side before it was passed on.
+  // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
   socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
   socket
     .on('error', () => {})

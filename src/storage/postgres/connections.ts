@@ -17,7 +17,7 @@ export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly maxWaiting: number;
 }
 
-/** What is used of the package `pg`. */
+/** The parts of the package `pg` that are used. */
 export interface Driver {
   createPool(
     config: Required<Pick<PoolConfig, 'connectionString' | 'max' | 'connectionTimeoutMillis'>>,
@@ -25,33 +25,33 @@ export interface Driver {
   createClient(config: { readonly connectionString: string }): Client;
 }
 
-/** What waits for a connection, or has one. */
+/** A call that waits for a connection, or has one. */
 export interface Call {
   readonly kind: 'read' | 'write';
   readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
-  /** While statements run on it. */
+  /** Set while statements of the call run on it. */
   connection?: Connection | undefined;
 }
 
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
 
-/** Neither pings nor followers wait behind calls: a busy store is not dead, and shows its changes at once. */
+/** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
 type Pools = Readonly<Record<Call['purpose'], Pool>>;
 
-/** Open connections to one database, whose sessions are set up. */
+/** The open connections to one database, with prepared sessions. */
 export class Connections {
   readonly #driver: Driver;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
   readonly hosts: HostSearch;
-  /** Those of the present host; the others end when their last connection is released. */
+  /** The pools of the current host. Earlier ones end when their last connection is released. */
   #pools: Pools;
   readonly #ending = new Set<Promise<unknown>>();
-  /** Aborted when the present host is left: what waits for it waits in vain. */
+  /** Aborts when the current host is abandoned, so that calls stop waiting for it. */
   #left = new AbortController();
-  /** How many calls of each pool have had their answer. */
+  /** The number of finished calls of each pool. */
   readonly #served = { calls: 0, feed: 0, pings: 0 };
   #generation = 0;
   readonly #known = new WeakMap<PoolClient, Connection>();
@@ -74,7 +74,7 @@ export class Connections {
     this.#pools = this.#openPools();
   }
 
-  /** Gives the call a connection of the present generation, on which it sends its statements. */
+  /** Gives the call a connection of the current generation for its statements. */
   async acquire(call: Call): Promise<Connection> {
     for (let hasSearched = false; ; ) {
       if (call.signal?.aborted) throw aborted(call.signal);
@@ -112,15 +112,15 @@ export class Connections {
     connection.client.release(isLost);
   }
 
-  /** Why a call is refused when there is no room for more: too many wait, or there is no server. */
+  /** The reason to reject a call that cannot wait: too many calls wait, or no server is available. */
   refusal(): DomainError {
     return this.hosts.failure === undefined ? overloaded() : cannotConnect(this.hosts.failure.cause);
   }
 
-  /** Ends a connection that is of no more use, and in time all others of its age. */
+  /** Closes a failed connection, and later all others of its generation. */
   discard(connection: Connection): void {
     connection.isDead = true;
-    // Those connected after the failure that ended this one's generation are sound.
+    // Connections of a later generation were opened after the failure, and remain usable.
     if (connection.generation === this.#generation) this.renew();
   }
 
@@ -130,8 +130,8 @@ export class Connections {
   }
 
   /**
-   * Kills the connection when the server does not end what runs on it in time. The caller calls the result
-   * when it has ended.
+   * Kills the connection if the server does not end its statement in time. The caller calls the returned function
+   * when the statement has ended.
    */
   watch(connection: Connection): () => void {
     const limitMs = this.#settings.statementTimeoutMs + watchdogGraceMs;
@@ -191,7 +191,7 @@ export class Connections {
       if (!isWaitTimeout(cause)) throw cause;
       // All connections may be in use because the host hangs.
       await this.hosts.checked();
-      // The store has too much to do only if others were served meanwhile.
+      // The store is overloaded only if other calls were served in the meantime.
       throw this.#served[purpose] === served ? notInTime(cause) : this.refusal();
     }
   }
@@ -216,7 +216,7 @@ export class Connections {
     this.#pools = this.#openPools();
   }
 
-  /** Ends all that runs at a host that hangs. */
+  /** Ends all calls on a host that does not respond. */
   #leave(): void {
     this.#stopWaiting();
     for (const connection of this.#inUse) {

@@ -4,21 +4,21 @@ import { notifyChannel } from './change-sql.ts';
 import { endClient } from './session.ts';
 
 export interface ListenerOptions {
-  /** Opens a connection for it alone; `undefined` where a pooler lends it to others too. */
+  /** Opens a connection that only the listener uses; `undefined` if a pooler shares it with other clients. */
   readonly connect: (signal: AbortSignal) => Promise<Client | undefined>;
-  /** Called for each notification of another process, and often enough to miss nothing without one. */
+  /** Called for each notification of another process, and regularly, in case a notification is lost. */
   readonly wake: () => void;
   /** The payload of this process's own notifications. */
   readonly self: string;
 }
 
-// A process may end before it has sent its notification.
+// Interval of the regular calls: a process may end before it has sent its notification.
 const listeningTickMs = 1_000;
 const deafTickMs = 50;
-// Spread at random: a server that comes back has other work than to admit all at once.
+// Randomized, so that not all processes connect at once to a server that has restarted.
 const reconnectMs = 1_000;
 
-/** Calls `wake` for what other processes write, until the returned function is called. */
+/** Calls `wake` after writes of other processes, until the returned function is called. */
 export function listen({ connect, wake, self }: ListenerOptions): () => void {
   const stop = new AbortController();
   const { signal } = stop;
@@ -39,7 +39,7 @@ export function listen({ connect, wake, self }: ListenerOptions): () => void {
     try {
       await client.query(`LISTEN ${notifyChannel}`);
       tick(listeningTickMs);
-      // What was written before that brought no notification.
+      // Earlier writes sent no notification to this connection.
       wake();
       await ended;
     } finally {
@@ -55,7 +55,7 @@ export function listen({ connect, wake, self }: ListenerOptions): () => void {
         if (client === undefined) return;
         await hear(client);
       } catch {
-        // The server is away; reads report it.
+        // The server cannot be reached. Reads report this error.
       }
       const pause = delay(reconnectMs * (0.5 + Math.random() / 2), undefined, { signal, ref: false });
       await pause.catch(() => {});

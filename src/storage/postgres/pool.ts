@@ -8,15 +8,15 @@ import { type Fault, faultOf, notInTime, toDomainError } from './errors.ts';
 import type { Host } from './hosts.ts';
 import { unlessAborted, type Warn } from './session.ts';
 
-/** A statement; with a name, each connection parses it once. */
+/** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
   readonly name?: string;
   readonly text: string;
 }
 
 /**
- * A statement that each connection parses once. The name is made from the text: behind a pooler that
- * shares its sessions, a name can then never stand for the statement of another release.
+ * A statement that each connection parses once. Its name is a hash of the text, so that behind a pooler with shared
+ * sessions a name never means the statement of another release.
  */
 export function prepared(text: string): Sql {
   return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
@@ -28,7 +28,7 @@ export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unkn
 /** Sends statements on one connection. */
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
-/** How often a statement is sent at most, by what became of it. A write that may have happened: once. */
+/** The maximum number of attempts by kind of failure. A write that may have been committed is sent only once. */
 const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
   lost: { read: 2, write: 1 },
   stale: { read: 2, write: 2 },
@@ -36,17 +36,17 @@ const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
   'rolled-back': { read: 6, write: 6 },
   final: { read: 1, write: 1 },
 };
-// Doubled with each attempt, and spread at random so that the same transactions do not meet again.
+// Doubled with each attempt, and randomized so that the same transactions do not conflict again.
 const retryDelayMs = 2;
-// Most statements end within this time, which saves their connections.
+// Most statements end within this time, so that their connections can be kept.
 const abortGraceMs = 100;
 
-/** Calls to one database: bounded waiting, retries where they are safe, and nothing left behind. */
+/** Sends statements to one database, with bounded waiting and with retries where they are safe. */
 export class PostgresPool {
   readonly #connections: Connections;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** What runs or waits for a connection, of each purpose. */
+  /** The calls that run or wait for a connection, by purpose. */
   readonly #calls: Readonly<Record<Call['purpose'], Set<Promise<unknown>>>> = {
     calls: new Set(),
     feed: new Set(),
@@ -54,7 +54,7 @@ export class PostgresPool {
   };
   #ping: Promise<unknown> | undefined;
   #closing: Promise<void> | undefined;
-  /** Until a pooler mixes up the statements of its clients. */
+  /** False after a pooler has mixed up the prepared statements of its clients. */
   #namesHold = true;
 
   constructor(driver: Driver, settings: PoolSettings, warn: Warn) {
@@ -63,7 +63,7 @@ export class PostgresPool {
     this.#warn = warn;
   }
 
-  /** The host at which connections are opened now. */
+  /** The host that new connections go to. */
   get host(): Host {
     return this.#connections.hosts.current;
   }
@@ -92,7 +92,7 @@ export class PostgresPool {
     return this.reads((send) => send<Row>(sql, values), signal, purpose);
   }
 
-  /** Several such statements on one connection, all of which may be sent twice. */
+  /** Several such statements on one connection. All of them may be sent twice. */
   reads<T>(
     work: (send: Send, connection: object) => Promise<T>,
     signal?: AbortSignal,
@@ -107,7 +107,7 @@ export class PostgresPool {
     return this.#start({ kind: 'write', purpose: 'calls' }, (send) => send<Row>(sql, values));
   }
 
-  /** Several statements, all or none; `work` runs again when another transaction was in its way. */
+  /** Several statements in one transaction; `work` runs again after a conflict with another transaction. */
   transaction<T>(work: (send: Send) => Promise<T>): Promise<T> {
     return this.#start({ kind: 'write', purpose: 'calls' }, async (send, connection) => {
       await send({ text: 'BEGIN' });
@@ -122,7 +122,7 @@ export class PostgresPool {
     });
   }
 
-  /** A statement in `pingTimeoutMs`, whatever the load. Pings at the same time are one. */
+  /** A statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings share one statement. */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
@@ -130,7 +130,7 @@ export class PostgresPool {
     return unlessAborted(this.#ping, signal);
   }
 
-  /** Waits for the calls under way, and for those they go on with, and ends the connections. */
+  /** Waits for running calls and for those that they start, then closes the connections. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -152,14 +152,14 @@ export class PostgresPool {
       return await this.read(sql, [], signal, 'pings');
     } catch (caught) {
       if (!signal.aborted) throw caught;
-      // The network may have lost the route, and then no packet ever reports it.
+      // The network may have lost the route. Then no packet reports the failure of a connection.
       this.#connections.renew();
       this.#connections.hosts.check();
       throw notInTime(caught);
     }
   }
 
-  /** Settles when the call has given its connection back, or has stopped waiting for one. */
+  /** Settles when the call has released its connection, or has stopped waiting for one. */
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const calls = this.#calls[call.purpose];
@@ -212,7 +212,7 @@ export class PostgresPool {
     }
   }
 
-  /** Ends what still runs for a caller that has left, if it does not end soon. */
+  /** Ends a statement of a call that was aborted, unless the statement ends soon. */
   #abandon(call: Call): void {
     setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
   }

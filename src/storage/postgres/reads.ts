@@ -16,7 +16,7 @@ import {
 import { isKey } from '../write-sql.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
 
-// Locks and changes nothing, and yet is refused by a server that takes no writes: a standby, say.
+// Locks and changes nothing, but a server that accepts no writes, such as a standby, rejects it.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');
 
 const summary: Sql = {
@@ -29,7 +29,7 @@ const summary: Sql = {
     .join(',')}`,
 };
 
-/** The reads of a table, each of one statement. */
+/** The reads of a table. Each is one statement. */
 function tableReads(
   pool: Pick<PostgresPool, 'read'>,
   table: Table,
@@ -99,9 +99,9 @@ function binder(values: Value[]): Bind {
 }
 
 /**
- * The rows of a page and one more, in one statement since each is a round trip. The limit is a
- * parameter, so that there are few texts, and all stay prepared. For a parameter alone the planner would
- * expect a tenth of the table, and plan each call: hence the constant limit inside.
+ * The rows of a page and one more, in one statement to save round trips. The limit is a parameter, so that there are
+ * few texts, and all stay prepared. With only a parameter, the planner would expect a tenth of the table, and plan
+ * each call. The constant inner limit prevents this.
  */
 function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];
@@ -121,7 +121,7 @@ function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   return { sql: prepared(text), values };
 }
 
-/** The sort by the expressions of the indexes, in which only a list of everything by id uses the id itself. */
+/** The sort by the expressions of the indexes. Only a list of all rows by id sorts by the plain id. */
 function indexed(sort: Sort<string>, filter: List['filter']): Sort<string> {
   if (sort[0]?.field === 'id' && filter.length === 0) return sort;
   return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));

@@ -1,11 +1,11 @@
 import type { Client, PoolClient, QueryResultRow } from 'pg';
 import { aborted } from '../../domain/errors.ts';
 
-/** Receives what an operator should know of the database. */
+/** Receives warnings for the operator of the database. */
 export type Warn = (message: string) => void;
 
 export interface SessionLimits {
-  /** Whether a server that takes no writes is rejected. */
+  /** Whether to reject a server that does not accept writes. */
   readonly writable: boolean;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
@@ -13,7 +13,7 @@ export interface SessionLimits {
 }
 
 interface Session extends QueryResultRow {
-  /** Whether the session is this connection's alone. A pooler lends sessions out, and invents their ids. */
+  /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
   readonly own: boolean;
   readonly read_only: string;
   readonly synchronous_commit: string;
@@ -25,7 +25,7 @@ interface Session extends QueryResultRow {
  * The first statement on a connection: it limits the session, and ensures that a commit is on disk when
  * it is acknowledged. In a session that a pooler shares with other clients it sets nothing, because the
  * limits would apply to them too; the settings of the role apply instead. Startup parameters are not used,
- * because poolers reject them. Resolves to whether the session is this connection's alone.
+ * because poolers reject them. Resolves to whether only this connection uses the session.
  */
 export async function setUpSession(client: Client, limits: SessionLimits, warn: Warn): Promise<boolean> {
   const { rows } = await client.query<Session>(setUpSql(client, limits));
@@ -56,7 +56,7 @@ function setUpSql(client: Client, limits: SessionLimits): string {
   };
   const limit = ([name, ms]: [string, number]) =>
     `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
-  // Every value but off waits at least for this server's disk, so it stays as the operator set it.
+  // Every value except off waits at least for the disk of this server, so the setting of the operator is kept.
   return `
     SELECT own, current_setting('transaction_read_only') AS read_only,
       ${Object.entries(settings).map(limit).join(', ')},
@@ -68,8 +68,8 @@ function setUpSql(client: Client, limits: SessionLimits): string {
 }
 
 /**
- * Opens a connection and sets up its session. Resolves to whether the session is this connection's alone. Ends the
- * connection when it fails, and fails when the signal aborts.
+ * Opens a connection and sets up its session. Resolves to whether only this connection uses the session. Closes the
+ * connection on a failure, and fails when the signal aborts.
  */
 export async function openSession(
   client: Client,
@@ -94,19 +94,19 @@ export async function openSession(
 
 const endGraceMs = 1_000;
 
-/** Ends a connection, by force when the server does not answer. */
+/** Closes a connection, by force if the server does not respond. */
 export async function endClient(client: Client): Promise<void> {
   const force = setTimeout(() => client.connection.stream.destroy(), endGraceMs);
   await client.end().catch(() => {});
   clearTimeout(force);
 }
 
-/** The id of its session, or the one that a pooler invented. */
+/** The id of the session, or the id that a pooler invented. */
 export function processIdOf(client: Client): number {
   return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }
 
-/** The driver cannot cancel a wait for a connection: one that arrives after a signal is released at once. */
+/** The driver cannot cancel waiting for a connection: one that arrives after the signal is released at once. */
 export function unlessLate(
   connecting: Promise<PoolClient>,
   ...signals: readonly (AbortSignal | undefined)[]

@@ -1,17 +1,17 @@
-/** What a look at the feed has found. */
+/** The result of a look at the feed. */
 export interface Look {
   readonly newest: number;
   readonly gone: number;
-  /** From the settled position on there is a change at each position up to here. */
+  /** Each position from the settled one up to this one has a change. */
   readonly unbroken: number;
   /** Absent unless `needsWriters`. */
   readonly writers?: readonly string[] | undefined;
 }
 
-/** Finds out up to which position no change is missing, from looks in the order in which they were made. */
+/** Finds the position up to which no change is missing, from looks in the order in which they were made. */
 export class Settled {
   #newest = 0;
-  /** A look, and those of its writers that were still running at each look since. */
+  /** A look, with those of its writers that were still running at each later look. */
   #pending: { readonly newest: number; readonly writers: readonly string[] } | undefined;
   #position: number | undefined;
   #needsWriters = true;
@@ -21,7 +21,7 @@ export class Settled {
     return this.#position;
   }
 
-  /** Whether a change is missing that the next look may not find: only a list of the writers shows if it may come. */
+  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
   get needsWriters(): boolean {
     return this.#needsWriters;
   }
@@ -31,7 +31,7 @@ export class Settled {
     const before = this.#position ?? 0;
     this.#newest = newest;
     if (newest < last) {
-      // Another server, which does not have all that the last one had. What was settled there means nothing here.
+      // Another server, which lacks some changes of the previous one. Its settled position is not valid here.
       this.#pending = undefined;
       this.#position = undefined;
       this.#needsWriters = true;

@@ -18,42 +18,42 @@ import { endClient, openSession, type Warn } from './session.ts';
 import { type StandbyRead, StandbyReads } from './standbys.ts';
 import { postgresWrites } from './writes.ts';
 
-/** How a copy of the service uses its PostgreSQL. Times are in milliseconds. */
+/** Settings of a PostgreSQL store. Times are in milliseconds. */
 export interface PostgresStoreOptions {
   /** Connections for calls, 1 to 1,000; one more is opened for `ping`, and three for the feed. Default 10. */
   readonly poolSize?: number;
   /**
-   * Longest wait for a connection, until one is free or opened. A call that waits longer is `overloaded` if
-   * others were answered meanwhile, and `unavailable` if not. Default 2,000.
+   * Maximum time that a call waits for a connection. After it, the call fails as `overloaded` if other calls were
+   * served in the meantime, else as `unavailable`. Default 2,000.
    */
   readonly waitTimeoutMs?: number;
-  /** Calls that may wait for a connection at once; one more is `overloaded`. Default 1,000. */
+  /** Maximum number of calls that wait for a connection; one more fails as `overloaded`. Default 1,000. */
   readonly maxWaiting?: number;
-  /** Longest run of a statement before the server ends it, which is `deadline-exceeded`. Default 10,000. */
+  /** Maximum run time of a statement. The server ends longer ones, as `deadline-exceeded`. Default 10,000. */
   readonly statementTimeoutMs?: number;
-  /** Longest wait for another transaction's lock, which is `unavailable`. Default 5,000. */
+  /** Maximum time to wait for a lock of another transaction; then the call is `unavailable`. Default 5,000. */
   readonly lockTimeoutMs?: number;
-  /** Longest silence inside a transaction before the server ends the connection. Default 10,000. */
+  /** Maximum idle time inside a transaction before the server closes the connection. Default 10,000. */
   readonly idleInTransactionTimeoutMs?: number;
-  /** Longest time `ping` takes, connecting included. Default 1,000. */
+  /** Maximum time of `ping`, including connecting. Default 1,000. */
   readonly pingTimeoutMs?: number;
-  /** How long an idempotency key is remembered, by the server's clock. Default: a day. */
+  /** How long an idempotency key is kept, by the clock of the server. Default: a day. */
   readonly idempotencyTtlMs?: number;
   /**
-   * Of how many positions the changes are kept, 0 to 100,000,000; 0: no feed. All copies of the service
-   * need to agree on whether there is one. Default: 100,000.
+   * The number of positions whose changes are kept, 0 to 100,000,000; 0: no feed. All copies of the service must
+   * either have a feed or not. Default: 100,000.
    */
   readonly changesKept?: number;
-  /** What `pg_stat_activity` shows of the connections. Default `users-service`. */
+  /** The name of the connections in `pg_stat_activity`. Default `users-service`. */
   readonly applicationName?: string;
-  /** Receives what an operator should know of the database, each message once. Default: nothing does. */
+  /** Receives warnings for the operator of the database, each message once. Default: none. */
   readonly onWarning?: (message: string) => void;
   /**
-   * A URL whose hosts are standbys, each of them one server, that answer reads. They show every write that
-   * was acknowledged before the read began. Default: the database itself answers them.
+   * A URL whose hosts are standbys, one server for each host, that serve reads. A read shows every write that was
+   * acknowledged before it began. Default: the database itself serves reads.
    */
   readonly readDatabase?: string;
-  /** Receives what became of each read that was meant for a standby. Default: nothing does. */
+  /** Receives the outcome of each read that was meant for a standby. Default: none. */
   readonly onStandbyRead?: (read: StandbyRead) => void;
 }
 
@@ -61,22 +61,22 @@ const numbers = {
   poolSize: [10, 1, 1_000],
   waitTimeoutMs: [2_000, 1, maxTimerMs],
   maxWaiting: [1_000, 0, 1_000_000],
-  // Room is left for the watchdog, which waits a little longer than the server.
+  // Leaves room for the watchdog, which waits a little longer than the server.
   statementTimeoutMs: [10_000, 1, maxTimerMs - 10_000],
   lockTimeoutMs: [5_000, 1, maxTimerMs],
   idleInTransactionTimeoutMs: [10_000, 1, maxTimerMs],
   pingTimeoutMs: [1_000, 1, maxTimerMs],
-  // Some thirty years; the server's timestamps end too.
+  // About thirty years, because the timestamps of the server are limited too.
   idempotencyTtlMs: [idempotencyTtlMs, 1, 1_000_000_000_000],
   changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
 
 /**
- * Opens the database at a `postgres:` URL, whose tables it makes or brings up to date. The URL may name
- * several hosts (see `parseHosts`). Any number of processes may share the database. Fails when it cannot
- * be reached; once open, the store outlives restarts and failovers of the server, and is `unavailable`
- * meanwhile. Needs PostgreSQL 12 or newer, and the optional dependency `pg`, which defines what else a
- * URL may say (`sslmode`, say). An option out of its range is a `RangeError`.
+ * Opens the database at a `postgres:` URL, and creates or migrates its tables. The URL may name several hosts (see
+ * `parseHosts`). Any number of processes may share the database. Fails when the database cannot be reached. Once open,
+ * the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs PostgreSQL
+ * 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL (such as `sslmode`).
+ * Throws a `RangeError` for an option out of its range.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = readNumbers(options, numbers);
@@ -142,10 +142,10 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   });
 }
 
-// Sooner than what lies between (NAT, load balancers) forgets a silent connection.
+// Shorter than the time after which NAT or load balancers forget an idle connection.
 const keepAliveDelayMs = 10_000;
 
-/** Passes each message on the first time. */
+/** Passes each message on only once. */
 function once(warn: Warn = () => {}): Warn {
   const sent = new Set<string>();
   return (message) => {
