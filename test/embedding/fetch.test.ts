@@ -227,7 +227,7 @@ describe('the fetch handler', () => {
     const body = new ReadableStream({
       pull: (controller) => controller.error(new Error('the host lost the body')),
     });
-    await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost it/);
+    await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost the body/);
     assert.equal(await repository.countUsers({}), 0);
   });
 
