@@ -18,17 +18,17 @@ import { requireKey, routes } from './routes.ts';
 
 export interface RequestListenerOptions {
   readonly repository: Repository;
-  /** The keys that `x-api-key` may hold; several while one replaces another. Default: none. */
+  /** The keys that `x-api-key` may contain; several during a change of keys. Default: none. */
   readonly apiKeys?: readonly string[];
-  /** Which calls on users and posts need a key. Default: `none`. */
+  /** Which requests for users and posts need a key. Default: `none`. */
   readonly auth?: AuthMode;
   /** Whether PUT, PATCH and DELETE must carry If-Match. Default: false. */
   readonly requirePreconditions?: boolean;
-  /** Origins whose pages may call, such as `https://app.example`; `*` for all. Default: none. */
+  /** Origins whose pages may send requests, such as `https://app.example`; `*` for all. Default: none. */
   readonly cors?: readonly string[];
   /**
-   * Names by which clients may call, such as `users.example`, without a port; `*` for all. IP addresses
-   * and `localhost` are then allowed too. Default: all; in a service on a loopback address, `localhost`.
+   * Host names that clients may use, such as `users.example`, without a port; `*` for all. IP addresses
+   * and `localhost` are then allowed too. Default: all; for a service on a loopback address, `localhost`.
    */
   readonly allowedHosts?: readonly string[];
   /** Whether `/info`, `/echo`, `/private` and `/boom` exist. Default: `on`. */
@@ -37,46 +37,46 @@ export interface RequestListenerOptions {
   readonly maxFollowers?: number;
   /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
-  /** The prefix the listener is mounted under, such as `/api`. Default: none. */
+  /** The path where the listener is mounted, such as `/api`. Default: none. */
   readonly basePath?: string;
-  /** Bounds; each has a default of its own. */
+  /** Limits, each with its default. */
   readonly limits?: Partial<ListenerLimits>;
   /** Receives every event. Default: none. */
   readonly observe?: Observe;
 }
 
-/** What a service gives its HTTP API besides the options. @internal */
+/** The parameters of the HTTP API in a service, besides the options. @internal */
 export interface ApiHooks {
   readonly access: Access;
   readonly observe: Observe;
-  /** Why no new work should come; `undefined` when it should. */
+  /** The reason why the service is not ready; `undefined` when it is ready. */
   readonly refusal: () => string | undefined;
   readonly renderMetrics: () => string | Promise<string>;
-  /** The address that the service listens on; a host decides for itself what it lets in. */
+  /** The address that the service listens on. Absent in a host application, which checks host names itself. */
   readonly host?: string;
-  /** Whether it speaks TLS. */
+  /** Whether the service uses TLS. */
   readonly secure?: boolean;
 }
 
-/** The HTTP API with what a service needs to drain, measure and report it. @internal */
+/** The HTTP API with the functions that a service needs to drain, measure and report it. @internal */
 export interface HttpApi {
   readonly listener: HttpListener;
-  /** The clients that follow the changes; absent when the store keeps none. */
+  /** The clients that follow the changes; absent when the store keeps no changes. */
   readonly followers: Followers | undefined;
-  /** How many files of the public folder it serves. */
+  /** The number of served files of the public folder. */
   readonly files: number;
 }
 
 const packagePublicDir = new URL('../../public', import.meta.url);
-// How much of the files in the public folder is kept in memory.
+// How many bytes of the files in the public folder are kept in memory.
 const maxKeptBytes = 16 * 1024 * 1024;
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
 
 /**
- * The HTTP API as a plain `(request, response, next?)` listener, to be mounted beside other routes:
- * `createServer(createRequestListener({ repository }))`. A path it does not know goes to `next`, if the
- * host passes one. Throws when an option is wrong or the public folder cannot be read.
+ * The HTTP API as a plain `(request, response, next?)` listener, which can be mounted beside other routes:
+ * `createServer(createRequestListener({ repository }))`. Calls `next`, if the host passes it, for an unknown path.
+ * Throws when an option is wrong or the public folder cannot be read.
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkOptions(options);
@@ -92,12 +92,12 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
   return api.listener.listener;
 }
 
-/** How many requests are under way, without those that follow the changes. @internal */
+/** The number of running requests, without those that follow the changes. @internal */
 export function inFlightOf({ listener, followers }: HttpApi): number {
   return listener.inFlight - (followers?.open ?? 0);
 }
 
-// What a host gives from plain JavaScript must fail here, and not with the first request.
+// Wrong options from plain JavaScript must fail here, and not at the first request.
 function checkGiven(options: Partial<RequestListenerOptions> | undefined): void {
   if (typeof options?.repository?.getUser !== 'function') {
     throw new TypeError('repository must be a store, such as createMemoryStore() makes');
@@ -128,16 +128,16 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
   const cors = corsHeaders(options.cors ?? []);
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
-  // RFC 8631: a client that knows only the address finds the description by OPTIONS or from the root.
+  // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
   const description: Headers = described
     ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` }
     : {};
   const memory = { freeBytes: maxKeptBytes };
   for (const file of files) {
-    // The API wins over a file of the same name.
+    // Routes of the API take precedence over files with the same path.
     if (router.has(file.pattern)) continue;
     const isRoot = file.pattern.template === '/';
-    // Only our own pages are known to need no frame; another folder's may be framed.
+    // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
     const headers = { ...(isRoot && description), ...(isOurPage && pagePolicy(file.plain.path)) };
     const serve = fileHandler(file, headers, memory);
@@ -164,20 +164,20 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }
 
-// A browser applies HSTS to every port of a name. A service on loopback would lock other programs of the
-// machine out of `localhost`; the plain port of a public name only redirects, if there is one.
+// A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
+// other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
 function isHttpsOnly({ secure = false, host = '' }: ApiHooks): boolean {
   return secure && !isLoopback(host);
 }
 
 /**
- * At `/api`, where the listener is mounted, the relative addresses of its page would lead beside the
- * mount: the page is at `/api/`.
+ * Redirects `/api`, where the listener is mounted, to `/api/`: without the slash, relative URLs of the page would lead
+ * outside the mount.
  */
 function redirectToRoot(serve: Handler, headers: Headers): Handler {
   return (request) => {
     const { basePath, raw, target } = request;
-    // Express takes the mount point off the URL, and keeps the whole one beside it.
+    // Express removes the mount path from `url`, and keeps the whole URL in `originalUrl`.
     const url = 'originalUrl' in raw && typeof raw.originalUrl === 'string' ? raw.originalUrl : raw.url;
     if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) return serve(request);
     const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;

@@ -16,10 +16,10 @@ import type { Followers } from './followers.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
-// Posts are long: a page of the longest ones ends here, before its limit.
+// Maximum length of a page: long posts end it before its limit.
 const maxBatchLength = 1024 * 1024;
-// A store looks at a bounded number of changes at a time. A filter that lets none pass in so many gets an
-// empty page, whose link goes on from there.
+// A store examines a limited number of changes in each read. If none of them matches the filter after this many
+// reads, the page is empty, and its link continues from there.
 const maxReads = 10;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
@@ -36,7 +36,7 @@ export function changes(feed: ChangeFeed, followers: Followers | undefined): Han
       status: 200,
       headers: {
         'content-type': streamType,
-        // Proxies and middleware that compress or buffer would hold events back.
+        // Proxies and middleware that compress or buffer would delay events.
         'cache-control': 'no-store, no-transform',
         'x-accel-buffering': 'no',
         vary: 'accept',
@@ -51,7 +51,7 @@ interface Start {
   readonly page: ChangePage;
 }
 
-/** The first page; without a position, from the oldest change that is kept. */
+/** Reads the first page; without a position, from the oldest kept change. */
 async function findStart(
   feed: ChangeFeed,
   filter: Omit<ChangeQuery, 'after'>,
@@ -98,7 +98,7 @@ function batch(page: ChangePage, { basePath, parameters }: HttpRequest): Reply {
   };
 }
 
-// Only a client that names the type gets it, as EventSource does.
+// Only for a client that names the type, as EventSource does.
 function prefersStream(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const weights = parseWeights(accept);

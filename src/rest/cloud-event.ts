@@ -5,15 +5,15 @@ import type { StoredUser } from '../domain/user.ts';
 import { postView } from './posts.ts';
 import { userView } from './users.ts';
 
-/** Changes in the order of a page, as far as a reply has room for them. */
+/** The first changes of a page, as many as fit into a reply. */
 export interface Taken {
   readonly texts: readonly string[];
-  /** Where to read on. */
+  /** The position to continue after. */
   readonly end: number;
   readonly more: boolean;
 }
 
-/** What clients see of a changed record. */
+/** The public fields of a changed record, by kind. */
 const views: Readonly<Record<RecordKind, (record: Change['record']) => object>> = {
   users: (record) => userView(record as StoredUser),
   posts: (record) => postView(record as StoredPost),
@@ -21,7 +21,7 @@ const views: Readonly<Record<RecordKind, (record: Change['record']) => object>> 
 
 /**
  * A change as JSON of CloudEvents 1.0. The service may be mounted under several prefixes: `withBase` adds the
- * one of a request.
+ * prefix of a request.
  */
 export function eventText({ position, type, time, record, origin }: Change): string {
   const kind = kindOf(type);
@@ -41,14 +41,14 @@ export function eventText({ position, type, time, record, origin }: Change): str
   });
 }
 
-/** Puts the prefix of a mount before the `source` of an event. */
+/** Adds the prefix of a mount to the `source` of an event. */
 export function withBase(text: string, basePath: string): string {
   if (basePath === '') return text;
-  // The first one is the attribute: what stands before it is a number.
+  // The first match is the attribute, because only a number precedes it.
   return text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
 }
 
-/** The texts of the first changes of a page, at least one, until they are longer than `maxLength`. */
+/** Returns the texts of the first changes of a page, at least one, until they are longer than `maxLength`. */
 export function take<Item extends { readonly position: number }>(
   items: readonly Item[],
   { next, more }: Pick<ChangePage, 'next' | 'more'>,

@@ -6,10 +6,10 @@ const exposed =
 const allowedHeaders =
   'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
-// Chromium keeps a preflight no longer than this, in seconds.
+// The maximum time that Chromium caches a preflight, in seconds.
 const preflightMaxAge = '7200';
 
-/** Makes the CORS headers for a request whose Origin is listed (`*` lists all); `undefined` if none is. */
+/** Returns the CORS headers for requests with a listed Origin (`*` lists all); `undefined` if the list is empty. */
 export function corsHeaders(
   origins: readonly string[],
 ): ((request: HttpRequest) => Headers | undefined) | undefined {
@@ -18,7 +18,7 @@ export function corsHeaders(
   const any = listed.has('*');
   return (request) => {
     const origin = request.header('origin');
-    // The answer differs by origin, so a cache must not hand one origin's to another.
+    // The response differs by origin, so a cache must not serve it to another origin.
     const vary = any ? undefined : { vary: 'origin' };
     if (origin === undefined || !(any || listed.has(origin))) return vary;
     const headers = { ...vary, 'access-control-allow-origin': any ? '*' : origin };

@@ -3,7 +3,7 @@ import { type Headers, HttpError } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { Observe } from '../telemetry/events.ts';
 
-/** The HTTP status of each kind of failure. Total: a new kind does not compile without its status. */
+/** The HTTP status of each kind of failure. A new kind does not compile without its status. */
 export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   invalid: 400,
   unauthenticated: 401,
@@ -29,7 +29,7 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
   unavailable: retry,
 };
 
-/** Makes an answer of anything a handler threw; causes go to the observer, never to the client. */
+/** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toHttpError(caught: unknown, request: HttpRequest, observe: Observe): HttpError {
   if (caught instanceof HttpError) return caught;
   const error = DomainError.from(caught);

@@ -5,27 +5,26 @@ import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
 import { createRequestListener, type RequestListenerOptions } from './app.ts';
 
-/** Answers a request; fails when its signal aborts or its body does. */
+/** Returns the response to a request. Fails when its signal aborts or its body fails. */
 export type FetchHandler = (request: Request) => Promise<Response>;
 
-// They describe the host's connection (RFC 9110, 7.6.1), or a length that another program has counted.
+// These headers describe the connection of the host (RFC 9110, 7.6.1), or a length that another program has counted.
 const ofConnection = ['connection', 'content-length', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'];
-// RFC 9110, 6.4.1; `Response` accepts no body for them.
+// Statuses without a body (RFC 9110, 6.4.1), for which `Response` rejects one.
 const withoutBody = [204, 205, 304];
 
 /**
- * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request goes over a connection
- * of its own in memory, so that it meets the same limits and gets the same headers as over a port. Throws as
- * `createRequestListener` does.
+ * The HTTP API for hosts that pass a `Request` and expect a `Response`. Each request uses a separate connection in
+ * memory, with the same limits and headers as on a port. Throws like `createRequestListener`.
  */
 export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
-  // It never listens: connections are handed to it.
+  // This server never listens. It receives its connections from the handler.
   const server = http.createServer(createRequestListener(options));
   const { observe = () => undefined } = options;
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
   return async (request) => {
     const [near, far] = duplexPair();
-    // What ends one side ends the other: a reply that is cut, and a client that leaves.
+    // The end of one side ends the other: after a reply is aborted, or after the client disconnects.
     near.on('close', () => far.destroy());
     far.on('close', () => near.destroy());
     server.emit('connection', far);

@@ -18,17 +18,17 @@ interface Block {
   readonly text: string;
 }
 
-// The newest events, kept as text. A follower that is further behind reads from the store.
+// Size of the newest events that are kept as text. A follower that is further behind reads from the store.
 const maxCharacters = 4 * 1024 * 1024;
-// Proxies close a connection on which nothing came for a minute or less.
+// Proxies close a connection that was idle for a minute or less.
 const heartbeatMs = 15_000;
-// How long a client waits before it connects again, at least, and how long after a failure the reader does.
+// Minimum time before a client connects again, and before the reader retries after a failure.
 const retryMs = 1_000;
 
 /**
- * The clients that follow the changes as a stream. One reader asks the store once for what is new; each
- * follower takes from that as fast as its client does. So a slow one needs no buffer: it is cut like any reply
- * that is not taken, and resumes.
+ * The clients that follow the changes as a stream. One reader reads new changes from the store once for all of them.
+ * Each follower sends these changes as fast as its client reads. A slow client needs no buffer: after the write
+ * timeout its connection is closed like any other, and the client resumes.
  */
 export class Followers {
   readonly #feed: ChangeFeed;
@@ -36,37 +36,37 @@ export class Followers {
   readonly #onFailure: (cause: unknown) => void;
   /** Wakes each follower. */
   readonly #wakes = new Set<() => void>();
-  /** Rises with each wake, so that none is missed between a look and the wait. */
+  /** Incremented by each wake, so that none is missed between a check and the wait. */
   #woken = 0;
-  /** Every change behind `#from` up to `#to`. */
+  /** All changes after `#from` up to `#to`. */
   readonly #blocks: Block[] = [];
   #characters = 0;
   #from = 0;
   #to = 0;
-  /** Rises when positions have lost their meaning: each follower asks the store whether its own is still good. */
+  /** Incremented when positions may be invalid: each follower then checks its own position with the store. */
   #generation = 0;
   #stale = false;
   #reading = false;
   #beats = 0;
   #sent = 0;
   #stop: () => void = () => undefined;
-  /** Rises when all followers have to connect again. */
+  /** Incremented when all followers must connect again. */
   #epoch = 0;
   #draining = false;
 
-  /** `max` bounds those who follow at once; 0 for no limit. */
+  /** `max` is the maximum number of followers; 0 for no limit. */
   constructor(feed: ChangeFeed, max: number, onFailure: (cause: unknown) => void) {
     this.#feed = feed;
     this.#max = max;
     this.#onFailure = onFailure;
   }
 
-  /** How many follow. */
+  /** The number of followers. */
   get open(): number {
     return this.#wakes.size;
   }
 
-  /** How many changes they were sent. */
+  /** The number of changes sent to followers. */
   get sent(): number {
     return this.#sent;
   }
@@ -77,13 +77,13 @@ export class Followers {
     this.#wake();
   }
 
-  /** Ends all streams, also those to come: their clients find another process. */
+  /** Ends all current and later streams: their clients connect to another process. */
   drain(): void {
     this.#draining = true;
     this.disconnect();
   }
 
-  /** The changes of a first page and all after it, as server-sent events, until the client leaves. */
+  /** Sends the changes of a first page and all later ones as server-sent events, until the client disconnects. */
   async *follow(query: ChangeQuery, first: ChangePage, request: HttpRequest): AsyncGenerator<string> {
     if (this.#max > 0 && this.open >= this.#max) {
       throw new DomainError('overloaded', 'too many clients follow the changes');
@@ -102,7 +102,7 @@ export class Followers {
     let { after, limit } = query;
     let page: ChangePage | undefined = first;
     try {
-      // At random, or all clients of a process that has ended would come back at the same moment.
+      // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
       while (!isOver()) {
         // The first page was read before this follower could be woken.
@@ -114,7 +114,7 @@ export class Followers {
           page ??= await this.#feed.read({ ...query, after, limit }, { signal });
           const textOf = (change: Change) => withBase(toText(change), basePath);
           taken = take(page.changes, page, textOf, request.chunkBytes);
-          // What did not fit is read again rather than kept.
+          // Changes that did not fit are read again, to save memory.
           limit = taken.end === page.next ? Math.min(limit * 2, maxChangeLimit) : taken.texts.length;
           page = undefined;
         }
@@ -125,7 +125,7 @@ export class Followers {
           yield texts.join('');
         } else if (beats !== this.#beats) {
           beats = this.#beats;
-          // With the id, a client resumes here even if its filter has let nothing pass.
+          // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${after}\n\n`;
         } else if (!more && woken === this.#woken) {
           await new Promise<void>((resolve) => {
@@ -173,7 +173,7 @@ export class Followers {
     for (const wake of this.#wakes) wake();
   }
 
-  /** Reads what is new; a call meanwhile makes it read once more. */
+  /** Reads new changes. A call while it reads makes it read once more. */
   async #read(): Promise<void> {
     this.#stale = true;
     if (this.#reading) return;

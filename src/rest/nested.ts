@@ -81,11 +81,11 @@ export function nestedHandlers<
     return page;
   }
 
-  // While it waits for the client it holds one chunk and no rows: those that did not fit are fetched again.
+  // Keeps one chunk and no rows while it waits for the client: rows that did not fit are fetched again.
   async function* streamAll(request: HttpRequest, userId: number, query: Query, rows: Rows) {
     for (let mark = '['; ; mark = ',') {
       const { text, count, end } = rows;
-      // Rows that were there may have been deleted since.
+      // The rows of a next page may have been deleted in the meantime.
       yield count === 0 ? '' : mark + text;
       if (end === undefined) break;
       const { chunkBytes } = request;
@@ -128,7 +128,7 @@ export function nestedHandlers<
     },
   };
 
-  /** The first rows of a page, until they are as long as a chunk. */
+  /** Formats the first rows of a page, until they are as long as a chunk. */
   function toRows({ items, next }: Page<Item<Row>>, { sort }: Query, chunkLength: number): Rows {
     let text = '';
     let count = 0;
@@ -143,10 +143,10 @@ export function nestedHandlers<
   }
 }
 
-/** Rows as JSON, without the brackets around them. */
+/** Rows as JSON without the outer brackets. */
 interface Rows {
   readonly text: string;
   readonly count: number;
-  /** Where the rows behind them start; `undefined` when there are none. */
+  /** The position that the next rows start after; `undefined` when there are none. */
   readonly end: Position | undefined;
 }

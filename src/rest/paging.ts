@@ -5,11 +5,11 @@ import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { formatCursor } from './cursor.ts';
 
-// A text that is longer, or a cursor, hardly comes twice.
+// Longer queries, and cursors, are rarely repeated.
 const maxKeptLength = 256;
 const maxKept = 256;
 
-/** `parse` with a memory: the same lists are asked for again and again. */
+/** Caches the results of `parse`, because clients request the same lists repeatedly. */
 export function remembering<Parsed>(parse: (request: HttpRequest) => Parsed): typeof parse {
   const known = new Map<string, Parsed>();
   return (request) => {
@@ -26,8 +26,8 @@ export function remembering<Parsed>(parse: (request: HttpRequest) => Parsed): ty
 }
 
 /**
- * The links (RFC 8288) of a page, by where the next one starts: `first`, `prev` where pages are numbered, `next`
- * where there is more. The references are paths, never built from Host, which a client can set to anything.
+ * The links (RFC 8288) of a page: `first`, `prev` for numbered pages, and `next` if there are more rows. The targets
+ * are paths without Host, because a client can set it to any value.
  */
 export function pageLinks(
   request: HttpRequest,
@@ -50,8 +50,8 @@ export function pageLinks(
 }
 
 /**
- * A link to the changes (RFC 5989), asked for before the list is read: what is followed from there misses
- * nothing that the list does not have. None without a feed.
+ * A link to the changes (RFC 5989). It must be created before the list is read, so that the changes after it include
+ * everything that the list lacks. Absent without a feed.
  */
 export async function monitorLinks(
   { changes }: Repository,
@@ -64,16 +64,16 @@ export async function monitorLinks(
   return [`<${request.basePath}/changes?after=${position}${user}>; rel="monitor"`];
 }
 
-/** Whether the client asks for the number of all rows: `Prefer: count=exact` (RFC 7240). */
+/** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240). */
 export function wantsCount(request: HttpRequest): boolean {
-  // Quotes are ignored: at worst a client gets a number that it did not ask for.
+  // Quotes are ignored: at worst a client receives a number that it did not request.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
-  // The first of a name counts.
+  // The first preference with a name is valid.
   const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));
   return count !== undefined && /^[^=]*=\s*"?exact"?\s*(;|$)/.test(count);
 }
 
-/** The headers of a list, with the number of all rows where it was asked for; it may differ by Prefer either way. */
+/** The headers of a list, with the number of all rows if the client requested it. Every list varies by Prefer. */
 export function listHeaders(links: readonly string[], total: number | undefined): Headers {
   return {
     ...(links.length > 0 && { link: links.join(', ') }),

@@ -34,7 +34,7 @@ export function postHandlers(repository: Repository, requirePreconditions: boole
   );
 }
 
-// Exactly the fields of the contract, in its order: a store may keep more of them.
+// Exactly the fields of the API, in their order, because a store may return more.
 export function postView({ id, userId, title, body }: Post) {
   return { id, userId, title, body };
 }

@@ -2,10 +2,10 @@ import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
 
-// The opaque part of a record's strong ETag.
+// The opaque part of the strong ETag of a record.
 const versionPattern = /^[1-9][0-9]*$/;
 
-/** Fails with `precondition-failed` unless If-Match, where there is one, takes this record (RFC 9110, 13.1.1). */
+/** Fails with `precondition-failed` if If-Match is present and does not match this record (RFC 9110, 13.1.1). */
 export function checkIfMatch(
   request: HttpRequest,
   record: string,
@@ -16,13 +16,13 @@ export function checkIfMatch(
 }
 
 /**
- * The versions a change may overwrite. The store decides, because only it can distinguish 404 from 412 at
- * the moment of the change. `undefined` when any will do.
+ * The versions that a change may overwrite; `undefined` for any version. The store compares them, because only it can
+ * distinguish 404 from 412 at the moment of the change.
  */
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {
   const unless = request.header('if-none-match');
   if (unless !== undefined) {
-    // `*` asks that there be no such record yet, and nothing is ever created at an id: no version will do.
+    // `*` requires that the record does not exist. No request creates a record with a given id: no version matches.
     if (unless.trim() === '*') return [];
     throw invalid('If-None-Match', 'must be * in a change; use If-Match');
   }
@@ -37,6 +37,6 @@ function matchedVersions(request: HttpRequest): readonly number[] | undefined {
   if (header === undefined) return undefined;
   const tags = parseEntityTags(header);
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
-  // Tags that are weak or never were ours match nothing.
+  // Weak tags, and tags that this service never sent, match nothing.
   return tags === '*' ? undefined : tags.strong.filter((tag) => versionPattern.test(tag)).map(Number);
 }

@@ -18,19 +18,19 @@ import { checkIfMatch, expectedVersions } from './preconditions.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
-/** A kind of record that has addresses: how a store finds and changes one, by the key in its path. */
+/** A kind of record with its own paths, and the functions to find and change a record by the key in its path. */
 export interface Resource<Key, Row extends Versioned, Patch> {
-  /** In messages. */
+  /** The name in messages. */
   readonly name: RecordName;
   readonly parseKey: (request: HttpRequest) => Key;
   readonly notFound: (key: Key) => DomainError;
   readonly get: (key: Key, options: CallOptions) => Answer<Row | undefined>;
   readonly update: (key: Key, patch: Patch, options: ChangeOptions) => Promise<Row | undefined>;
   readonly delete: (key: Key, options: ChangeOptions) => Promise<boolean>;
-  /** The body of PUT, as the patch that makes the record so. */
+  /** Parses the body of PUT into a patch that replaces all fields. */
   readonly parseReplacement: (body: unknown, key: Key) => Patch;
   readonly parsePatch: (body: unknown) => Patch;
-  /** What clients see of a record. */
+  /** The public fields of a record. */
   readonly view: (row: Row) => object;
 }
 
@@ -48,7 +48,7 @@ export interface CollectionHandlers {
   readonly delete: Handler;
 }
 
-/** The handlers of one record at its address: conditional reads and changes. */
+/** The handlers of one record at its path: conditional reads and changes. */
 export function resourceHandlers<Key, Row extends Versioned, Patch>(
   resource: Resource<Key, Row, Patch>,
   requirePreconditions: boolean,
@@ -113,7 +113,7 @@ export async function create<Row extends Versioned>(
   return recordReply(201, view(value), value.version, { location, ...replayedHeader(replayed) });
 }
 
-/** Who asks for a write. */
+/** The client of a write, for the feed of changes. */
 function originOf({ id, keyName }: HttpRequest): Origin {
   return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
 }

@@ -7,7 +7,7 @@ import { postHandlers } from './posts.ts';
 import { userHandlers } from './users.ts';
 import { boom, echo, health, info, ready, secret } from './utility.ts';
 
-/** The scope of a key that a route needs if `auth` asks for one; `key`: any key, whatever `auth` says. */
+/** The scope that a route needs if `auth` requires a key; `key`: any key is required, independent of `auth`. */
 export type RouteAccess = 'open' | 'key' | Scope;
 
 export interface RouteDefinition {
@@ -15,7 +15,7 @@ export interface RouteDefinition {
   readonly pattern: string;
   readonly access: RouteAccess;
   readonly handle: Handler;
-  /** Served even when `maxInFlight` is reached: probes and dashboards matter most under load. */
+  /** Served even beyond `maxInFlight`: probes and dashboards matter most under load. */
   readonly exempt?: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface RouteDependencies {
   readonly requirePreconditions: boolean;
   readonly utilityRoutes?: 'on' | 'off' | undefined;
   readonly followers?: Followers | undefined;
-  /** Why the service should get no new work; `undefined` when it should. */
+  /** The reason why the service is not ready; `undefined` when it is ready. */
   readonly refusal: () => string | undefined;
   /** The metrics in Prometheus' text format. */
   readonly renderMetrics: () => string | Promise<string>;
@@ -70,7 +70,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   ];
 }
 
-/** Puts the check of the caller's key before a handler: the one place where the HTTP API asks for it. */
+/** Adds the check of the API key before a handler. No other function of the HTTP API checks keys of routes. */
 export function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
   if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
   return (request) => {

@@ -53,7 +53,7 @@ export function userHandlers(repository: Repository, requirePreconditions: boole
   };
 }
 
-// Exactly the fields of the contract, in its order: a store may keep more of them.
+// Exactly the fields of the API, in their order, because a store may return more.
 export function userView({ id, name, role }: User) {
   return { id, name, role };
 }

@@ -4,17 +4,17 @@ import type { Handler } from '../http/listener.ts';
 import { HttpError, json, jsonText } from '../http/reply.ts';
 
 const noStore = { 'cache-control': 'no-store' };
-// Probes give up after a few seconds, and a 503 says more than no response.
+// Probes give up after a few seconds, and a 503 contains a reason.
 const readyTimeoutMs = 2_000;
 
-/** Liveness: the process answers. It never asks the store, whose restart must not restart us. */
+/** Liveness: the process responds. It does not use the store, because a restart of the store must not restart us. */
 export const health: Handler = () => json(200, { ok: true }, noStore);
 
-/** Readiness: whether new work should be sent here. `refusal` says why not, where the service knows. */
+/** Readiness: whether to send new requests here. `refusal` returns the reason if the service is not ready. */
 export function ready(repository: Repository, refusal: () => string | undefined): Handler {
   return async () => {
     const reason = refusal();
-    // Nothing failed, so nothing is reported.
+    // This is not a failure, so no failure is reported.
     if (reason !== undefined) throw new HttpError(503, reason, { 'retry-after': String(retryAfterSeconds) });
     const signal = AbortSignal.timeout(readyTimeoutMs);
     try {
@@ -31,12 +31,12 @@ function expiry(signal: AbortSignal): Promise<never> {
 }
 
 export const info: Handler = ({ method, basePath, target, raw }) => {
-  // HEAD is answered with the length that GET would have.
+  // The response to HEAD has the length of the response to GET.
   const shown = method === 'HEAD' ? 'GET' : method;
   return json(200, { method: shown, path: `${basePath}${target.path}`, headers: raw.headers }, noStore);
 };
 
-/** The body comes back as its own text, so that numbers and repeated keys survive as they were sent. */
+/** Returns the original text of the body, so that numbers and repeated keys do not change. */
 export const echo: Handler = async (request) => {
   const { text } = await request.json(undefined, Number.POSITIVE_INFINITY);
   return jsonText(200, `{"youSent":${text}}`, noStore);
@@ -44,7 +44,7 @@ export const echo: Handler = async (request) => {
 
 export const secret: Handler = () => json(200, { secretData: 42 }, noStore);
 
-/** Always fails, to show and to test what a failure looks like from outside and inside. */
+/** Always fails, to show and to test the response and the events of a failure. */
 export const boom: Handler = () => {
   throw new DomainError('internal', 'boom', { cause: new Error('/boom was asked for') });
 };

@@ -2,14 +2,14 @@ import type { PageStart } from '../domain/list-query.ts';
 import type { Sort } from '../domain/position.ts';
 import { compareText } from '../domain/text.ts';
 
-/** Of which table a list shows which columns of which rows, in the SQL both databases share. */
+/** The table, columns and conditions of a list, for the SQL that both databases share. */
 export interface List {
   readonly table: string;
   readonly columns: string;
   readonly filter: readonly Condition[];
 }
 
-/** A comparison of columns with as many values, as rows: `(name, id) > (?, ?)`; `in`: of one with any value. */
+/** A row comparison of columns with as many values: `(name, id) > (?, ?)`. `in` compares one column with any value. */
 export interface Condition {
   readonly fields: readonly string[];
   readonly operator: '=' | '<' | '>' | '>=' | 'in';
@@ -17,12 +17,12 @@ export interface Condition {
 }
 
 /**
- * Takes a parameter and gives its place in the text: `?` for SQLite, `$n` for PostgreSQL. For a list
- * it gives the comparison with any of its values, which each database has in its own words.
+ * Adds a parameter and returns its placeholder: `?` for SQLite, `$n` for PostgreSQL. For a list it
+ * returns the comparison with any of its values, which differs between the databases.
  */
 export type Bind = (value: string | number | readonly (string | number)[]) => string;
 
-/** The rows of a list that meet conditions. Parameters are bound in the order of the text. */
+/** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
   const [named] = filter.filter(({ operator }) => operator === 'in');
   const source = named === undefined ? table : namedRows(table, named, bind);
@@ -39,16 +39,16 @@ export function selectSql({ table, columns, filter }: List, conditions: readonly
 }
 
 /**
- * The rows with one of some ids. The limit keeps it a query of its own: a database might else follow the
- * index of another condition, or of the order, and read most of the table for these few.
+ * Selects the rows with one of some ids. The limit keeps this a separate query. Without it, a database might use the
+ * index of another condition, or of the order, and read most of the table for a few rows.
  */
 function namedRows(table: string, { fields, values }: Condition, bind: Bind): string {
   return `(SELECT * FROM ${table} WHERE ${fields[0]} ${bind(values)} LIMIT ${bind(values.length)}) AS ${table}`;
 }
 
 /**
- * Whether a bound of a prefix can be left out beside the condition of a position within it. With both,
- * a database may take the wider one for the start of its range, and read all rows before the position.
+ * Whether a position makes a bound of a prefix unnecessary. With both conditions, a database may use the wider one
+ * for the start of its range, and read all rows before the position.
  */
 function implies({ fields, operator, values }: Condition, bound: Condition): boolean {
   const [value, limit] = [values[0], bound.values[0]];
@@ -63,10 +63,10 @@ export function orderSql(sort: Sort<string>): string {
 }
 
 /**
- * The rows from a start on, as ranges of an index. By `k1, k2` those after (a, b, id) are the rest of
- * the tie, `k1 = a AND k2 = b AND id > i`, and all that follow it, `(k1, k2) > (a, b)`. Where the keys
- * turn direction there is a range for each: by `k1, -k2` the tie, `k1 = a AND k2 < b`, and `k1 > a`.
- * So a page costs the same at any depth. The id stands alone since no row comparison of SQLite takes it.
+ * The rows after a start, as ranges of an index. By `k1, k2` the rows after (a, b, id) are the rest of
+ * the tie, `k1 = a AND k2 = b AND id > i`, and all following rows, `(k1, k2) > (a, b)`. If the keys
+ * change direction, each part is a range: by `k1, -k2` the tie, `k1 = a AND k2 < b`, and `k1 > a`.
+ * So a page costs the same at any depth. The id is separate, since row comparisons of SQLite cannot use it.
  */
 export function rangesFrom(sort: Sort<string>, start: PageStart): Condition[][] {
   if ('offset' in start) return [[]];

@@ -6,34 +6,34 @@ import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { Scratch } from './scratch.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 
-/** The options of all stores; each takes those it knows. */
+/** The options of all stores. Each store uses its own ones. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
 
-/** A kind of store, which its URLs name. */
+/** A kind of store, selected by the scheme of its URL. */
 export interface StoreScheme {
-  /** What its URLs look like, in help and messages. */
+  /** The form of its URLs, for help and messages. */
   readonly form: string;
   readonly pattern: RegExp;
-  /** What a URL that fits the pattern must be besides; `undefined` when it is so. */
+  /** A further requirement for a URL that matches the pattern; `undefined` when the URL meets it. */
   readonly mustBe?: (url: string) => string | undefined;
   /** Whether several processes can use one store. */
   readonly isShared: boolean;
-  /** Whether standbys of it can answer reads. */
+  /** Whether its standbys can serve reads. */
   readonly hasStandbys?: true;
-  /** The path of its file; absent where a store has none. */
+  /** The path of its file; absent for stores without a file. */
   readonly file?: (url: string) => string | undefined;
-  /** Loads and opens a store: no other is paid for. */
+  /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** Examines a store without changing anything; absent where nothing outlives the process. */
+  /** Examines a store without changing it; absent if its data is lost with the process. */
   readonly examine?: (url: string) => Promise<Finding[]>;
-  /** Opens room for empty stores beside the one at a URL; absent where each that is opened is empty. */
+  /** Prepares empty stores beside the one at a URL; absent if every opened store is empty. */
   readonly scratch?: (url: string) => Promise<Scratch>;
 }
 
-// Neither an authority nor SQLite's name for a database in memory, which each connection would have to itself.
+// Excludes an authority, and SQLite's name for a database in memory, which each connection would have separately.
 const sqlitePattern = /^sqlite:(?!:memory:$|\/\/(?!\/))./s;
 
-/** All of them; help, configuration and commands know them from here. */
+/** All kinds of stores. Help, configuration and commands use this list. */
 export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'memory:',
@@ -58,7 +58,7 @@ export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'postgres://USER@HOST/NAME',
     pattern: /^postgres(ql)?:\/\/./,
-    // What looks like a host would be a part of the password, and the error message would show it.
+    // Part of an unescaped password could be read as the host, and the error message would show it.
     // Without a host, `?host=` names the folder of a socket.
     mustBe(url) {
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
@@ -74,7 +74,7 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
-/** What the URL of a store must be; `undefined` when it is so. */
+/** The requirement that the URL of a store does not meet; `undefined` when the URL is valid. */
 export function storeUrlMustBe(url: string): string | undefined {
   const scheme = schemeOf(url);
   if (scheme !== undefined) return scheme.mustBe?.(url);
@@ -95,7 +95,7 @@ export function schemeOf(url: string): StoreScheme | undefined {
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const scheme = schemeOf(url);
   const mustBe = storeUrlMustBe(url);
-  // Not a word of the URL: what is wrong with it may be that its password is in the wrong place.
+  // The message contains no part of the URL, because its password may be in the wrong place.
   if (scheme === undefined || mustBe !== undefined) throw invalid('the database URL', `must be ${mustBe}`);
   const { readDatabase = url } = options;
   if (readDatabase !== url && !(scheme.hasStandbys && schemeOf(readDatabase)?.hasStandbys)) {
@@ -104,7 +104,7 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
   return await scheme.open(url, options);
 }
 
-/** The path of a `sqlite:` URL, taken as it is written: neither percent-decoded nor cut at a question mark. */
+/** The path of a `sqlite:` URL, unchanged: neither percent-decoded nor cut at a question mark. */
 export function sqlitePath(url: string): string | undefined {
   if (!sqlitePattern.test(url)) return undefined;
   const path = url.slice('sqlite:'.length);

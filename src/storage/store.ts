@@ -18,18 +18,18 @@ import type { Key } from './tables.ts';
 /** A record of any kind. */
 export type Row = Records[RecordKind];
 
-/** What a database does with the records of one kind. */
+/** The operations of a database on the records of one kind. */
 export interface Collection<One = Row> {
   get(key: Key, options?: CallOptions): Answer<One | undefined>;
   list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<One, 'version'>>>;
   count(filter: object, options?: CallOptions): Answer<number>;
-  /** `undefined` when the record would belong to one that is not there. */
+  /** `undefined` when the record would belong to a missing one. */
   create(record: object, options?: CreateOptions): Answer<Created<One> | undefined>;
   update(key: Key, patch: object, options?: ChangeOptions): Answer<One | undefined>;
   delete(key: Key, options?: ChangeOptions): Answer<boolean>;
 }
 
-/** A store as each database makes it. It may answer at once, and checks neither whether it is closed nor signals that have aborted. */
+/** The store of one database. It may return synchronously, and does not check for `close` or aborted signals. */
 export interface BareStore extends Pick<Store, 'changes'> {
   readonly collections: Readonly<Record<RecordKind, Collection>>;
   ping(options?: CallOptions): Answer<void>;
@@ -40,7 +40,7 @@ export interface BareStore extends Pick<Store, 'changes'> {
   close(): Answer<void>;
 }
 
-/** Makes a store of a bare one: it closes once, then refuses every call, and no read begins whose signal has aborted. */
+/** Wraps a bare store: it closes once, then rejects every call. A read with an aborted signal does not begin. */
 export function createStore(bare: BareStore): Store {
   const { changes } = bare;
   let closing: Promise<void> | undefined;
@@ -57,10 +57,10 @@ export function createStore(bare: BareStore): Store {
       return call(...args);
     };
   const collection = <One>(kind: RecordKind) => {
-    // The description of a table is where the shape of its records and its columns meet.
+    // The description of a table ensures that the type of its records matches its columns.
     const records = bare.collections[kind] as Collection<One>;
     return {
-      // Without a promise where the database answers at once; each would cost a turn of the microtasks.
+      // Returns no promise if the database returns none: each would cost a turn of the microtasks.
       get(key: Key, options?: CallOptions): Answer<One | undefined> {
         try {
           enter(options);

@@ -9,22 +9,22 @@ export interface Column {
   readonly field: string;
   readonly type: 'integer' | 'text';
   /**
-   * What the column holds where the field is absent. Never NULL: the empty text sorts before every
-   * other, as the contract has it, and keeps NULL out of the comparisons that pages are made of.
+   * The value of the column if the field is absent. It is not NULL: the empty text sorts before every
+   * other, as the contract requires, and the comparisons of pages do not work with NULL.
    */
   readonly absent?: '';
-  /** The table of the record that this one belongs to, whose id the column holds. */
+  /** The kind of record that this one belongs to. The column contains its id. */
   readonly parent?: RecordKind;
-  /** Whether a filter has the beginning of what it looks for. Otherwise it has all of it, or a list of which it is one. */
+  /** Whether a filter contains a prefix. Otherwise it contains the whole value, or a list of values. */
   readonly byPrefix?: true;
   /** Whether an update may change it. */
   readonly editable?: true;
 }
 
-/** All that both databases know of a resource; their statements and the mapping of their rows come from it. */
+/** The description of a resource for both databases. Their statements and row mappings are derived from it. */
 export interface Table {
   readonly name: RecordKind;
-  /** One of its records, in messages and types of changes. */
+  /** The name of one record, in messages and types of changes. */
   readonly record: RecordName;
   readonly columns: readonly Column[];
 }
@@ -54,7 +54,7 @@ export const posts: Table = {
 
 export const tables: Readonly<Record<RecordKind, Table>> = { users, posts };
 
-/** What finds a record: the values of its table's key columns. */
+/** The values of the key columns, which identify a record. */
 export type Key = readonly [id: number, ...others: number[]];
 
 /** The tables whose records belong to those of this one, and are deleted with them. */
@@ -64,17 +64,17 @@ export function childTables({ name }: Table): readonly Table[] {
     .filter(({ columns }) => columns.some(({ parent }) => parent === name));
 }
 
-/** What a list shows: all but the version. */
+/** The columns of a list: all except the version. */
 export function listColumns({ columns }: Table): readonly Column[] {
   return columns.filter(({ name }) => name !== 'version');
 }
 
-/** What a creation gives: all but what the store does. */
+/** The columns that a creation sets, except those that the store sets. */
 export function givenColumns({ columns }: Table): readonly Column[] {
   return columns.filter(({ name }) => name !== 'id' && name !== 'version');
 }
 
-/** What a record is found by: its id and, where it belongs to another one, that one's. */
+/** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
 export function keyColumns({ columns }: Table): readonly Column[] {
   return columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
 }
@@ -87,19 +87,19 @@ export function columnNames(columns: readonly Column[]): string {
   return columns.map(({ name }) => name).join(', ');
 }
 
-/** A record's values by column. Of a patch: what it does not name is `undefined`, what it removes is absent. */
+/** The values of a record by column. In a patch, `undefined` means unchanged; a removed field has the absent value. */
 export function columnValues(columns: readonly Column[], record: object): (string | number | undefined)[] {
   const fields = record as Readonly<Record<string, string | number | null | undefined>>;
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : fields[field]));
 }
 
-/** As `columnValues`, of a whole record, in which an absent field has its column's value. */
+/** Like `columnValues` for a whole record. An absent field has the absent value of its column. */
 export function recordValues(columns: readonly Column[], record: object): (string | number)[] {
   const fields = record as Readonly<Record<string, string | number | undefined>>;
   return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
 }
 
-/** Makes a record of a row; its values stand in the order of the columns. */
+/** Converts a row with values in the order of the columns into a record. */
 export function toRecord<Row>(
   columns: readonly Column[],
   values: Readonly<Record<number, unknown>>,
@@ -110,7 +110,7 @@ export function toRecord<Row>(
     const column = columns[i];
     if (column !== undefined && values[i] !== column.absent) record[column.field] = values[i];
   }
-  // The table's description is where a record's shape and its columns meet.
+  // The description of the table ensures that the type of the record matches its columns.
   return record as Row;
 }
 
@@ -126,7 +126,7 @@ export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
 
 type FilterValue = string | number | readonly number[];
 
-/** The columns that a filter is about, each with the value that it gives. */
+/** The columns in a filter, each with its value. */
 export function filterColumns(
   { columns }: Table,
   filter: object,
@@ -138,7 +138,7 @@ export function filterColumns(
   });
 }
 
-/** What rows have to meet to be in a list with this filter. */
+/** The conditions for the rows of a list with this filter. */
 export function filterConditions(table: Table, filter: object): readonly Condition[] {
   return filterColumns(table, filter).flatMap(([{ name, byPrefix }, value]): Condition[] => {
     const fields = [name];
@@ -150,12 +150,12 @@ export function filterConditions(table: Table, filter: object): readonly Conditi
   });
 }
 
-/** The failure of an import of a record whose id another one has. */
+/** The failure to import a record because a different one has its id. */
 export function rowDiffers(kind: RecordKind, id: number): DomainError {
   return new DomainError('conflict', `${tables[kind].record} ${id} is there already and differs`);
 }
 
-/** The failure of an import of a record of no user. */
+/** The failure to import a record because its user is missing. */
 export function userMissing(kind: RecordKind, id: number): DomainError {
   return new DomainError('conflict', `${tables[kind].record} ${id} has no user`);
 }

@@ -1,7 +1,7 @@
 import { maxVersion } from '../domain/record.ts';
 import { columnNames, editableColumns, keyColumns, type Table } from './tables.ts';
 
-/** What stands before the number of a parameter: in SQLite and in PostgreSQL. */
+/** The prefix of a parameter number: `?` in SQLite, `$` in PostgreSQL. */
 export type Mark = '?' | '$';
 
 /** The condition that finds one record; the first parameters are its key. */
@@ -16,8 +16,8 @@ export function expectedVersions(table: Table, mark: Mark): string {
 }
 
 /**
- * Whether a record is not as wanted yet. The values of the editable columns follow the versions; NULL leaves a
- * column as it is.
+ * Whether a record differs from the wanted values. The values of the editable columns follow the versions; NULL means
+ * unchanged.
  */
 export function isChange(table: Table, mark: Mark): string {
   return edits(table, mark)
@@ -25,7 +25,7 @@ export function isChange(table: Table, mark: Mark): string {
     .join(' OR ');
 }
 
-/** Changes a record unless it is as wanted already: no other row is written, and each row it returns is a change. */
+/** Changes a record unless it already has the wanted values, so that each returned row is a change. */
 export function updateSql(table: Table, mark: Mark, isExpected: string): string {
   const set = edits(table, mark).map(({ name, next }) => `${name} = ${next}`);
   return `
