@@ -24,10 +24,10 @@ Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no
 const goneCode = 4;
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
-// The service sends something every 15 seconds: after three times that the connection is lost.
+// The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
 
-/** Where a follower is, and whom it follows. */
+/** The state of a follower, and the service that it follows. */
 interface Following {
   readonly url: URL;
   readonly headers: Record<string, string>;
@@ -39,7 +39,7 @@ interface Following {
   pauseMs: number;
 }
 
-/** A response with which following ends: asking again would give the same. */
+/** A response that ends following, because a retry would get the same response. */
 class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly code: number;
@@ -68,7 +68,7 @@ export function changes(context: CommandContext): Promise<number> {
         if (error instanceof Refusal && error.code > 0) return error.code;
         following.pauseMs = Math.min(following.pauseMs * 2, longestPauseMs);
       }
-      // At random, so that many followers do not come back at once.
+      // Randomized, so that many followers do not connect again at once.
       await sleep(following.pauseMs * (0.5 + Math.random() / 2), undefined, { signal: stop.signal }).catch(
         () => undefined,
       );
@@ -114,7 +114,7 @@ async function readState(file: string): Promise<string | undefined> {
   }
 }
 
-// A crash leaves the old file or the new one, and never a part.
+// A crash leaves the complete old or new file.
 async function writeState(file: string, position: string): Promise<void> {
   const temporary = `${file}.new`;
   await using handle = await open(temporary, 'w');
@@ -158,7 +158,7 @@ async function checkResponse(response: Response): Promise<void> {
   if (status === 200 && isStream) return;
   const body = await response.text();
   const reason = /^\{"error":"(.*)"\}$/.exec(body)?.[1] ?? (isStream ? '' : 'not a stream of changes');
-  // Only the service's state can change meanwhile, not the request.
+  // Retry only if the state of the service can change the response. The request stays the same.
   const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
 }

@@ -7,9 +7,9 @@ export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 /** The exit codes of a process that a signal has ended, as shells have them: 128 and its number. */
 export const stopCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** All that a command may use of the process it runs in. */
+/** The parts of the process that a command may use. */
 export interface CommandContext {
-  /** What follows the command's name. */
+  /** The arguments after the name of the command. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Such as `v26.10.0`. */
@@ -17,11 +17,11 @@ export interface CommandContext {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
-  /** Calls back each time the signal comes. */
+  /** Calls `handle` for each signal. */
   readonly onSignal: (signal: Signal, handle: () => unknown) => void;
-  /** Calls back when an uncaught error is about to end the process. */
+  /** Calls `handle` when an uncaught error is about to end the process. */
   readonly onCrash: (handle: (cause: unknown) => void) => void;
-  /** Ends the process at once, whatever is under way. */
+  /** Ends the process at once, even with work in progress. */
   readonly exit: (code: number) => void;
 }
 

@@ -1,4 +1,4 @@
-/** Where progress is shown; `process.stderr` is one. */
+/** The output for progress, such as `process.stderr`. */
 export interface ProgressSink {
   write(text: string): unknown;
   readonly isTTY?: boolean;
@@ -16,7 +16,7 @@ const lineEveryMs = 5_000;
 const barWidth = 30;
 
 /**
- * Shows the progress of long work, its rate and the time left: as a bar on a terminal, else in lines.
+ * Shows the progress of long work with its rate and the remaining time: as a bar on a terminal, else in lines.
  * Without a total, it shows only the count and the rate.
  */
 export function createProgress(sink: ProgressSink, label: string, total?: number): Progress {

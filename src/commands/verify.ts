@@ -16,9 +16,9 @@ itself. Prints a line for each subject and for each test that failed. Exit code 
                   (DATABASE_URL in the environment)
 `;
 
-// A slow database is still a right one, and may allow few connections.
+// A slow database can still be correct, and may allow few connections.
 const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeoutMs: 60_000, poolSize: 4 };
-// Most of the time goes by waiting for the disk.
+// The tests mostly wait for the disk.
 const concurrency = 2;
 
 export function verify(context: CommandContext): Promise<number> {

@@ -1,9 +1,9 @@
-/** What a check of a store, a file or a port found: one line for an operator. */
+/** The result of a check of a store, a file or a port: one line for an operator. */
 export interface Finding {
-  /** `warn`: it works, but may not always. `fail`: the service would not start, or its data is at risk. */
+  /** `warn`: it works, but may fail later. `fail`: the service would not start, or its data is at risk. */
   readonly level: 'ok' | 'warn' | 'fail';
   readonly what: string;
-  /** What to do about it; empty when all is well. */
+  /** How to solve the problem; empty when there is none. */
   readonly remedy: string;
 }
 

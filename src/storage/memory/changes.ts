@@ -11,17 +11,17 @@ import {
 import type { ChangeFeed } from '../../domain/repository.ts';
 
 export interface KeptChangesOptions {
-  /** How many changes are kept at least, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  /** The minimum number of kept changes, 0 to 100,000,000; 0: no feed. Default: 100,000. */
   readonly changesKept?: number;
 }
 
-/** The newest changes, and those who wait for more. */
+/** The newest changes and the watchers of the feed. */
 export class KeptChanges {
   readonly #kept: number;
   readonly #watchers = new Set<() => void>();
   #changes: Change[] = [];
   #last = 0;
-  /** The position of the last change that is not kept any more. */
+  /** The position of the last removed change. */
   #gone = 0;
 
   constructor({ changesKept = defaultChangesKept }: KeptChangesOptions) {
@@ -33,7 +33,7 @@ export class KeptChanges {
     if (this.#kept === 0) return;
     this.#last += 1;
     this.#changes.push({ position: this.#last, type, time: new Date().toISOString(), record, origin });
-    // In steps: to move all of them for each one added would take longer than the write.
+    // Remove in steps: moving all changes for each added one would take longer than the write.
     if (this.#changes.length >= this.#kept * 2) {
       this.#changes = this.#changes.slice(-this.#kept);
       this.#gone = this.#last - this.#kept;
@@ -41,7 +41,7 @@ export class KeptChanges {
     for (const wake of this.#watchers) wake();
   }
 
-  /** Forgets all, after records have changed of which the feed says nothing. */
+  /** Removes all changes, after a write that the feed does not contain. */
   restart(): void {
     this.#last += 1;
     this.#gone = this.#last;

@@ -2,15 +2,15 @@ import { keyReused } from '../../domain/errors.ts';
 import { type Created, type CreateOptions, idempotencyTtlMs } from '../../domain/repository.ts';
 
 export interface KeptResultsOptions {
-  /** The clock idempotency keys expire by, in milliseconds. Default: `Date.now`. */
+  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;
-  /** How long an idempotency key is remembered, in milliseconds. Default: a day. */
+  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
   readonly idempotencyTtlMs?: number;
 }
 
-/** What keyed creations resulted in, for as long as a key is remembered. */
+/** The results of creations with a key, until the key expires. */
 export class KeptResults {
-  /** Results as JSON, so that no later change reaches them; the oldest first. */
+  /** Results as JSON, so that later changes cannot modify them; the oldest first. */
   readonly #kept = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
   readonly #now: () => number;
   readonly #ttlMs: number;
@@ -20,7 +20,7 @@ export class KeptResults {
     this.#ttlMs = options.idempotencyTtlMs ?? idempotencyTtlMs;
   }
 
-  /** Creates once for a key. What is `undefined` was not created, and is not kept. */
+  /** Creates a record once for a key. An `undefined` result means that nothing was created, and is not kept. */
   once<T>({ idempotency }: CreateOptions = {}, create: () => T): Created<T> {
     if (idempotency === undefined) return { value: create(), replayed: false };
     const { key, fingerprint } = idempotency;

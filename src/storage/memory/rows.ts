@@ -6,7 +6,7 @@ import { compareText } from '../../domain/text.ts';
 import type { Row } from '../store.ts';
 import { filterColumns, rowDiffers, type Table } from '../tables.ts';
 
-/** The page of a query: rows after a position are found whether or not the row it was made of is still there. */
+/** The page of a query. Rows after a position are found even if the row of the position was deleted. */
 export function pageOf<Row extends object>(rows: readonly Row[], query: ListQuery<string>): Page<Row> {
   const { sort, start, limit } = query;
   const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
@@ -38,7 +38,7 @@ export function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: o
   );
 }
 
-/** A row with the changes of a merge patch; `null` removes. */
+/** A row with the changes of a merge patch; `null` removes a field. */
 export function patched(row: Row, patch: object): Row {
   const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
   return Object.fromEntries(entries) as unknown as Row;
@@ -53,7 +53,7 @@ export function rowsById(rows: ReadonlyMap<number, Row>, afterId: number, limit:
   return after.sort((a, b) => a.id - b.id).slice(0, limit);
 }
 
-/** The rows not there yet; one that is there and differs is a conflict. */
+/** The rows that do not exist yet. An existing row that differs is a conflict. */
 export function newRows(kind: RecordKind, there: ReadonlyMap<number, Row>, rows: readonly Row[]): Row[] {
   const added = new Map<number, Row>();
   for (const row of rows) {

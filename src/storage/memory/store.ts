@@ -30,8 +30,8 @@ import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './
 export interface MemoryStoreOptions extends KeptResultsOptions, KeptChangesOptions {}
 
 /**
- * The contract in its plainest form, for tests and demos. No method awaits, so each is atomic. Rows
- * are frozen and replaced whole: what was handed out never changes and cannot be changed.
+ * The simplest implementation of the contract, for tests and demos. No method awaits, so each is atomic. Rows are
+ * frozen and replaced as a whole: returned rows never change and cannot be modified.
  */
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());

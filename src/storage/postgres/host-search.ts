@@ -3,31 +3,31 @@ import { cannotConnect, sqlState } from './errors.ts';
 import type { Host } from './hosts.ts';
 import { unlessAborted } from './session.ts';
 
-// While a request waits for a server that takes writes, each host is asked this often. A server that
-// takes over should not be kept busy by the connections of all who wait for it.
+// The interval of probes to each host while requests wait for a server that accepts writes. Connections of all waiting
+// requests would overload a server that takes over.
 const askAgainMs = 200;
-// A server that is starting should not have to refuse each of thousands of calls by itself.
+// A server that is starting should not have to reject thousands of connections.
 const reconnectDelayMs = 50;
 
-/** Fails unless a host accepts a connection, and takes writes where they are needed. */
+/** Fails unless a host accepts a connection, and accepts writes if they are needed. */
 export type Probe = (host: Host, signal: AbortSignal) => Promise<void>;
 
 export interface SearchSettings {
-  /** The first is tried first. The one found is kept until it fails. */
+  /** The hosts in order of preference. The found host is used until it fails. */
   readonly hosts: readonly [Host, ...Host[]];
   /** How long a host may take to accept a connection: during a search, and when it seems to hang. */
   readonly waitTimeoutMs: number;
   readonly pingTimeoutMs: number;
 }
 
-/** Knows the host at which connections are opened, and finds another when it fails. */
+/** Stores the host for new connections, and finds another when that host fails. */
 export class HostSearch {
   readonly #settings: SearchSettings;
   readonly #probe: Probe;
   readonly #onFound: () => void;
   readonly #onHang: () => void;
   readonly #closing = new AbortController();
-  /** Probes under way, some of which outlast the search that they belong to. */
+  /** Running probes. Some of them end after their search. */
   readonly #probes = new Set<Promise<void>>();
   #current: Host;
   #failure: { readonly cause: unknown; retryAt: number } | undefined;
@@ -48,12 +48,12 @@ export class HostSearch {
     return this.#current;
   }
 
-  /** Whether another host may do what the present one does not. */
+  /** Whether there are other hosts to try. */
   get hasOthers(): boolean {
     return this.#settings.hosts.length > 1;
   }
 
-  /** Why the last connection could not be opened; `undefined` since one could. */
+  /** Why the last connection could not be opened; `undefined` after a success. */
   get failure(): { readonly cause: unknown } | undefined {
     return this.#failure;
   }
@@ -66,7 +66,7 @@ export class HostSearch {
     this.#failure = { cause, retryAt: performance.now() + reconnectDelayMs };
   }
 
-  /** After a failure, resolves when the call may open a connection to the present host. */
+  /** After a failure, resolves when the call may open a connection to the current host. */
   async recover(signal?: AbortSignal): Promise<void> {
     if (this.#failure === undefined) return;
     if (this.hasOthers) {
@@ -77,13 +77,13 @@ export class HostSearch {
     }
     const now = performance.now();
     if (now < this.#failure.retryAt) throw cannotConnect(this.#failure.cause);
-    // This call tries for all the others.
+    // This call tries on behalf of all others.
     this.#failure.retryAt = now + reconnectDelayMs;
   }
 
   /**
-   * Among several hosts, leaves the present one unless it accepts a connection soon. A server that hangs, or
-   * a network that has lost the route, ends no connection.
+   * With several hosts, abandons the current one unless it accepts a connection soon. A server that hangs, or a network
+   * that has lost the route, closes no connection.
    */
   check(): void {
     if (!this.hasOthers || this.#failure !== undefined) return;
@@ -100,7 +100,7 @@ export class HostSearch {
       });
   }
 
-  /** Resolves when a check that is under way has ended. */
+  /** Resolves when a running check has ended. */
   async checked(): Promise<void> {
     await this.#check;
   }
@@ -140,9 +140,9 @@ export class HostSearch {
 }
 
 /**
- * Resolves to the first host that passes. All are asked at once, and again at an interval, whether or not they
- * have answered: one that hangs delays no other, and one that hung is found as soon as it answers again. Fails
- * when each has failed at least once, with each host's reason.
+ * Resolves to the first host that passes. Probes all hosts at once, and again at an interval, even without a response
+ * to the last probe: a host that hangs delays no other, and is found as soon as it responds again. Fails with the
+ * reasons of all hosts when each has failed at least once.
  */
 export function firstToPass(hosts: readonly Host[], ask: (host: Host) => Promise<void>): Promise<Host> {
   const failures = new Map<Host, unknown>();

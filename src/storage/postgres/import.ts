@@ -4,7 +4,7 @@ import { columnNames, recordValues, rowDiffers, tables } from '../tables.ts';
 import { restartFeed } from './change-sql.ts';
 import type { PostgresPool, Send } from './pool.ts';
 
-/** What moves a whole store here, each batch in one transaction. */
+/** The writes that import a whole store, each batch in one transaction. */
 export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | 'continueIds'> {
   return {
     importRows: (kind, rows) => importRows(pool, kind, rows),
@@ -50,7 +50,7 @@ function importRows<Kind extends RecordKind>(
   });
 }
 
-/** Keeps others from giving ids: between reading a sequence and setting it, it must not move. */
+/** Prevents others from assigning ids, because a sequence must not change between reading and setting it. */
 async function lock(send: Send, ...tables: string[]): Promise<void> {
   await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
 }

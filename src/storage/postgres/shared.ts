@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Asks one question for all that call until it is sent, and one at a time: no answer is older than its call. */
+/** Shares one call of `ask` between all callers before it starts, one at a time: no result is older than its call. */
 export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let sent: Promise<unknown> | undefined;
   let next: Promise<T> | undefined;

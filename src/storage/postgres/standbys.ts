@@ -5,26 +5,26 @@ import { type PostgresPool, prepared, type Send, type Sql } from './pool.ts';
 import { unlessAborted } from './session.ts';
 import { shared } from './shared.ts';
 
-/** What became of a read that was meant for a standby. */
+/** The outcome of a read that was meant for a standby. */
 export interface StandbyRead {
-  /** Its `host:port`. */
+  /** The `host:port` of the standby. */
   readonly host: string;
-  /** When it was `late` or had `failed`, another server answered. */
+  /** After `late` and `failed`, another server served the read. */
   readonly outcome: 'answered' | 'late' | 'failed';
-  /** How long the read waited until the standby had replayed what it must show, in milliseconds. */
+  /** How long the read waited until the standby had replayed the necessary log, in milliseconds. */
   readonly waitMs: number;
-  /** How much of the log it had still to replay when the read came, in bytes. */
+  /** How much of the log the standby still had to replay at the start of the read, in bytes. */
   readonly lagBytes: number;
 }
 
 interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads'>;
-  /** Until then it is passed over, by `performance.now()`. */
+  /** The standby is not used until this time, by `performance.now()`. */
   leftUntil: number;
 }
 
-/** A place in the log of a primary. After a failover the log goes on in another timeline. */
+/** A place in the log of a primary. After a failover the log continues in another timeline. */
 interface Place {
   readonly timeline: number;
   readonly bytes: number;
@@ -48,17 +48,17 @@ const lookAgainMs = 1;
 const leaveMs = 1_000;
 
 /**
- * Reads from standbys that are never stale: each shows every write that was acknowledged before it began, by
- * any process. Reads that come together share one question to the primary for the end of its log, and
- * are answered by a standby that has replayed the log up to there. A standby that needs longer than 100 ms,
- * or fails, is left for a second; then the primary answers.
+ * Reads from standbys, but never stale data: each read shows every write that any process had acknowledged before it
+ * began. Concurrent reads share one query to the primary for the end of its log, and run on a standby that has
+ * replayed the log up to there. If a standby fails or needs longer than 100 ms, the primary serves the read, and the
+ * standby is not used for a second.
  */
 export class StandbyReads {
   readonly #primary: Pick<PostgresPool, 'read'>;
   readonly #standbys: readonly Standby[];
   readonly #report: (read: StandbyRead) => void;
   readonly #askPrimary: () => Promise<Place>;
-  /** What each connection is known to have replayed. A server that restarts may be behind that, on new ones. */
+  /** The place that the server of each connection has replayed. After a restart, new connections may be behind it. */
   readonly #places = new WeakMap<object, Place>();
   #turn = 0;
 
@@ -95,13 +95,13 @@ export class StandbyReads {
     return present[this.#turn % present.length];
   }
 
-  /** The end of the log; `undefined` where the primary fails, which its own answer then shows. */
+  /** The end of the log; `undefined` if the primary fails. The read on the primary then reports the failure. */
   #place(signal: AbortSignal | undefined): Promise<Place | undefined> {
     const place = this.#askPrimary().catch(() => undefined);
     return signal === undefined ? place : unlessAborted(place, signal);
   }
 
-  /** `undefined` when another server has to answer. */
+  /** `undefined` when another server must serve the read. */
   async #readFrom<Row extends QueryResultRow>(
     standby: Standby,
     place: Place,
@@ -130,7 +130,7 @@ export class StandbyReads {
         return await send<Row>(sql, values);
       }, signal);
     } catch (caught) {
-      // A caller that has left, or a statement that takes too long, would fare no better at the primary.
+      // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
       if (signal?.aborted || kind === 'deadline-exceeded') throw caught;
       outcome = 'failed';
@@ -141,7 +141,7 @@ export class StandbyReads {
     }
   }
 
-  /** Looks how far a connection's server is, unless it is known to be there. */
+  /** Queries how far the server of a connection has replayed, unless it is known to have reached the place. */
   async #look(send: Send, connection: object, place: Place): Promise<Place> {
     const known = this.#places.get(connection);
     if (isThere(known, place)) return known;

@@ -45,7 +45,7 @@ export function postgresWrites(
     feed.written();
     return rows;
   };
-  /** The record that a write has returned: with its change it comes as JSON. */
+  /** Converts the row that a write has returned. With a feed, it contains the record as JSON. */
   const toRecord = (row: NamedRow) =>
     fromNames<Row>(columns, feed === undefined ? row : Object(row['record']));
   const unchanged = prepared(unchangedSql(table));
@@ -63,14 +63,14 @@ export function postgresWrites(
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
-      // A copy of an earlier release kept posts without a version, and may do so until it is replaced.
+      // A copy of an earlier release stores posts without a version, and may still be running.
       const row = { version: 1, ...kept.response };
       return { value: fromNames<Row>(columns, row), replayed: kept.outcome === 'replayed' };
     },
 
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...columnValues(edited, patch)];
-      // Each turn but the last meets another write between its two statements.
+      // A retry is necessary only if another write came between the two statements.
       for (;;) {
         const [row] = await write<NamedRow>(update, values, options);
         if (row !== undefined) return toRecord(row);

@@ -6,15 +6,15 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { DomainError, messageOf } from '../../domain/errors.ts';
 import { makeFile } from './file.ts';
 
-/** Pages copied, and pages there are. */
+/** Receives the number of copied pages and of all pages. */
 export type BackupProgress = (done: number, total: number) => void;
 
-// 4 MiB at a time: few enough steps to be quick, enough of them to show progress.
+// 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
 const pagesPerStep = 1_000;
 
 /**
- * Copies a SQLite file that may be in use to `target`, as it is at the start of the copy. The target
- * is whole or absent, and never one that was there before. Resolves to the pages copied.
+ * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
+ * or absent, and an existing file is never overwritten. Resolves to the number of copied pages.
  */
 export async function backupSqlite(
   path: string,
@@ -25,12 +25,12 @@ export async function backupSqlite(
   const part = `${to}.${randomUUID()}.part`;
   try {
     refuseExisting(to);
-    // SQLite would make the file.
+    // Fail for a missing file, because SQLite would create it.
     await access(from);
     makeFile(part);
     const pages = await copy(from, part, onProgress);
     await sync(part);
-    // Once more, since the copy took its time: a rename replaces what it finds.
+    // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
     await sync(dirname(to));
@@ -48,10 +48,10 @@ function refuseExisting(path: string): void {
 }
 
 async function copy(from: string, to: string, onProgress: BackupProgress = () => undefined): Promise<number> {
-  // Not read-only: such a connection cannot tidy up the log when it is the last to close.
+  // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
   const db = new DatabaseSync(from);
   try {
-    // Holds the present state for all steps; without it, each write elsewhere would restart the copy.
+    // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
     db.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
     const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
       onProgress(totalPages - remainingPages, totalPages);

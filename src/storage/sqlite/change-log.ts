@@ -4,8 +4,8 @@ import { byKind, type RecordKind } from '../../domain/record.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
-// Each time so many changes were added, up to four times as many old ones are deleted: no single write
-// pays for all of them, and a store whose limit was lowered shrinks.
+// After this many added changes, up to four times as many old ones are deleted. No single write deletes all of them,
+// and a store with a lowered limit shrinks.
 const changesPerTrim = 256;
 const maxTrimmed = 1_024;
 
@@ -14,7 +14,7 @@ const lastPosition = '(SELECT max(position) FROM changes)';
 
 export type ChangeLog = ReturnType<typeof changeLog>;
 
-/** Adds changes to the feed, in the transaction of their write; none where `changesKept` is 0. */
+/** Adds changes to the feed in the transaction of their write; none if `changesKept` is 0. */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
   const insertBelow = byKind((kind) =>
@@ -33,7 +33,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
   const trim = db.prepare(`
     DELETE FROM changes WHERE position <= (SELECT gone FROM feed) AND position < ${lastPosition}
       AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
-  // A process that adds fewer than that trims as well.
+  // Start with a full count, so that a process with fewer writes trims as well.
   let untrimmed = changesPerTrim;
   let restartedAt: unknown;
 
@@ -50,7 +50,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     trim.run();
   };
   return {
-    /** Makes all positions so far `gone`, after a write that the feed does not show. */
+    /** Makes all earlier positions `gone`, after a write that the feed does not contain. */
     restart,
 
     add(type: ChangeType, record: Change['record'], { requestId = null, key = null }: NullableOrigin = {}) {
@@ -66,13 +66,13 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
         insert.run(type, Date.now(), JSON.stringify(record), userId, requestId, key);
         added(1);
       } catch (caught) {
-        // As on a full disk. A savepoint for each write costs more than the loss of one group.
+        // For example, the disk is full. A savepoint for each write would cost more than the loss of one group.
         if (db.isTransaction) db.exec('ROLLBACK');
         throw caught;
       }
     },
 
-    /** Adds the deletion of each record that belongs to this one. */
+    /** Adds a deletion for each record that belongs to this one. */
     addDeletionsBelow(kind: RecordKind, id: number, { requestId = null, key = null }: NullableOrigin = {}) {
       if (changesKept === 0) return;
       for (const insert of insertBelow[kind]) {

@@ -4,17 +4,17 @@ import type { ChangeFeed } from '../../domain/repository.ts';
 import { attempt } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
-// How often to look for commits of other processes, while there are watchers.
+// Interval between checks for commits of other processes, while there are watchers.
 const pollMs = 50;
-// A read looks at so many changes for those that match: some milliseconds of the thread of all requests.
+// Maximum number of changes that a read examines. It takes some milliseconds of the thread of all requests.
 const maxExamined = 10_000;
 
-/** The feed of changes as it is read, and what wakes those who watch it. */
+/** Reads the feed of changes, and wakes its watchers. */
 export function sqliteFeed(db: DatabaseSync) {
   const watchers = new Set<() => void>();
-  // Another value after each commit of another connection.
+  // The value changes after each commit of another connection.
   const dataVersion = prepareRows(db, 'PRAGMA data_version');
-  // In one statement, so that all is of one moment. There is one row at least, with or without a change.
+  // In one statement, so that all values are from one moment. There is at least one row, with or without a change.
   const page = prepareRows(
     db,
     `SELECT gone, newest, position, type, time, record, request_id, key
@@ -35,7 +35,7 @@ export function sqliteFeed(db: DatabaseSync) {
     try {
       seen = dataVersion.get()?.[0];
     } catch {
-      // The next look shows it, or a read reports what is wrong.
+      // The next check finds the commit, or a read reports the error.
     }
     return seen !== before;
   };
@@ -79,7 +79,7 @@ export function sqliteFeed(db: DatabaseSync) {
   };
   return {
     changes,
-    /** For after each commit of this process. */
+    /** Must be called after each commit of this process. */
     wake(): void {
       if (timer === undefined) return;
       look();

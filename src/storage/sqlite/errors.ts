@@ -1,7 +1,7 @@
 import { DomainError } from '../../domain/errors.ts';
 import { idsExhausted } from '../../domain/record.ts';
 
-/** Primary result codes (sqlite.org/rescode.html) of a database that cannot be used just now. */
+/** Primary result codes (sqlite.org/rescode.html) of a database that is temporarily unusable. */
 const unavailableCodes = new Set([
   5, // SQLITE_BUSY: another process kept the lock for longer than the busy timeout
   6, // SQLITE_LOCKED
@@ -16,7 +16,7 @@ const busy = 5;
 const checkConstraint = 275;
 const foreignKeyConstraint = 787;
 
-/** The one place where what SQLite throws becomes a `DomainError`. */
+/** Converts an error of SQLite into a `DomainError`. */
 export function fromSqlite(caught: unknown): DomainError {
   const code = resultCode(caught);
   // Ids are the only columns with a CHECK.
@@ -27,7 +27,7 @@ export function fromSqlite(caught: unknown): DomainError {
   return DomainError.from(caught);
 }
 
-/** Reads, and throws a `DomainError` when it fails. */
+/** Runs a read, and converts its error into a `DomainError`. */
 export function attempt<T>(read: () => T): T {
   try {
     return read();

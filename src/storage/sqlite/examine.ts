@@ -16,7 +16,7 @@ const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
 const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0xfe534d42, 0x1021997];
 
-/** Examines a SQLite file, which a service may be using, and changes nothing at its path. */
+/** Examines a SQLite file without changing it. A service may be using the file. */
 export function examineSqlite(path: string): Finding[] {
   const file = resolve(path);
   const folder = nearestFolder(dirname(file));
@@ -36,7 +36,7 @@ function nearestFolder(path: string): string {
 
 function examineFile(file: string): Finding[] {
   const { mode, mtimeMs } = statSync(file);
-  // Windows has no such modes.
+  // Windows has no such file modes.
   const isOpen = platform() !== 'win32' && (mode & 0o007) !== 0;
   return [
     isOpen
@@ -79,8 +79,8 @@ function examineLog(file: string): Finding {
 
 function examineData(file: string): Finding[] {
   const url = pathToFileURL(file);
-  // Even a connection that only reads would make a missing log or index. So without them the file is read
-  // alone; with them, as it is after the latest commit.
+  // Even a read-only connection would create a missing log or index. So without them, only the file is read. With them,
+  // the latest commit is read.
   const hasLog = sizeOf(`${file}-wal`) > 0 && existsSync(`${file}-shm`);
   url.search = hasLog ? 'mode=ro&readonly_shm=1' : 'immutable=1';
   try {

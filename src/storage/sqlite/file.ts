@@ -13,28 +13,28 @@ import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
 import { DomainError } from '../../domain/errors.ts';
 
-/** The database, its log and the index of the log, which belong together, as they were when they were opened. */
+/** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
   readonly path: string;
-  /** Its device and its number there. */
+  /** The device and the inode number of each file. */
   readonly identities: readonly string[];
 }
 
 const suffixes = ['', '-wal', '-shm'];
 
-/** Makes a file that no other user can read, unless it is there. */
+/** Creates a file that no other user can read, unless it exists. */
 export function makeFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (caught) {
-    // It is never opened when it is there: closing it would drop the locks this process may have on it.
+    // Never open an existing file here: closing it would release all locks of this process on the file.
     if (!existsSync(path)) throw caught;
   }
 }
 
 /**
- * Makes a folder and those above it, for this user alone. Node's own `recursive` never ends where a folder is there and yet
- * takes none, as in /proc.
+ * Creates a folder and its parents, for this user only. Node's own `recursive` never ends below a folder that exists
+ * but accepts no new folders, as in /proc.
  */
 export async function makeFolder(folder: string): Promise<void> {
   if (existsSync(folder)) return;
@@ -42,12 +42,12 @@ export async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, 0o700);
   } catch (caught) {
-    // Another process has been faster.
+    // Another process has created it in the meantime.
     if (!existsSync(folder)) throw caught;
   }
 }
 
-/** Throws where the files or their folder cannot be written: SQLite would open them to read, and fail at each write. */
+/** Throws if the files or their folder are read-only: SQLite would open them for reading, and fail at each write. */
 export function checkWritable(path: string): void {
   for (const place of [...suffixes.map((suffix) => path + suffix), dirname(path)]) {
     try {
@@ -65,19 +65,19 @@ function userName(): string | undefined {
   try {
     return userInfo().username;
   } catch {
-    // It has no name on this machine.
+    // The user has no name on this machine.
     return undefined;
   }
 }
 
-/** The files that a connection has just opened. */
+/** Returns the files that a connection has just opened. */
 export function openFiles(path: string): OpenFiles {
   return { path, identities: suffixes.map((suffix) => identityOf(statOf(path + suffix))) };
 }
 
 /**
- * Throws `unavailable` where a file at its path is not the one that was opened, as when it was removed or
- * replaced or its folder renamed. SQLite would go on with it, and what it writes be gone with the process.
+ * Throws `unavailable` if a path no longer leads to the opened file: the file was removed or replaced, or its folder
+ * was renamed. SQLite would continue to write to the old file, which is lost when the process ends.
  * Returns the size of the log.
  */
 export function checkFiles({ path, identities }: OpenFiles): bigint {
@@ -93,9 +93,9 @@ export function checkFiles({ path, identities }: OpenFiles): bigint {
 }
 
 /**
- * As `checkFiles`, and throws if the log has been cut, because then nothing in it counts. A log only grows
- * while its header stays the same: SQLite writes another header when it restarts the log. For use after a
- * commit, which leaves no log empty.
+ * Like `checkFiles`, and throws if the log was truncated, because its content is then invalid. A log only grows while
+ * its header stays the same: SQLite writes another header when it restarts the log. Call it after a commit, after
+ * which no log is empty.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
@@ -114,7 +114,7 @@ export function watchFiles(files: OpenFiles): () => void {
 
 const logHeaderBytes = 32;
 
-// The first bytes of a log (sqlite.org/fileformat2.html), but for the bit that is the byte order of its checksums.
+// The first bytes of a log (sqlite.org/fileformat2.html), except for the bit of the byte order of its checksums.
 function isLogHeader(header: Buffer): boolean {
   return header.readUInt32BE() >>> 1 === 0x377f0682 >>> 1;
 }

@@ -6,31 +6,31 @@ import type { SqliteWrites } from './writes.ts';
 export interface GroupCommitOptions {
   readonly db: Pick<DatabaseSync, 'exec' | 'isTransaction'>;
   readonly writes: SqliteWrites;
-  /** Throws when the files at the path of the database are not those that are open. */
+  /** Throws when the path of the database no longer leads to the opened files. */
   readonly checkFiles: () => void;
-  /** How long to wait for another process's lock, in milliseconds. */
+  /** How long to wait for a lock of another process, in milliseconds. */
   readonly busyTimeoutMs: number;
 }
 
-// About as long as a commit takes: four busy processes get even shares, and an idle wait costs 1 % of a core.
+// About the time of a commit: four busy processes get equal shares, and waiting costs 1 % of a core.
 const maxRetryDelayMs = 2;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Makes all the writes of a group in one transaction, so that they share one sync. A write that fails does
- * not fail the others; when the transaction itself fails, all of them have failed.
+ * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
+ * others. When the transaction itself fails, all of its writes fail.
  */
 export function groupCommit({ db, writes, checkFiles, busyTimeoutMs }: GroupCommitOptions) {
   let isSafe = true;
 
-  /** Throws where what was committed is not in the log on disk. */
+  /** Throws if the commit is not in the log on disk. */
   const check = (): void => {
     isSafe = false;
     checkFiles();
     isSafe = true;
   };
-  // SQLite's own waiting sleeps for up to 100 ms between attempts, and has no queue: a process that
-  // writes all the time would leave the others hardly a gap. Short, uneven sleeps share better.
+  // SQLite's busy timeout sleeps for up to 100 ms between attempts, and has no queue. A process that always writes
+  // would hardly leave a gap for others. Short, uneven sleeps share the lock better.
   const begin = (): void => {
     const deadline = performance.now() + busyTimeoutMs;
     for (;;) {
@@ -56,7 +56,7 @@ export function groupCommit({ db, writes, checkFiles, busyTimeoutMs }: GroupComm
     try {
       begin();
       const outcomes = group.map(attempt);
-      // Nothing more is committed to files that were lost, until they are found again.
+      // Do not commit to lost files until they are found again.
       if (!isSafe) check();
       db.exec('COMMIT');
       check();

@@ -2,18 +2,18 @@ import type { DatabaseSync } from 'node:sqlite';
 import { keyReused } from '../../domain/errors.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 
-/** A key on its way to the writer thread, with the time it is used at. */
+/** A key for the writer thread, with the time of its use. */
 export interface TimedKey extends IdempotencyKey {
   readonly now: number;
   readonly expiresAt: number;
 }
 
-// Ten for each one added: the table shrinks after a burst, and no single write pays for all of it.
+// Ten for each added key: the table shrinks after a burst, without a slow single write.
 const expiredKeysPerWrite = 10;
 
 /**
- * Makes a creation happen once for a key, in the transaction of its insert. What is `undefined` was not created.
- * Writes take turns, so a repetition finds the result of the first.
+ * Makes a creation happen once for a key, in the transaction of its insert. An `undefined` result means that nothing
+ * was created. Writes run one after the other, so a repeated request finds the result of the first one.
  */
 export function createOnce(db: DatabaseSync) {
   const find = db.prepare(
@@ -30,7 +30,7 @@ export function createOnce(db: DatabaseSync) {
     const kept = find.get(key, now);
     if (kept !== undefined) {
       if (kept['fingerprint'] !== fingerprint) throw keyReused();
-      // A process of an earlier release kept posts without a version.
+      // A process of an earlier release stored posts without a version.
       return { value: { version: 1, ...JSON.parse(String(kept['response'])) }, replayed: true };
     }
     const value = create();

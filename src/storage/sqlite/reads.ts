@@ -15,10 +15,10 @@ import {
 import { isKey } from '../write-sql.ts';
 import { attempt } from './errors.ts';
 
-// More than there are combinations of table, filter, sort and start.
+// More than the number of combinations of table, filter, sort and start.
 const maxKept = 256;
 
-/** The reads. Each sees all that was committed before it; none holds a lock beyond its call. */
+/** The reads. Each of them sees all earlier commits, and releases its lock before it returns. */
 export function sqliteReads(db: DatabaseSync) {
   const statements = memory<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
@@ -34,14 +34,14 @@ export function sqliteReads(db: DatabaseSync) {
   };
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
     const conditions = filterConditions(table, filter);
-    // What the filter fixes is known, and not read again.
+    // The values that the filter fixes are known, and not read again.
     const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
     const columns = listColumns(table).filter(({ name }) => !fixed.includes(name));
     const list = { table: table.name, columns: columnNames(columns), filter: conditions };
     const { sql, parameters } = pageStatement(list, query);
     return { statement: prepare(sql), parameters, columns };
   };
-  // The same first pages are read again and again; a page after a position is read once.
+  // The same first pages are read repeatedly, but a page after a position is usually read once.
   const firstPages = memory<ReturnType<typeof planPage>>();
   const planOf = (table: Table, filter: object, query: ListQuery<string>) => {
     const plan = () => planPage(table, filter, query);
@@ -72,7 +72,7 @@ export function sqliteReads(db: DatabaseSync) {
     summary() {
       const counts = recordKinds.map((kind) => `(SELECT count(*) FROM ${kind})`);
       const lastIds = recordKinds.map((kind) => `(SELECT seq FROM sqlite_sequence WHERE name = '${kind}')`);
-      // In one statement, so that all numbers are of one moment.
+      // In one statement, so that all numbers are from one moment.
       const [row] = all(`SELECT ${[...counts, ...lastIds].join(', ')}`, []);
       return byKind((_, i) => ({ count: Number(row?.[i]), lastId: Number(row?.[i + recordKinds.length]) }));
     },
@@ -84,7 +84,7 @@ export function sqliteReads(db: DatabaseSync) {
   };
 }
 
-/** Finds what was made for a key, or makes it. It forgets all when there are too many. */
+/** Caches values by key. Clears the cache when it is full. */
 function memory<Value>() {
   const kept = new Map<string, Value>();
   return (key: string, make: () => Value): Value => {
@@ -98,8 +98,8 @@ function memory<Value>() {
 }
 
 /**
- * Prepares a statement that gives its rows as arrays: an object with names is made name by name for
- * each row, which takes longer than to read it.
+ * Prepares a statement that returns its rows as arrays. Creating an object with names for each row would take longer
+ * than reading the row.
  */
 export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
@@ -119,7 +119,7 @@ function binder(parameters: SQLInputValue[]): Bind {
   };
 }
 
-/** The statement for the rows of a page and one more. Several ranges are merged, each along its index. */
+/** The statement for the rows of a page and one more. It merges several ranges, each in the order of its index. */
 function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
   const parameters: SQLInputValue[] = [];
   const bind = binder(parameters);

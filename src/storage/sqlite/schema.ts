@@ -7,9 +7,9 @@ import { isBusy } from './errors.ts';
  * it has taken. Steps that have been released are never edited: a change is a new step.
  *
  * An unset role is the empty text, which sorts before every role and keeps keyset comparisons free
- * of NULL. An index ends with the row's id by itself; followed backwards, it serves the opposite order as well.
- * Neighbours by name lie all over the table: with the role in its index, a page by name costs the same
- * among 10,000,000 users as among 1,000, where it cost two and a half times as much.
+ * of NULL. SQLite adds the row id to the end of each index. Read backwards, an index serves the opposite order too.
+ * Rows with neighbouring names are scattered over the table. With the role in its index, a page by name costs the
+ * same among 10,000,000 users as among 1,000, instead of two and a half times as much.
  */
 const migrations: readonly string[] = [
   `
@@ -45,12 +45,12 @@ const migrations: readonly string[] = [
   INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 0), ('posts', 0);
   `,
   '',
-  // Files of versions 1 and 2, which were never released, have an index and a secret of cursors more.
+  // Files of versions 1 and 2, which were never released, also have an index and a secret of cursors.
   'DROP INDEX IF EXISTS users_by_role_desc; DROP TABLE IF EXISTS meta',
   // Posts have a version too.
   'ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1',
-  // Positions are never used twice, since the last row is never deleted. The feed begins behind position 1 in a file
-  // with records, of which it has no changes.
+  // Positions are never reused, since the last row is never deleted. In a file with records, the feed begins after
+  // position 1, because the changes of these records are unknown.
   `
   CREATE TABLE changes (
     position INTEGER PRIMARY KEY,
@@ -67,22 +67,21 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** The version of the present schema. */
+/** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
-// A page of 20 users by name touches some 25 pages of 4 KiB; 16 MiB keep the inner ones of a big file.
+// A list of 20 users by name reads about 25 pages of 4 KiB. 16 MiB can cache the inner pages of a big file.
 const cacheKib = 16_384;
-// How far the write-ahead log grows before it is copied into the file (in pages), and what it is cut
-// back to when a long read has kept it from being reused.
+// The length of the write-ahead log at which it is copied into the file, in pages. After a long read has kept SQLite
+// from reusing the log, the log is truncated to this length.
 const checkpointPages = 4_000;
 export const maxIdleLogBytes = 64 * 1024 * 1024;
 
-// With a write-ahead log, what is left to wait for is the moment in which another process recovers
-// or removes the log. A read waits on the thread of all requests, so not for long; the wait for
-// the write lock is the writer's own.
+// With a write-ahead log, a read waits only while another process recovers or removes the log. It blocks the thread of
+// all requests, so the limit is short. The writer has a separate limit for the write lock.
 const briefWaitMs = 100;
 
-/** A connection with the settings every connection of the service has, once it is prepared. */
+/** Opens a connection, prepares the file, and applies the settings of all connections of the service. */
 export function connect(path: string, prepare?: (db: DatabaseSync) => void): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: briefWaitMs, enableForeignKeyConstraints: true });
   try {
@@ -100,7 +99,7 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
   }
 }
 
-/** A connection for reading, once the file is there and has the present schema. */
+/** Opens a connection for reads, after creating or migrating the file. */
 export async function openMigrated(path: string, busyTimeoutMs: number): Promise<DatabaseSync> {
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
@@ -109,17 +108,17 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
     } catch (caught) {
       if (!isBusy(caught) || performance.now() > deadline) throw caught;
     }
-    // Another process is at it. SQLite's own waiting does not cover the switch to write-ahead logging.
+    // Another process is preparing the file. SQLite's busy timeout does not cover the switch to write-ahead logging.
     await sleep(5 + 20 * Math.random());
   }
 }
 
 function migrate(db: DatabaseSync): void {
-  // Before anything is written: a file that is refused stays as it was.
+  // Check before the first write, so that a rejected file does not change.
   const steps = stepsTaken(db);
   db.exec('PRAGMA journal_mode = WAL');
   if (steps !== schemaVersion) takeSteps(db);
-  // Reads, so that the log is there from now on.
+  // This read ensures that the log file exists.
   db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
 }
 
@@ -136,7 +135,7 @@ function takeSteps(db: DatabaseSync): void {
 
 /** The version of the schema of a file. Throws when it is not one of this service. */
 export function stepsTaken(db: DatabaseSync): number {
-  // In one statement, so that both numbers are of the same moment.
+  // In one statement, so that both numbers are from the same moment.
   const { steps, tables } = {
     ...db
       .prepare(

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Scratch } from '../scratch.ts';
 
-/** Files in a folder of their own beside a database, and so on the same disk. */
+/** Files in a separate folder beside a database, so that they are on the same disk. */
 export async function openSqliteScratch(path: string): Promise<Scratch> {
   const folder = await mkdtemp(`${path}.verify-`);
   let files = 0;

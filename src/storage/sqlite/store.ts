@@ -15,15 +15,15 @@ import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
 export interface SqliteStoreOptions {
-  /** How long to wait for a lock another process has, in milliseconds, 0 to 60,000. Default: 5,000. */
+  /** How long to wait for a lock of another process, in milliseconds, 0 to 60,000. Default: 5,000. */
   readonly busyTimeoutMs?: number;
-  /** Writes that may wait or be under way; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
+  /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
-  /** How long an idempotency key is remembered, in milliseconds. Default: a day. */
+  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
   readonly idempotencyTtlMs?: number;
-  /** The clock idempotency keys expire by, in milliseconds. Default: `Date.now`. */
+  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;
-  /** How many changes the feed keeps at least, 0 to 100,000,000; 0: there is no feed. Default: 100,000. */
+  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
   readonly changesKept?: number;
 }
 
@@ -35,8 +35,8 @@ const numbers = {
 } as const;
 
 /**
- * Opens the file at `path`, made with its folder when it is missing. Reads run on the calling thread,
- * since they take microseconds; writes on a thread of their own, since a commit waits for the disk.
+ * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread,
+ * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
   const settings = { ...readNumbers(options, numbers), now: options.now ?? Date.now };
@@ -54,7 +54,7 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-// What a slow disk may add to the wait for a lock.
+// The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
 function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
@@ -104,7 +104,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     async close() {
       await queue.drain();
       feed?.close();
-      // The last connection to close tidies up the log, which may take a while: let it be the writer's.
+      // The last connection to close copies the log into the file, which takes time. Leave this to the writer.
       db.close();
       await queue.close();
     },
@@ -112,8 +112,8 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
 }
 
 function startWriter(workerData: WriterData): Worker {
-  // Beside this file, with its extension: .ts as the source runs, .js as it is published.
+  // In the folder of this file, with the same extension: .ts in the source, .js in the package.
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
-  // The host's own flags are not for it: with --input-type, for one, it would not start.
+  // Do not pass on the flags of the host: with --input-type, for example, the thread would not start.
   return new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] });
 }

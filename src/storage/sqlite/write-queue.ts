@@ -4,30 +4,30 @@ import type { SqliteWrites } from './writes.ts';
 
 export type WriteName = keyof SqliteWrites;
 
-/** A write on its way to the writer thread. */
+/** A write for the writer thread. */
 export interface Write {
   readonly name: WriteName;
   readonly parameters: readonly unknown[];
 }
 
-/** What became of a write; an error that crosses threads loses its class, so it travels in parts. */
+/** The outcome of a write. An error loses its class between threads, so its parts are sent. */
 export type Outcome =
   | { readonly value: unknown }
   | { readonly failed: { readonly kind: ErrorKind; readonly message: string; readonly cause: unknown } };
 
-/** A group of writes to commit and answer, or the end. */
+/** A group of writes to commit, or the request to close. */
 export type WriterMessage = readonly Write[] | 'close';
 
 export interface WriterReply {
   readonly outcomes: readonly Outcome[];
-  /** Absent when the group was committed; else why none of it was. */
+  /** Why the group was not committed; absent when it was. */
   readonly failure?: unknown;
 }
 
 export interface WriteQueueOptions {
-  /** Starts the writer thread; called by `start`, and at the first write after it crashed. */
+  /** Starts the writer thread. Called by `start`, and at the first write after a crash of the thread. */
   readonly startWriter: () => Worker;
-  /** Writes waiting or under way beyond which more are refused. */
+  /** Maximum number of waiting or running writes; more are rejected. */
   readonly maxPendingWrites: number;
   /** How long a write may wait for its turn, in milliseconds. */
   readonly maxWaitMs: number;
@@ -41,12 +41,12 @@ interface PendingWrite extends Write {
   reject(error: DomainError): void;
 }
 
-// One transaction holds the lock other processes wait for: with this many writes, some 5 ms.
+// Other processes wait while a transaction has the lock: about 5 ms with this many writes.
 const maxGroupSize = 256;
 
 /**
- * Hands writes to the writer thread, one group at a time. What arrives while a group is being
- * committed is the next group: the slower the disk, the larger the groups.
+ * Passes writes to the writer thread, one group at a time. Writes that arrive during a commit are the next group: the
+ * slower the disk, the larger the groups.
  */
 export class WriteQueue {
   readonly #options: WriteQueueOptions;
@@ -81,24 +81,24 @@ export class WriteQueue {
       return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
     }
     return new Promise((resolve, reject) => {
-      // What comes back from the writer is the result of the method that was named.
+      // The writer returns the result of the method in the message.
       const settle = resolve as (value: unknown) => void;
       this.#waiting.push({ name, parameters, since: performance.now(), resolve: settle, reject });
       if (this.#sending) return;
       this.#sending = true;
-      // Behind the requests that have arrived together with this one: they make one group.
+      // Runs after the requests that have arrived together with this one, so that they become one group.
       setImmediate(() => this.#sendGroup());
     });
   }
 
-  /** Resolves when no write is waiting or under way. */
+  /** Resolves when no write is waiting or running. */
   async drain(): Promise<void> {
     if (!this.#sending) return;
     this.#idle ??= Promise.withResolvers();
     await this.#idle.promise;
   }
 
-  /** Ends the writer thread; for after `drain`. */
+  /** Ends the writer thread. Call it after `drain`. */
   async close(): Promise<void> {
     const writer = this.#writer;
     if (writer === undefined) return;
@@ -131,7 +131,7 @@ export class WriteQueue {
   }
 
   #isWanted({ since, reject }: PendingWrite): boolean {
-    // Behind a lock that is not had, each group waits as long again: those at the end would wait for all.
+    // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum.
     if (performance.now() - since > this.#options.maxWaitMs) {
       reject(new DomainError('unavailable', 'the store is not available'));
       return false;
@@ -151,7 +151,7 @@ export class WriteQueue {
     this.#failure = failure;
     const answered = this.#sent;
     this.#sent = [];
-    // The next group first: its commit goes on while these are answered.
+    // Send the next group first, so that it is committed while these writes are resolved.
     this.#sendGroup();
     if (failure === undefined) this.#options.onCommit?.();
     for (const [i, { resolve, reject }] of answered.entries()) {

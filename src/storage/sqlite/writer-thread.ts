@@ -5,12 +5,12 @@ import { connect } from './schema.ts';
 import type { WriterMessage } from './write-queue.ts';
 import { sqliteWrites } from './writes.ts';
 
-/** What the writer thread is started with. */
+/** The options of the writer thread. */
 export interface WriterData {
   readonly files: OpenFiles;
-  /** How long to wait for another process's lock, in milliseconds. */
+  /** How long to wait for a lock of another process, in milliseconds. */
   readonly busyTimeoutMs: number;
-  /** How many changes the feed keeps at least; 0: there is no feed. */
+  /** The minimum number of changes that the feed keeps; 0: no feed. */
   readonly changesKept: number;
 }
 
@@ -21,7 +21,7 @@ const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
 const db = connect(files.path);
 const writes = sqliteWrites(db, changesKept);
 const commitGroup = groupCommit({ db, writes, checkFiles: watchFiles(files), busyTimeoutMs });
-// From here on, waiting is up to `commitGroup`.
+// From now on, `commitGroup` waits for locks.
 db.exec('PRAGMA busy_timeout = 0');
 
 port.on('message', (message: WriterMessage) => {

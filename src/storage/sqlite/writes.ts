@@ -29,8 +29,8 @@ export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 type Expected = readonly number[] | undefined;
 
 /**
- * The writes, each called inside a transaction that others share. One that throws leaves no trace:
- * it is a single statement, or it undoes its own.
+ * The writes. Each is called inside a transaction that several writes share. A write that throws has no effect: it is
+ * a single statement, or it undoes its own changes.
  */
 export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   const log = changeLog(db, changesKept);
@@ -63,7 +63,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
       const remove = () => writes[kind].delete(key, expected, origin);
       if (!hasChildren[kind]) return remove();
       return undoable(() => {
-        // While they are there: they go with their record.
+        // Read the child records before they are deleted together with this record.
         log.addDeletionsBelow(kind, key[0], origin);
         return remove();
       });
@@ -94,7 +94,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
       });
     },
 
-    /** Writes, and changes nothing: to see whether writes succeed. */
+    /** Writes without a change, to check whether writes succeed. */
     touch(): void {
       const { user_version } = { ...db.prepare('PRAGMA user_version').get() };
       db.exec(`PRAGMA user_version = ${user_version}`);
@@ -107,7 +107,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   };
 }
 
-/** The writes of one record of a table, each with its change. */
+/** The writes of a record of one table, each with its change. */
 function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const given = givenColumns(table);
   const edited = editableColumns(table);
@@ -115,7 +115,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
   const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
   const find = prepareRows(db, findSql(table));
-  /** The record of a write that has met no row; `undefined` when there is none, and fails when it is of another version. */
+  /** Finds the record after a write that changed no row; `undefined` if it is missing. Fails for another version. */
   const unchanged = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
     const record = row && toRecord<Row>(table.columns, row);
@@ -124,7 +124,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     return record;
   };
   return {
-    /** `undefined` when it would belong to a record that is not there. */
+    /** `undefined` when it would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
       const values = recordValues(given, draft);
       const { changes, lastInsertRowid } = insert.run(...values);
@@ -159,7 +159,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   };
 }
 
-/** Adds the given columns, unless a record that it would belong to is not there. */
+/** Inserts a row with the given columns, unless the record that it would belong to is missing. */
 function insertSql(table: Table): string {
   const given = givenColumns(table);
   const parents = given.flatMap(({ parent }, i) =>
