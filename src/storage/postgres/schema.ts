@@ -4,14 +4,14 @@ import type { ClientBase } from 'pg';
  * What brings a database from each version to the next, the first from nothing. A released one is
  * never edited; a new one adds columns but changes none, for copies of the last release still run.
  *
- * A role that is not set is the empty text: it sorts before every other, as the contract has it, and
- * keeps NULL out of the comparisons that cursors are made of. Texts compare as bytes of UTF-8 (`C`),
- * which is by code point and the same on every machine.
+ * An unset role is the empty text: it sorts before every other, as the contract requires, and keeps NULL
+ * out of the comparisons of cursors. Texts compare as bytes of UTF-8 (`C`), which is by code point and
+ * the same on every machine.
  *
  * The indexes are the orders of the lists. In them the id that breaks ties is a bigint: were it the
  * same expression as the primary key, the planner would at times rather walk all ids from a position
  * on, for the few rows of one role or name that are left, and read the rest of the table for them.
- * They include what a list shows, lest each of its rows be fetched from a page of its own.
+ * They include the columns of a list, so that its rows need not be fetched from scattered pages.
  */
 const migrations: readonly string[] = [
   `
@@ -73,7 +73,7 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** The version of the present schema. */
+/** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
 // Any number, so long as nothing else on the server locks it.
