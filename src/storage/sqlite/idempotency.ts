@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { keyReused } from '../../domain/errors.ts';
-import type { Created, IdempotencyKey } from '../../domain/repository.ts';
+import { keyInUse, keyReused } from '../../domain/errors.ts';
+import type { Created, CreateOptions, IdempotencyKey } from '../../domain/repository.ts';
 
 /** A key for the writer thread, with the time of its use. */
 export interface TimedKey extends IdempotencyKey {
@@ -8,13 +8,35 @@ export interface TimedKey extends IdempotencyKey {
   readonly expiresAt: number;
 }
 
+export interface KeyOptions {
+  readonly now: () => number;
+  readonly idempotencyTtlMs: number;
+}
+
+/** Rejects a key whose first request is still running in this process. One of another process holds the lock, so it waits. */
+export function keysInUse({ now, idempotencyTtlMs }: KeyOptions) {
+  const inUse = new Set<string>();
+  return async <T>(
+    { idempotency }: CreateOptions = {},
+    create: (key?: TimedKey) => Promise<T>,
+  ): Promise<T> => {
+    if (idempotency === undefined) return create();
+    const { key, fingerprint } = idempotency;
+    if (inUse.has(key)) throw keyInUse();
+    inUse.add(key);
+    try {
+      const usedAt = Math.floor(now());
+      return await create({ key, fingerprint, now: usedAt, expiresAt: usedAt + idempotencyTtlMs });
+    } finally {
+      inUse.delete(key);
+    }
+  };
+}
+
 // Ten for each added key: the table shrinks after a burst, without a slow single write.
 const expiredKeysPerWrite = 10;
 
-/**
- * Makes a creation happen once for a key, in the transaction of its insert. An `undefined` result means that nothing
- * was created. Writes run one after the other, so a repeated request finds the result of the first one.
- */
+/** Makes a creation happen once for a key, in the transaction of its insert. An `undefined` result means that nothing was created. */
 export function createOnce(db: DatabaseSync) {
   const find = db.prepare(
     'SELECT fingerprint, response FROM idempotency_keys WHERE key = ? AND expires_at > ?',

@@ -9,6 +9,7 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
+import { keysInUse } from './idempotency.ts';
 import { sqliteReads } from './reads.ts';
 import { openMigrated } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
@@ -58,10 +59,11 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
 const slowDiskMs = 2_000;
 
 function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
-  const { busyTimeoutMs, maxPendingWrites, idempotencyTtlMs, changesKept, now } = settings;
+  const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   const files = openFiles(path);
   const reads = sqliteReads(db);
   const feed = changesKept === 0 ? undefined : sqliteFeed(db);
+  const once = keysInUse(settings);
   const queue = new WriteQueue({
     startWriter: () => startWriter({ files, busyTimeoutMs, changesKept }),
     maxPendingWrites,
@@ -76,11 +78,8 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     ...(feed && { changes: feed.changes }),
     collections: byKind((kind) => ({
       ...reads.collections[kind],
-      create(record, { idempotency, origin } = {}) {
-        const usedAt = Math.floor(now());
-        const key = idempotency && { ...idempotency, now: usedAt, expiresAt: usedAt + idempotencyTtlMs };
-        return queue.write('create', [kind, record, key, origin]);
-      },
+      create: (record, options) =>
+        once(options, (key) => queue.write('create', [kind, record, key, options?.origin])),
       update: (key, patch, options) =>
         queue.write('update', [kind, key, patch, options?.expected, options?.origin]),
       delete: (key, options) => queue.write('delete', [kind, key, options?.expected, options?.origin]),
