@@ -6,6 +6,7 @@ import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions, unary } from './call.ts';
+import { AgingConnections } from './connection-age.ts';
 import { UsersService } from './stubs.ts';
 import { userHandlers } from './users.ts';
 
@@ -73,18 +74,17 @@ export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tl
   addUsers(server, repository, access, options);
   const health = new Health(server);
   addReflection(server);
-  let connections = server.createConnectionInjector(credentials(tls));
+  const connections = new AgingConnections(server, credentials(tls), limits);
   return {
     /** Serves a connection. Its caller must not have read from it. */
-    accept: (socket: Socket) => connections.injectConnection(socket),
+    accept: (socket: Socket) => connections.accept(socket),
     setServing: (serving: boolean) => health.setServing(serving),
     /** Sets the certificate for new connections. */
-    setTls(pair: SecureContextOptions) {
-      connections = server.createConnectionInjector(credentials(pair));
-    },
+    setTls: (pair: SecureContextOptions) => connections.setCredentials(credentials(pair)),
     /** Asks the client of every connection to close it after its calls have ended. */
     drain() {
       health.endWatches();
+      connections.close();
       server.tryShutdown(() => undefined);
     },
   };
@@ -110,8 +110,6 @@ function channelOptions(limits: GrpcLimits): ChannelOptions {
     'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
     'grpc.max_receive_message_length': limits.maxMessageBytes,
     'grpc.max_send_message_length': limits.maxMessageBytes,
-    'grpc.max_connection_age_ms': limits.maxConnectionAgeMs,
-    'grpc.max_connection_age_grace_ms': limits.maxConnectionAgeGraceMs,
     'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
     'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
     // The records of channelz for calls and connections grow without bound on a busy server.

@@ -4,6 +4,7 @@ import { constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
+import { queryObjects } from 'node:v8';
 import { status } from '@grpc/grpc-js';
 import type { GrpcLimits } from '../../src/grpc/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -63,6 +64,22 @@ test('a connection at its maximum age receives GOAWAY, and closes when its calls
   const [code] = await once(session, 'goaway');
   assert.equal(code, constants.NGHTTP2_NO_ERROR);
   if (!session.destroyed) await once(session, 'close');
+});
+
+test('connections that close before their maximum age leave no timer each', async (t) => {
+  const { grpc } = await start(t, { maxConnectionAgeMs: 1_800_000 });
+  // A timer is linked to the list of all timers of its duration, which Node.js keeps for each duration.
+  const timer = setTimeout(() => undefined, 1_234_567);
+  const { constructor: TimersList } = Reflect.get(timer, '_idleNext');
+  clearTimeout(timer);
+  const before = queryObjects(TimersList, { format: 'count' });
+  for (let i = 0; i < 100; i += 1) {
+    const session = await connectWire(t, grpc);
+    session.close();
+    await once(session, 'close');
+  }
+  const more = queryObjects(TimersList, { format: 'count' }) - before;
+  assert.ok(more < 30, `${more} lists of timers`);
 });
 
 test('a call that runs when its connection reaches its maximum age completes within the grace period', async (t) => {
