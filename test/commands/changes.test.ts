@@ -47,7 +47,7 @@ function startCommand(t: TestContext, args: readonly string[], env: Record<strin
 
 async function temporaryFile(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'changes-'));
-  t.after(() => rm(folder, { recursive: true }));
+  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
   return join(folder, 'position');
 }
 

@@ -210,7 +210,7 @@ describe('files and folders of options are checked before the database is create
   for (const [name, argv, env, expected] of rows) {
     it(name, async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'files-'));
-      t.after(() => rm(folder, { recursive: true }));
+      t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
       await Promise.all(Object.entries(pem).map(([file, text]) => writeFile(join(folder, file), text)));
       const inFolder = (text: string) => (text === 'none' || text in pem ? join(folder, text) : text);
       const paths = Object.entries(env).map(([variable, text]) => [variable, inFolder(text)]);

@@ -23,7 +23,7 @@ async function doctor(args: readonly string[], nodeVersion?: string) {
 
 async function temporary(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'doctor-'));
-  t.after(() => rm(folder, { recursive: true }));
+  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
   for (const [name, text] of Object.entries(files))
     await writeFile(join(folder, name), text, { mode: 0o600 });
   return folder;

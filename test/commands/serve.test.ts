@@ -19,7 +19,7 @@ const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 async function temporaryFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'serve-'));
-  t.after(() => rm(folder, { recursive: true }));
+  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
   return folder;
 }
 

@@ -17,7 +17,7 @@ const checkout = fileURLToPath(new URL('../..', import.meta.url));
 
 async function temporaryFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'transfer-'));
-  t.after(() => rm(folder, { recursive: true }));
+  t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
   return folder;
 }
 
