@@ -100,6 +100,13 @@ export function gather(record: RecordKind, all: readonly Entry[]): Evidence[] {
     const tokens = new Set(shown.map(([, row]) => row.name ?? row.title));
     const attempts = [...tokens].flatMap((token) => unansweredOf.get(token) ?? []);
     const known = [...attempts, ...(directOf.get(id) ?? []).map(([, entry]) => entry)];
+    if (!known.some(({ kind }) => kind === 'create')) {
+      // A write without a response may have replaced all that a creation without a response wrote.
+      const owner = shown[0]?.[1].userId;
+      known.push(
+        ...unanswered.filter(({ user }) => record === 'user' || owner === undefined || user === owner),
+      );
+    }
     known.sort((a, b) => a.start - b.start);
     const sightings = shown.flatMap(([, row, entry]) =>
       entry.kind === 'list' || entry.kind === 'call' ? [{ entry, fields: fieldsOf(row) }] : [],

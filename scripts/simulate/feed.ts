@@ -52,7 +52,7 @@ export function checkFeed(
       positions.set(`${record} ${isGone ? 'gone' : version}`, position);
     }
   }
-  for (const { name, fields, last, isGone, canBeGone } of timelines) {
+  for (const { name, fields, last, maybes, isGone, canBeGone } of timelines) {
     const life = lives.get(name) ?? [];
     for (const { type, version, row } of life) {
       const known = isDeletion(type) ? undefined : fields[version];
@@ -64,7 +64,8 @@ export function checkFeed(
     const end = life.at(-1);
     // Without a response there is no version to compare. After a deletion, only the feed shows whether a
     // write without a response happened.
-    const isLast = last === 0 || end?.version === last || (isGone && (end?.version ?? 0) > last);
+    const later = (end?.version ?? 0) - last;
+    const isLast = last === 0 || later === 0 || (later > 0 && (isGone || later <= maybes.length));
     const isDeleted = isDeletion(end?.type);
     if (end === undefined || !isLast || (isDeleted ? !canBeGone : isGone)) {
       const state = `version ${last}${isGone ? ', gone' : ''}`;

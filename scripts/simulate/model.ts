@@ -18,7 +18,8 @@ export interface Verdict {
 }
 
 const records = ['user', 'post'] as const;
-const patienceMs = 4_000;
+// The shortest timeout of the service, that of a connection to PostgreSQL.
+const patienceMs = 2_000;
 
 /** Judges a history. While the run is not over, the feed may lack the last changes. */
 export function judge(history: History, isOver = true): Verdict {

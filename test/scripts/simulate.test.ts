@@ -281,6 +281,40 @@ test('the model accepts a deletion in the feed that had no response (seed 315)',
   assert.deepEqual(violations, []);
 });
 
+test('the model accepts a creation and a change that both had no response (seeds 444, 484, 501)', () => {
+  const changed = new Writer()
+    .user('create', { sent: { name: 'ann' } })
+    .user('patch', { user: 1, sent: { name: 'bob', role: 'guest' } })
+    .user('list', { query: { limit: 5 }, status: 200, rows: [{ id: 1, name: 'bob', role: 'guest' }] });
+  assert.deepEqual(rulesOf(changed, [fault]), []);
+  const replaced = created()
+    .post('create', { user: 1, sent: { title: 't', body: 'b' } })
+    .post('replace', { user: 1, post: 1, sent: { title: 'u', body: '' } })
+    .post('get', {
+      user: 1,
+      post: 1,
+      status: 200,
+      version: 2,
+      row: { id: 1, userId: 1, title: 'u', body: '' },
+    });
+  assert.deepEqual(rulesOf(replaced, [fault]), []);
+});
+
+test('the model accepts a last change in the feed that had no response (seed 520)', () => {
+  const { entries } = created().user('patch', { user: 1, sent: { name: 'bob' } });
+  const bob = { id: 1, name: 'bob' };
+  const late = read(0, 0, first, position(2, 'user.updated', 2, bob));
+  assert.deepEqual(judge({ entries, faults: [fault], feed: [late] }).violations, []);
+  const more = read(0, 0, ...late.changes, position(3, 'user.updated', 3, ann));
+  assert.notDeepEqual(judge({ entries, faults: [fault], feed: [more] }).violations, []);
+});
+
+test('the model accepts a rejection without a fault when requests take as long as a timeout (seed 494)', () => {
+  const { entries } = created().user('get', { user: 1, status: 200, version: 1, row: ann }, [10, 2_100]);
+  const late = { ...read(0, 0), status: 503 };
+  assert.deepEqual(judge({ entries, faults: [], feed: [late, read(0, 0, first)] }).violations, []);
+});
+
 test('the model accepts a follower whose request was too slow in a run with faults (seed 210)', () => {
   const { entries } = created();
   const late = { ...read(0, 0), status: 408 };
