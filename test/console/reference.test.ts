@@ -95,7 +95,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     ]);
     const links = page.locator('#contents .method + span:visible');
     assert.deepEqual(await links.allTextContents(), ['Create a user', 'Create a post']);
-    await page.getByRole('searchbox').fill('no match');
+    await page.getByRole('searchbox').fill('absent-word');
     await page.getByText(`0 of ${operations.length} operations`).waitFor();
     await page.getByRole('searchbox').fill('');
     await article(page, 'List users').waitFor();
