@@ -13,11 +13,11 @@ interface Group {
 }
 
 const groupsPerAge = 20;
-// Each connection gets an age within this share of the maximum, so that clients do not all reconnect at once.
+// Ages are random within this share below the maximum, so that clients do not all reconnect at once.
 const spread = 0.1;
 
 /**
- * Accepts connections in groups, and asks the clients of a group to close them at the maximum age. grpc-js has this
+ * Accepts connections in groups, and asks the clients of a group to close them before the maximum age. grpc-js has this
  * limit too, but starts a timer of a random duration for each connection. Node.js keeps a list for each duration
  * until its end, so a client with a new connection for each call would fill the memory.
  */
@@ -39,8 +39,8 @@ export class AgingConnections {
   }
 
   accept(socket: Socket): void {
-    const ageMs = this.#maxAgeMs * (1 - spread + 2 * spread * Math.random());
-    const number = Math.ceil((performance.now() + ageMs) / this.#groupMs);
+    const ageMs = this.#maxAgeMs * (1 - spread * Math.random());
+    const number = Math.floor((performance.now() + ageMs) / this.#groupMs);
     const key = `${this.#certificates} ${number}`;
     const group = this.#groups.get(key) ?? this.#open(key, number * this.#groupMs);
     group.injector.injectConnection(socket);

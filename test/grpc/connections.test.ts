@@ -66,6 +66,21 @@ test('a connection at its maximum age receives GOAWAY, and closes when its calls
   if (!session.destroyed) await once(session, 'close');
 });
 
+test('connections stay open with the highest maximum age that a timer accepts', async (t) => {
+  const { grpc } = await start(t, { maxConnectionAgeMs: 2 ** 31 - 1 });
+  let aged = 0;
+  // The age of each connection is random.
+  for (let i = 0; i < 20; i += 1) {
+    const session = await connectWire(t, grpc);
+    session.on('goaway', () => {
+      aged += 1;
+    });
+    assert.equal((await callWire(session, '/Users/GetUser', one)).code, status.OK);
+    await new Promise((resolve) => session.ping(resolve));
+  }
+  assert.equal(aged, 0);
+});
+
 test('connections that close before their maximum age leave no timer each', async (t) => {
   const { grpc } = await start(t, { maxConnectionAgeMs: 1_800_000 });
   // A timer is linked to the list of all timers of its duration, which Node.js keeps for each duration.

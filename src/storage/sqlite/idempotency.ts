@@ -13,7 +13,10 @@ export interface KeyOptions {
   readonly idempotencyTtlMs: number;
 }
 
-/** Rejects a key whose first request is still running in this process. One of another process holds the lock, so it waits. */
+/**
+ * Rejects a key whose first request is still running in this process. If it runs in another process, the second
+ * request waits for the lock.
+ */
 export function keysInUse({ now, idempotencyTtlMs }: KeyOptions) {
   const inUse = new Set<string>();
   return async <T>(
@@ -36,7 +39,10 @@ export function keysInUse({ now, idempotencyTtlMs }: KeyOptions) {
 // Ten for each added key: the table shrinks after a burst, without a slow single write.
 const expiredKeysPerWrite = 10;
 
-/** Makes a creation happen once for a key, in the transaction of its insert. An `undefined` result means that nothing was created. */
+/**
+ * Makes a creation happen once for a key, in the transaction of its insert. An `undefined` result means that nothing
+ * was created.
+ */
 export function createOnce(db: DatabaseSync) {
   const find = db.prepare(
     'SELECT fingerprint, response FROM idempotency_keys WHERE key = ? AND expires_at > ?',
