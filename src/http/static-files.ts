@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { extname, join, sep } from 'node:path';
+import { extname, join, relative, sep } from 'node:path';
 import type { Headers } from './reply.ts';
 import type { Pattern } from './router.ts';
 
@@ -8,81 +8,64 @@ export interface StaticFile {
   readonly pattern: Pattern;
   readonly plain: KnownFile;
   readonly type: string;
-  /** Compressed siblings, best first: `app.js.br` beside `app.js`. */
-  readonly encodings: readonly Coding[];
-  readonly compressed: Readonly<Partial<Record<Coding, KnownFile>>>;
+  /** Compressed siblings, such as `app.js.br` beside `app.js`. */
+  readonly compressed: Readonly<Record<Coding, KnownFile | undefined>>;
 }
 
-/** A file as the walk found it, and which file on the disk that was. */
+/** A path, and which file on the disk it led to at the start. */
 export interface KnownFile {
   readonly path: string;
-  /** The folder that the path must not leave; set if a part of it is a link. */
-  readonly within?: string;
+  /** Where the real path must be: the public folder if a part of `path` is a link, otherwise `path` itself. */
+  readonly within: string;
   readonly dev: number;
   readonly ino: number;
 }
 
-export type Coding = keyof typeof suffixes;
-
-const suffixes = { br: '.br', gzip: '.gz' } as const;
-const codings = ['br', 'gzip'] as const;
+/** The codings of compressed files, the best first. */
+export const codings = ['br', 'gzip'] as const;
+export type Coding = (typeof codings)[number];
 
 /**
- * Walks a folder once into the list of files it serves: regular files, no dot-files, and only links that
- * stay inside it. A request can only name one of these, so no spelling of a path leads out of the folder.
+ * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the
+ * folder. A request can only select one of them, so no spelling of a path leads out of the folder.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync(publicFolder);
-  const found = new Map(walk(folder, folder, [], []).map((known) => [known.path.join('/'), known]));
-  const identify = (name: string): KnownFile => {
-    const path = join(folder, name);
-    const { dev, ino } = statSync(path);
-    return { path, dev, ino, ...(found.get(name)?.linked === true && { within: folder }) };
-  };
-  return [...found].flatMap(([name, { path }]): StaticFile[] => {
-    const encodings = codings.filter((coding) => found.has(name + suffixes[coding]));
-    const compressed = Object.fromEntries(
-      encodings.map((coding) => [coding, identify(name + suffixes[coding])]),
-    );
-    const file = { plain: identify(name), type: contentType(name), encodings, compressed };
-    const index = path.at(-1) === 'index.html' ? [[...path.slice(0, -1), '']] : [];
-    return [path, ...index].map((segments) => ({ ...file, pattern: pattern(segments) }));
+  const found = new Map(walk(folder, folder, [folder]).map((file) => [file.path, file]));
+  return [...found].flatMap(([path, plain]): StaticFile[] => {
+    const compressed = { br: found.get(`${path}.br`), gzip: found.get(`${path}.gz`) };
+    const file = { plain, compressed, type: contentType(path) };
+    const segments = relative(folder, path).split(sep);
+    const index = segments.at(-1) === 'index.html' ? [segments.with(-1, '')] : [];
+    return [segments, ...index].map((path) => ({ ...file, pattern: pattern(path) }));
   });
 }
 
-interface Found {
-  readonly path: readonly string[];
-  readonly linked: boolean;
-}
-
-// Step by step, since Node's own recursive walk follows any link. `real` is the folder without links,
-// and `above` are those around it: a link back to one of them would never end.
-function walk(folder: string, real: string, path: readonly string[], above: readonly string[]): Found[] {
-  const linkedHere = real !== join(folder, ...path);
-  return readdirSync(real, { withFileTypes: true }).flatMap((entry): Found[] => {
-    if (entry.name.startsWith('.')) return [];
-    const inner = [...path, entry.name];
-    const link = entry.isSymbolicLink();
-    const target = link ? resolveLink(join(real, entry.name), folder) : join(real, entry.name);
-    if (target === undefined) return [];
-    const kind = link ? statSync(target) : entry;
-    if (kind.isFile()) return [{ path: inner, linked: link || linkedHere }];
-    if (!kind.isDirectory() || target === real || above.includes(target)) return [];
-    return walk(folder, target, inner, [...above, real]);
+// `above` are the real paths of the folders around a path. A link back to one of them would never end.
+function walk(root: string, path: string, above: readonly string[]): KnownFile[] {
+  return readdirSync(path).flatMap((name): KnownFile[] => {
+    if (name.startsWith('.')) return [];
+    const inner = join(path, name);
+    const target = realPath(inner);
+    if (target === undefined || !isWithin(root, target)) return [];
+    const stat = statSync(target);
+    if (stat.isFile()) {
+      return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
+    }
+    return stat.isDirectory() && !above.includes(target) ? walk(root, inner, [...above, target]) : [];
   });
 }
 
-/** Where a link leads; `undefined` if it leads nowhere or out of the folder. */
-function resolveLink(link: string, folder: string): string | undefined {
+/** The path without links; `undefined` if a link leads nowhere. */
+function realPath(path: string): string | undefined {
   try {
-    const target = realpathSync(link);
-    return isWithin(folder, target) ? target : undefined;
+    return realpathSync(path);
   } catch {
     return undefined;
   }
 }
 
-/** Whether a path without links lies in a folder, or is that folder. */
+/** Whether a path without links is in a folder, or is that folder. */
 export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
@@ -130,17 +113,14 @@ const types: Readonly<Record<string, string>> = {
   '.zip': 'application/zip',
 };
 
-/** The media type of a file by its name; an unknown one is bytes, which no browser runs. */
+/** The media type of a file by its name. Browsers do not run a file of an unknown type. */
 export function contentType(fileName: string): string {
   return types[extname(fileName).toLowerCase()] ?? 'application/octet-stream';
 }
 
 const metaPattern = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/i;
 
-/**
- * The policy that a page states in its head, as a header, which alone can say that no page may frame it.
- * None for a page that states none.
- */
+/** The Content-Security-Policy of a page as a header, if it has one. Only a header can forbid frames. */
 export function pagePolicy(path: string): Headers {
   const [, policy] = metaPattern.exec(readFileSync(path, 'utf8')) ?? [];
   return policy === undefined ? {} : { 'content-security-policy': `${policy}; frame-ancestors 'none'` };

@@ -1,4 +1,4 @@
-import { constants, lstatSync, type Stats } from 'node:fs';
+import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import {
   type ByteRange,
@@ -11,7 +11,7 @@ import {
 import type { Handler } from './listener.ts';
 import { type ByteStream, type Headers, HttpError, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-import { type Coding, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
+import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
 /** The memory that is left for the small files of a folder. */
 export interface FileMemory {
@@ -21,37 +21,25 @@ export interface FileMemory {
 /** A version of a file, with the headers of its replies. */
 interface Version {
   readonly stat: Stats;
+  /** The bytes of a small file, or the open file. */
+  readonly content: Uint8Array | FileHandle;
   readonly validators: Validators;
   readonly headers: Headers;
   /** The headers of a reply with content. */
   readonly contentHeaders: Headers;
 }
 
-interface KeptVersion extends Version {
-  readonly bytes: Uint8Array;
-}
-
 interface OpenedFile {
-  readonly known: KnownFile;
   readonly handle: FileHandle;
   /** Size and times of the opened file, even if its path now leads to another file. */
   readonly stat: Stats;
 }
 
-// The file may have been replaced since the start by a link out of the folder, or by a FIFO without a writer, on
-// which a plain open would wait for ever.
-const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+// The file may have been replaced by a FIFO without a writer, on which a plain open would wait for ever.
+const openFlags = constants.O_RDONLY | constants.O_NONBLOCK;
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
-const goneCodes: ReadonlySet<string> = new Set([
-  'ENOENT',
-  'ENOTDIR',
-  'EISDIR',
-  'ELOOP',
-  'ENXIO',
-  'EACCES',
-  'EPERM',
-]);
-const busyCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE']);
+const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];
+const busyCodes = ['EMFILE', 'ENFILE'];
 // A file up to this size is read at once, and kept in memory.
 const smallFileBytes = 64 * 1024;
 // A file that has just changed may change again with the same time, because file systems store times in steps.
@@ -62,22 +50,24 @@ const settledMs = 100;
  * `extra` are further headers. A small file is kept in memory; each request checks that the file is unchanged.
  */
 export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory): Handler {
-  const kept = new Map<Coding | undefined, KeptVersion>();
-  const keep = (coding: Coding | undefined, version: KeptVersion): void => {
+  const encodings = codings.filter((coding) => file.compressed[coding] !== undefined);
+  const kept = new Map<Coding | undefined, Version>();
+  const keep = (coding: Coding | undefined, version: Version): void => {
     memory.freeBytes += kept.get(coding)?.stat.size ?? 0;
     kept.delete(coding);
-    if (version.stat.size > memory.freeBytes || Date.now() - version.stat.ctimeMs < settledMs) return;
-    memory.freeBytes -= version.stat.size;
+    const { size, ctimeMs } = version.stat;
+    if (size > Math.min(smallFileBytes, memory.freeBytes) || Date.now() - ctimeMs < settledMs) return;
+    memory.freeBytes -= size;
     kept.set(coding, version);
   };
 
-  const describe = (stat: Stats, coding: Coding | undefined): Version => {
+  const describe = (stat: Stats, content: Version['content'], coding: Coding | undefined): Version => {
     const validators = { tag: entityTag(stat, coding), modified: stat.mtime };
     const headers: Headers = {
       etag: `"${validators.tag}"`,
       'last-modified': stat.mtime.toUTCString(),
       'cache-control': 'no-cache',
-      ...(file.encodings.length > 0 && { vary: 'accept-encoding' }),
+      ...(encodings.length > 0 && { vary: 'accept-encoding' }),
       ...extra,
     };
     const contentHeaders = {
@@ -86,7 +76,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory
       'accept-ranges': 'bytes',
       ...(coding && { 'content-encoding': coding }),
     };
-    return { stat, validators, headers, contentHeaders };
+    return { stat, content, validators, headers, contentHeaders };
   };
 
   const serveOpened = async (request: HttpRequest, accepted: Coding | undefined): Promise<Reply> => {
@@ -94,43 +84,36 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory
     const sibling = compressed && (await openFile(compressed));
     const opened = sibling ?? (await openFile(file.plain));
     if (opened === undefined) throw noSuchResource();
-    const { known, handle, stat } = opened;
+    const { handle, stat } = opened;
     const coding = sibling && accepted;
-    const version = describe(stat, coding);
-    let streaming = false;
+    let reply: Reply | undefined;
     try {
-      if (stat.size > smallFileBytes) {
-        return reply(request, version, (range) => {
-          streaming = true;
-          return new FileStream(handle, range);
-        });
-      }
-      const bytes = await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size));
-      // The target of a link may change without the link.
-      if (known.within === undefined) keep(coding, { ...version, bytes });
-      return reply(request, version, partOf(bytes));
+      const isSmall = stat.size <= smallFileBytes;
+      const content = isSmall ? await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size)) : handle;
+      const version = describe(stat, content, coding);
+      keep(coding, version);
+      reply = toReply(request, version);
+      return reply;
     } finally {
-      if (!streaming) await handle.close();
+      // A stream closes the file at its end.
+      if (!(reply?.body instanceof FileStream)) await handle.close();
     }
   };
 
   return (request) => {
-    const coding = chooseEncoding(request.header('accept-encoding'), file.encodings);
+    const coding = chooseEncoding(request.header('accept-encoding'), encodings);
     const version = kept.get(coding);
     const known = (coding && file.compressed[coding]) ?? file.plain;
-    if (version === undefined || !isUnchanged(known, version)) return serveOpened(request, coding);
-    return reply(request, version, partOf(version.bytes));
+    return version !== undefined && isUnchanged(known, version)
+      ? toReply(request, version)
+      : serveOpened(request, coding);
   };
 }
 
-function partOf(bytes: Uint8Array) {
-  return ({ start, end }: ByteRange): Uint8Array => bytes.subarray(start, end + 1);
-}
-
-/** Whether the path still leads to exactly the file that was read, and neither it nor its folder became a link. */
+/** Whether the path still leads to exactly the file that was read. */
 function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
   try {
-    const { dev, ino, size, mtimeMs, ctimeMs } = lstatSync(path);
+    const { dev, ino, size, mtimeMs, ctimeMs } = statSync(path);
     const same = dev === stat.dev && ino === stat.ino && size === stat.size;
     return same && mtimeMs === stat.mtimeMs && ctimeMs === stat.ctimeMs;
   } catch {
@@ -138,41 +121,35 @@ function isUnchanged({ path }: KnownFile, { stat }: Version): boolean {
   }
 }
 
-function reply(
-  request: HttpRequest,
-  { stat, validators, headers, contentHeaders }: Version,
-  content: (range: ByteRange) => Uint8Array | ByteStream,
-): Reply {
+function toReply(request: HttpRequest, version: Version): Reply {
+  const { stat, content, validators, headers, contentHeaders } = version;
   const outcome = evaluateConditions(request, validators);
   if (outcome === 'failed') throw new HttpError(412, 'the file is not the expected one');
   if (outcome === 'not-modified') return { status: 304, headers };
   const range = requestedRange(request, validators, stat.size);
-  if (range === undefined) {
-    return { status: 200, headers: contentHeaders, body: content({ start: 0, end: stat.size - 1 }) };
-  }
-  const contentRange = `bytes ${range.start}-${range.end}/${stat.size}`;
-  return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body: content(range) };
+  const { start, end } = range ?? { start: 0, end: stat.size - 1 };
+  const body =
+    content instanceof Uint8Array ? content.subarray(start, end + 1) : new FileStream(content, start, end);
+  if (range === undefined) return { status: 200, headers: contentHeaders, body };
+  const contentRange = `bytes ${start}-${end}/${stat.size}`;
+  return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
 }
 
 /** Opens a file; `undefined` when the path no longer leads to a file in the folder. */
-async function openFile(known: KnownFile): Promise<OpenedFile | undefined> {
-  const { path, within, dev, ino } = known;
+async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFile | undefined> {
   let handle: FileHandle | undefined;
   try {
-    // A link may have a new target: Kubernetes replaces the targets of its links on each change.
-    const target = within === undefined ? path : await realpath(path);
-    if (within !== undefined && !isWithin(within, target)) return undefined;
-    handle = await open(target, openFlags);
+    handle = await open(path, openFlags);
     const stat = await handle.stat();
+    // Another file than at the start may be a newer version, or a folder or link may now lead to somewhere else.
     const same = stat.ino === ino && stat.dev === dev;
-    // The flags check only the last part of the path: a folder above it may have become a link.
-    if (stat.isFile() && (same || (await realpath(target)) === target)) return { known, handle, stat };
+    if (stat.isFile() && (same || isWithin(within, await realpath(path)))) return { handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (busyCodes.has(code)) {
+    if (busyCodes.includes(code)) {
       throw new HttpError(503, 'too many files are open', { 'retry-after': '1' }, { cause: error });
     }
-    if (!goneCodes.has(code)) {
+    if (!goneCodes.includes(code)) {
       await handle?.close();
       throw error;
     }
@@ -214,7 +191,7 @@ class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
   readonly #end: number;
   #position: number;
 
-  constructor(handle: FileHandle, { start, end }: ByteRange) {
+  constructor(handle: FileHandle, start: number, end: number) {
     this.#handle = handle;
     this.#position = start;
     this.#end = end;
