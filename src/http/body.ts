@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
+import { turns } from './overload.ts';
 import { HttpError } from './reply.ts';
-import { turns } from './turns.ts';
 
 /** Enough for every document that a person writes, and far below the depth where `JSON.stringify` overflows. */
 export const maxJsonDepth = 64;
@@ -187,7 +187,7 @@ export function parseMediaType(text: string): MediaType | undefined {
 export function checkContentType(
   contentType: string | undefined,
   types: readonly string[],
-  acceptHeader: 'accept-post' | 'accept-patch' | 'accept',
+  acceptHeader: string,
 ): void {
   // By far the most frequent spelling, and always valid.
   if (contentType === 'application/json' && types.includes('application/json')) return;

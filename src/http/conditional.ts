@@ -1,3 +1,5 @@
+import type { HttpRequest } from './request.ts';
+
 /** `*`, or the opaque tags of a list. Weak tags are separate because If-Match never accepts them. */
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
@@ -38,13 +40,9 @@ export interface Validators {
   readonly modified: Date;
 }
 
-interface HeaderSource {
-  header(name: string): string | undefined;
-}
-
 /** Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2. */
 export function evaluateConditions(
-  request: HeaderSource,
+  request: Pick<HttpRequest, 'header'>,
   { tag, modified }: Validators,
 ): 'proceed' | 'not-modified' | 'failed' {
   const ifMatch = request.header('if-match');

@@ -1,14 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { checkFraming, parseTarget } from './head.ts';
-import { type Connection, connectionOf, startNext, waitInLine } from './in-flight.ts';
+import { type Connection, connectionOf, MemoryBudget, turns } from './overload.ts';
 import { errorReply } from './refusals.ts';
 import { type Headers, HttpError, type Reply, securityHeaders } from './reply.ts';
 import { HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
-import { turns } from './turns.ts';
-import { WaitingMemory } from './waiting-memory.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
 
@@ -40,6 +38,7 @@ export interface ListenerOptions {
 }
 
 type Choice = Omit<Route, 'template'>;
+const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
 
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -61,7 +60,7 @@ export class HttpListener {
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
     this.#options = options;
-    const memory = new WaitingMemory(() => {
+    const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
     this.#shared = { basePath, headers, limits, memory, taken: 0, draining: false };
@@ -81,13 +80,12 @@ export class HttpListener {
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
-    if (!connection.busy) this.#start(connection, message, response);
-    else {
-      waitInLine(message, connection, this.#shared.memory, () => {
-        // The body may have been malformed in the meantime, and then the error response is already sent.
-        if (!response.headersSent) this.#start(connection, message, response);
-      });
-    }
+    // If its body is malformed, a waiting request gets its error response before it starts.
+    const start = (): void => {
+      if (!response.headersSent) this.#start(connection, message, response);
+    };
+    if (connection.busy) connection.wait(message, this.#shared.memory, start);
+    else start();
   };
 
   // A malformed target counts as known, so that this service rejects it.
@@ -113,7 +111,7 @@ export class HttpListener {
       connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && message.complete) connection.newest = undefined;
-      startNext(message.socket, connection);
+      connection.startNext();
     });
     const route = this.#route(request);
     if (route.first || turns.isFree(request.startedAt)) this.#answer(request, route);
@@ -127,7 +125,8 @@ export class HttpListener {
       face: 'http',
       id,
       method,
-      path: withoutQuery(raw.url ?? ''),
+      // Without the query, because values of filters and cursors, such as names, do not belong in a log.
+      path: raw.url?.split('?', 1)[0] ?? '',
       status: isWhole(request) ? response.statusCode : clientLeft,
       durationMs: now - startedAt,
       ...(request.longLived && { longLived: true }),
@@ -148,20 +147,16 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return { exempt: true, first: true, handle: () => ({ status: 204, headers: { allow } }) };
+        return probe(() => ({ status: 204, headers: { allow } }));
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;
       request.template = route.template;
       return route;
     } catch (caught) {
-      return {
-        exempt: true,
-        first: true,
-        handle: () => {
-          throw caught;
-        },
-      };
+      return probe(() => {
+        throw caught;
+      });
     }
   }
 
@@ -172,17 +167,16 @@ export class HttpListener {
     try {
       if (!exempt) request.enter();
       const reply = handle(request);
-      const sent = reply instanceof Promise ? this.#sendLater(request, reply) : this.#send(request, reply);
+      const sent =
+        reply instanceof Promise
+          ? reply.then((reply) => this.#send(request, reply))
+          : this.#send(request, reply);
       sent?.catch((caught: unknown) => this.#fail(request, caught));
       return sent !== undefined;
     } catch (caught) {
       this.#fail(request, caught);
       return false;
     }
-  }
-
-  async #sendLater(request: HttpRequest, replying: Promise<Reply>): Promise<void> {
-    await this.#send(request, await replying);
   }
 
   #fail(request: HttpRequest, caught: unknown): void {
@@ -215,10 +209,4 @@ function withHeaders(reply: Reply, common: Headers): Reply {
 // A client ends a long-lived reply by disconnecting. The reply is complete if the client has read all of it so far.
 function isWhole({ longLived, stalled, response }: HttpRequest): boolean {
   return response.writableFinished || (longLived && response.headersSent && !stalled);
-}
-
-// A query may contain names of users: values of filters and cursors do not belong in a log.
-function withoutQuery(target: string): string {
-  const mark = target.indexOf('?');
-  return mark === -1 ? target : target.slice(0, mark);
 }

@@ -2,9 +2,10 @@ import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { parseWeights } from './conditional.ts';
-import { connectionOf } from './in-flight.ts';
 import { http } from './node-http.ts';
+import { connectionOf } from './overload.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
+import type { HttpRequest } from './request.ts';
 
 // A client that is still sending can read the response only if the server continues to read for a while.
 // Closing with unread bytes resets the connection and discards the response.
@@ -14,17 +15,11 @@ const lingerMs = 1_000;
 const problemType = 'application/problem+json';
 const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
-/** The fields of a request that an error response needs. */
-interface ErrorContext {
-  readonly id: string;
-  header(name: string): string | undefined;
-}
-
 /**
  * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
  * accepts `application/problem+json`.
  */
-export function errorReply(error: HttpError, request?: ErrorContext) {
+export function errorReply(error: HttpError, request?: Pick<HttpRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
   const body = wantsProblem

@@ -2,10 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import { type Connection, leftSignal } from './in-flight.ts';
+import { type Connection, type MemoryBudget, turns } from './overload.ts';
 import { type Headers, HttpError } from './reply.ts';
-import { turns } from './turns.ts';
-import type { WaitingMemory } from './waiting-memory.ts';
 
 export interface ListenerLimits {
   /** Maximum length of a request body, in bytes. */
@@ -25,7 +23,7 @@ export interface Shared {
   /** Headers of every reply, unless the reply sets them itself. */
   readonly headers: Headers;
   readonly limits: ListenerLimits;
-  readonly memory: WaitingMemory;
+  readonly memory: MemoryBudget;
   /** The number of requests that count for `maxInFlight`. */
   taken: number;
   /** Whether every reply asks its client to close the connection. */
@@ -34,7 +32,7 @@ export interface Shared {
 
 // No valid user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
-const acceptHeaders = { PATCH: 'accept-patch', POST: 'accept-post' } as const;
+const acceptHeaders: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' };
 
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
@@ -57,7 +55,6 @@ export class HttpRequest {
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
   #hasPlace = false;
-  #holdsMemory = false;
   /** Whether the reply is an endless stream. */
   longLived = false;
   /** Whether the client must read before more bytes are sent. */
@@ -85,7 +82,7 @@ export class HttpRequest {
 
   /** Aborts when the client disconnects. All requests of a connection share it. */
   get signal(): AbortSignal {
-    return leftSignal(this.connection, this.raw.socket);
+    return this.connection.signal;
   }
 
   get isAborted(): boolean {
@@ -116,22 +113,23 @@ export class HttpRequest {
    * more than `maxBodyBytes`.
    */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
-    const accept = this.method === 'PATCH' || this.method === 'POST' ? acceptHeaders[this.method] : 'accept';
-    checkContentType(this.raw.headers['content-type'], types, accept);
+    checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const most = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
     checkBodyHead(this.raw, most);
-    const read = jsonReadByHost(this.raw);
-    if (read !== undefined) return read;
-    this.#sendGoAhead();
-    return parseJson(await this.#bytes(most));
+    return jsonReadByHost(this.raw) ?? parseJson(await this.#bytes(most));
   }
 
   async #bytes(maxBytes: number): Promise<Buffer> {
-    const reading = readBody(this.raw, maxBytes, (bytes, giveUp) => this.hold(bytes, giveUp));
+    const { raw, response } = this;
+    // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
+    // such response (RFC 9110, 15.2).
+    const mayContinue = raw.headers.expect !== undefined && raw.httpVersion !== '1.0';
+    if (mayContinue && !response.headersSent && !response.destroyed) response.writeContinue();
+    const reading = readBody(raw, maxBytes, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;
-    if (this.raw.complete) return await reading;
-    // Otherwise slow clients could soon occupy all places.
+    if (raw.complete) return await reading;
+    // A request that waits for its body does not count. Otherwise slow clients could soon occupy all places.
     const hadPlace = this.#hasPlace;
     this.#leave();
     const bytes = await reading;
@@ -142,7 +140,7 @@ export class HttpRequest {
 
   /**
    * Counts the request for `maxInFlight`, or fails with 503. This is only for emergencies, since the maximum number of
-   * connections limits requests as well. While its body arrives, a request does not count, and only uses memory.
+   * connections limits requests as well.
    */
   enter(): void {
     // After the client has disconnected, the place would never be released.
@@ -166,10 +164,9 @@ export class HttpRequest {
   }
 
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
-  hold(bytes: number, giveUp?: () => void): void {
-    this.#holdsMemory = true;
+  hold(bytes: number, cancel?: () => void): void {
     this.stalled = bytes > 0;
-    this.shared.memory.hold(this, bytes, giveUp);
+    this.shared.memory.hold(this, bytes, cancel);
   }
 
   /** The request no longer counts for `maxInFlight`: an endless stream waits most of the time. */
@@ -181,14 +178,6 @@ export class HttpRequest {
   /** Releases the place and the memory of the request. */
   release(): void {
     this.#leave();
-    if (this.#holdsMemory) this.shared.memory.hold(this, 0);
-  }
-
-  // A client that sent Expect gets 100 Continue only when a handler reads the body. Until then an error can be sent
-  // instead. HTTP/1.0 has no such response (RFC 9110, 15.2).
-  #sendGoAhead(): void {
-    const { headers, httpVersion } = this.raw;
-    if (headers.expect === undefined || httpVersion === '1.0') return;
-    if (!this.response.headersSent && !this.response.destroyed) this.response.writeContinue();
+    this.shared.memory.hold(this, 0);
   }
 }

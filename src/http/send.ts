@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { turns } from './overload.ts';
 import { endLingering } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
-import { turns } from './turns.ts';
 
 // A longer body is written in slices of this size, to notice the progress of a client that reads slowly.
 const sliceBytes = 64 * 1024;

@@ -1,19 +1,18 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as NetServer } from 'node:net';
+import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
-import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
+import { connectionOf, heapLimitBytes, turns } from './overload.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
-import { heapLimitBytes } from './waiting-memory.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
   readonly tls?: TlsOptions;
   readonly timeouts: HttpTimeouts;
-  /** Connections at once; more are rejected with 503. Default: 0, no limit. */
+  /** Maximum number of open connections; more are rejected with 503. Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
 }
@@ -24,43 +23,43 @@ export interface TlsOptions {
   readonly key: string | Buffer;
 }
 
-/** All in milliseconds; 0 for no limit. */
+/** Timeouts in milliseconds; 0 for no limit. */
 export interface HttpTimeouts {
-  /** For the head of a request. */
+  /** For receiving the head of a request. */
   readonly headersTimeoutMs: number;
-  /** For a whole request, body included. */
+  /** For receiving a whole request, body included. */
   readonly requestTimeoutMs: number;
-  /** For the next request on a connection. */
+  /** For the next request on an idle connection. */
   readonly keepAliveTimeoutMs: number;
-  /** How often late requests are looked for: the first two hold to within this. Default: 5,000. */
+  /** Interval between checks for late requests: the other timeouts may be late by this. Default: 5,000. */
   readonly checkingIntervalMs?: number;
 }
 
 export interface CloseServerOptions {
-  /** How long connections without a request are kept for one more, in milliseconds. */
+  /** How long an idle connection may still send a request, in milliseconds. */
   readonly idleMs: number;
-  /** Cuts off what is left. */
+  /** Closes all remaining connections when it aborts. */
   readonly signal: AbortSignal;
 }
 
-// Browsers send cookies of other services on the same host; Node's own default.
+// Node's own default. Requests may contain cookies that other services on the same host have set.
 const maxHeaderBytes = 16 * 1024;
-// What a connection with a request under way takes at most: with a small heap `maxConnections` would be
-// more than fit.
+// Maximum memory of a connection with a running request. With a small heap, fewer than `maxConnections` fit.
 const heapPerConnection = 80 * 1024;
-// As many as the kernel allows: when its queue of new connections is full a client, a probe too, comes
-// through only when it tries again after a second or more.
+// The maximum that the kernel allows. When its queue of new connections is full, a client, such as a probe, waits
+// for a second or more before it tries again.
 const backlog = 65_535;
-// How soon a connection is closed whose reply had begun before it could say so.
+// While the server closes, some replies had already started without `Connection: close`. This is the interval
+// between checks for their connections.
 const sweepEveryMs = 50;
 const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
 
-/** A `node:http` server with our limits, whose own errors look like ours, and the life of its port. */
+/** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {
   readonly #server: Server;
   readonly #connections: Connections;
 
-  /** It does not listen yet. */
+  /** Does not listen yet. */
   constructor({ listener, observe, tls, timeouts, maxConnections = 0 }: HttpServerOptions) {
     const settings = serverSettings(timeouts);
     const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
@@ -69,14 +68,14 @@ export class HttpServer {
         ? http.createServer(settings)
         : loadHttps().createServer({ ...settings, ...tlsSettings, ...tls, handshakeTimeout: headersTimeout });
     this.#server = server;
-    // The listener counts them itself: Node drops those beyond its limit silently.
+    // The listener limits the number of headers. Node would silently drop the headers beyond its limit.
     server.maxHeadersCount = 0;
     this.#connections = new Connections(server, {
       max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
       maxIdleMs: headersTimeout > 0 && keepAliveTimeout > 0 ? keepAliveTimeout + headersTimeout : 0,
       checkingIntervalMs: connectionsCheckingInterval,
       reject(socket, silently) {
-        // Over TLS a response would need the handshake, which is what costs most.
+        // With TLS, a response would need a handshake, which costs most.
         if (!silently && tls === undefined) refuse(socket, full, observe);
         else {
           reportRefusal(full, observe);
@@ -85,7 +84,7 @@ export class HttpServer {
       },
     });
     server.on('request', listener);
-    // The go-ahead is sent when a handler reads the body, so that an error can come instead of it.
+    // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
     server.on('checkContinue', listener);
     server.on('checkExpectation', listener);
     server.on('connect', (_request, socket) => {
@@ -97,30 +96,33 @@ export class HttpServer {
     });
   }
 
-  /** Opens the port; resolves to the one in use. */
+  /** Opens the port. Resolves to its number. Rejects when the port cannot be opened. */
   async listen(host: string, port: number): Promise<number> {
     this.#server.listen({ host, port, backlog });
-    // Rejects when an `error` comes instead.
+    // Rejects on the event `error`.
     await once(this.#server, 'listening');
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
   }
 
-  /** The certificate of connections from now on; those open keep theirs. */
+  /** Sets the certificate for new connections. Open connections keep the previous one. */
   setTls(tls: TlsOptions): void {
     if (isSecure(this.#server)) this.#server.setSecureContext({ ...tlsSettings, ...tls });
   }
 
-  /** Takes no more connections and resolves when those open have ended; the replies must ask for it. */
+  /**
+   * Accepts no more connections, and resolves when all open connections have ended. From before this call, replies
+   * must ask their clients to close the connection.
+   */
   async close({ idleMs, signal }: CloseServerOptions): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    // `http.Server.close` would cut the idle ones at once, on some of which a request is on its way.
+    // `http.Server.close` would close idle connections at once, although a request may be on its way.
     NetServer.prototype.close.call(this.#server, () => resolve());
     let timer: NodeJS.Timeout;
     const sweep = (): void => {
-      // After the next look at the sockets: what has arrived is no longer idle.
+      // First let the event loop read the sockets: a connection with a new request is no longer idle.
       setImmediate(() => {
-        // To Node a connection is idle whose last bytes a slow client has still to take.
+        // Node treats a connection as idle even while a slow client is still reading the last bytes.
         if (this.#connections.sockets.every((socket) => socket.writableLength === 0)) {
           this.#server.closeIdleConnections();
         }
@@ -136,9 +138,9 @@ export class HttpServer {
     await promise;
     signal.removeEventListener('abort', force);
     clearTimeout(timer);
-    // Only now has what was cut off been reported.
+    // The requests of closed connections are reported when these events are emitted.
     await Promise.all(this.#connections.sockets.map((socket) => once(socket, 'close')));
-    // Ends Node's look-out for late requests too.
+    // Also stops Node's own check for late requests.
     this.#server.close();
   }
 }
@@ -147,15 +149,96 @@ function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeout
   const { requestTimeoutMs, headersTimeoutMs } = timeouts;
   return {
     requestTimeout: requestTimeoutMs,
-    // Node refuses to start when a part may take longer than the whole.
+    // Node rejects a timeout of the head that is longer than the timeout of the whole request.
     headersTimeout: requestTimeoutMs === 0 ? headersTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs),
     keepAliveTimeout: timeouts.keepAliveTimeoutMs,
     connectionsCheckingInterval: checkingIntervalMs,
     maxHeaderSize: maxHeaderBytes,
     insecureHTTPParser: false,
-    // Without the life of a stream that is never read, a GET takes a twentieth less time.
+    // Node then creates no body stream for a request without a body, which makes a GET faster.
     optimizeEmptyRequests: true,
-    // Node's own response would have an empty body: `checkFraming` gives ours.
+    // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
     requireHostHeader: false,
   };
+}
+
+export interface ConnectionsOptions {
+  /** Maximum number of open connections; 0 for no limit. */
+  readonly max: number;
+  /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
+  readonly maxIdleMs: number;
+  /** Interval between checks for idle connections, in ms. */
+  readonly checkingIntervalMs: number;
+  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
+  readonly reject: (socket: Socket, silently: boolean) => void;
+}
+
+// A rejected connection stays open until its client has read the error response.
+const maxRejectingAtOnce = 100;
+
+/** Limits the number of open connections of a server, and closes idle ones. */
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #accepted = new Set<Socket>();
+  readonly #rejecting = new Set<Socket>();
+  /** With TLS, the secure connections, each of which is inside an accepted one. */
+  readonly #secure = new Set<Socket>();
+
+  constructor(server: Server, options: ConnectionsOptions) {
+    this.#options = options;
+    // Runs before Node's own listeners. Node's `maxConnections` cannot send a response, and full workers would
+    // pass a connection to each other endlessly.
+    const takers = server.listeners('connection');
+    server.removeAllListeners('connection');
+    // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
+    const waits = !isSecure(server);
+    const take = (socket: Socket): void => {
+      if (socket.destroyed) return;
+      for (const taker of takers) taker.call(server, socket);
+      if (waits) socket.resume();
+    };
+    Object.assign(server, { pauseOnConnect: waits });
+    server.on('connection', (socket: Socket) => {
+      if (options.max > 0 && this.#accepted.size >= options.max) return this.#reject(socket);
+      track(this.#accepted, socket);
+      if (waits) turns.addConnection(() => take(socket));
+      else take(socket);
+    });
+    server.on('secureConnection', (socket: Socket) => track(this.#secure, socket));
+    if (options.maxIdleMs === 0) return;
+    let timer: NodeJS.Timeout;
+    server.on('listening', () => {
+      timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
+    });
+    server.on('close', () => clearInterval(timer));
+  }
+
+  /** All connections, including those in their TLS handshake, which Node does not count. */
+  get sockets(): readonly Socket[] {
+    return [...this.#accepted, ...this.#rejecting, ...this.#secure];
+  }
+
+  #reject(socket: Socket): void {
+    // Without this listener, a connection reset would end the process.
+    socket.on('error', () => undefined);
+    const silently = this.#rejecting.size >= maxRejectingAtOnce;
+    if (!silently) track(this.#rejecting, socket);
+    this.#options.reject(socket, silently);
+  }
+
+  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
+  // minute could keep a connection open for ever. This check costs nothing for each request.
+  #endIdle(): void {
+    const now = performance.now();
+    for (const socket of this.sockets) {
+      const { busy, idleSince } = connectionOf(socket);
+      // Before the first request, Node's own timer is enough.
+      if (idleSince > 0 && !busy && now - idleSince > this.#options.maxIdleMs) socket.destroy();
+    }
+  }
+}
+
+function track(sockets: Set<Socket>, socket: Socket): void {
+  sockets.add(socket);
+  socket.once('close', () => sockets.delete(socket));
 }

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { Connections } from '../../src/http/connections.ts';
-import { connectionOf, startNext, waitInLine } from '../../src/http/in-flight.ts';
-import { WaitingMemory } from '../../src/http/waiting-memory.ts';
+import { connectionOf, MemoryBudget } from '../../src/http/overload.ts';
+import { Connections } from '../../src/http/server.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
@@ -106,7 +105,7 @@ testSchedules(
 testSchedules(
   'pipelined requests of a connection run one at a time, in order, and none after it has closed',
   async (scheduler) => {
-    const memory = new WaitingMemory(() => undefined, 100_000_000);
+    const memory = new MemoryBudget(() => undefined, 100_000_000);
     const serve = async (socket: FakeSocket) => {
       const connection = connectionOf(socket as unknown as Socket);
       const count = 1 + scheduler.random.below(30);
@@ -119,13 +118,13 @@ testSchedules(
         [running, last, connection.busy] = [1, id, true];
         await scheduler.turn();
         running = 0;
-        startNext(socket as unknown as Socket, connection);
+        connection.startNext();
       };
       for (let id = 0; id < count && !isLeft; id += 1) {
         if (!connection.busy) ended.push(start(id));
         else {
-          const message = { socket, headers: {} } as unknown as IncomingMessage;
-          waitInLine(message, connection, memory, () => void ended.push(start(id)));
+          const message = { headers: {} } as unknown as IncomingMessage;
+          connection.wait(message, memory, () => void ended.push(start(id)));
         }
         assert.ok(
           socket.paused || connection.waiting.length <= 16,

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { connectionOf, startNext, waitInLine } from '../../src/http/in-flight.ts';
+import { connectionOf, MemoryBudget } from '../../src/http/overload.ts';
 import { HttpError, securityHeaders } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
-import { WaitingMemory } from '../../src/http/waiting-memory.ts';
 
 /** Requests of a listener that allows one request in flight. */
 function allowOne() {
@@ -13,7 +12,7 @@ function allowOne() {
     basePath: '',
     headers: securityHeaders,
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
-    memory: new WaitingMemory(() => undefined),
+    memory: new MemoryBudget(() => undefined),
     taken: 0,
     draining: false,
   };
@@ -50,28 +49,28 @@ test('a request whose client has already disconnected does not count as in fligh
 });
 
 /** Pipelines up to `most` requests on a connection until it is paused or closed. Returns their number. */
-function pipeline(memory: WaitingMemory, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
+function pipeline(memory: MemoryBudget, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
   const socket = new Socket();
   const connection = connectionOf(socket);
   const started: number[] = [];
   let count = 0;
-  for (; count < most && connection.endPause === undefined && !socket.destroyed; count += 1) {
+  for (; count < most && !socket.isPaused() && !socket.destroyed; count += 1) {
     const message = new IncomingMessage(socket);
     message.headers = { ...headers };
     const number = count;
-    waitInLine(message, connection, memory, () => started.push(number));
+    connection.wait(message, memory, () => started.push(number));
   }
   return { socket, connection, started, count };
 }
 
 test('a connection with too many waiting requests is not read until all of them have started', () => {
-  const memory = new WaitingMemory(() => undefined, 20_000_000);
+  const memory = new MemoryBudget(() => undefined, 20_000_000);
   const { socket, connection, started, count } = pipeline(memory);
   assert.ok(count > 2 && count <= 17, `${count} requests wait`);
   assert.ok(socket.isPaused());
   for (let i = 0; i < count; i += 1) {
-    assert.ok(connection.endPause !== undefined, 'the connection was read before the last request started');
-    startNext(socket, connection);
+    assert.ok(socket.isPaused(), 'the connection was read before the last request started');
+    connection.startNext();
   }
   assert.deepEqual(
     started,
@@ -82,13 +81,13 @@ test('a connection with too many waiting requests is not read until all of them 
 });
 
 test('the body of a pipelined request counts towards the memory of waiting requests', () => {
-  const memory = new WaitingMemory(() => undefined, 20_000_000);
+  const memory = new MemoryBudget(() => undefined, 20_000_000);
   assert.equal(pipeline(memory, { 'content-length': '50000' }).count, 1);
   assert.equal(pipeline(memory, { 'transfer-encoding': 'chunked' }).count, 1);
 });
 
 test('while memory is short, a connection with too many waiting requests is closed', async () => {
-  const memory = new WaitingMemory(() => undefined, 5_000_000);
+  const memory = new MemoryBudget(() => undefined, 5_000_000);
   const first = pipeline(memory);
   assert.ok(memory.isShort);
   assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');

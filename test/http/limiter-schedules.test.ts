@@ -2,11 +2,9 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { Connection } from '../../src/http/in-flight.ts';
+import { connectionOf, MemoryBudget, Turns } from '../../src/http/overload.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
-import { Turns } from '../../src/http/turns.ts';
-import { WaitingMemory } from '../../src/http/waiting-memory.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const maxInFlight = 3;
@@ -45,7 +43,7 @@ testSchedules(
       basePath: '',
       headers: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
-      memory: new WaitingMemory(() => assert.fail('a request was cancelled although memory is free')),
+      memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
       taken: 0,
       draining: false,
     };
@@ -53,7 +51,7 @@ testSchedules(
     const queued: number[] = [];
     const serve = async (id: number) => {
       const { message, response } = openMessage(scheduler);
-      const request = new HttpRequest(message, response, new Connection(), shared);
+      const request = new HttpRequest(message, response, connectionOf(message.socket), shared);
       const closed = new Promise<void>((resolve) => {
         response.on('close', () => {
           request.release();
@@ -113,7 +111,7 @@ testSchedules(
   async (scheduler) => {
     const held = new Map<object, number>();
     const given: object[] = [];
-    const memory = new WaitingMemory(() => undefined, maxBytes);
+    const memory = new MemoryBudget(() => undefined, maxBytes);
     const owners = Array.from({ length: 6 }, () => ({}));
     for (let step = 0; step < 40; step += 1) {
       const owner = owners[scheduler.random.below(owners.length)] ?? {};

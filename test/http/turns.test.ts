@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Turns } from '../../src/http/turns.ts';
+import { Turns } from '../../src/http/overload.ts';
 
 function busy(ms: number): void {
   const end = performance.now() + ms;

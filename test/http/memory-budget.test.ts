@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WaitingMemory } from '../../src/http/waiting-memory.ts';
+import { MemoryBudget } from '../../src/http/overload.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -8,7 +8,7 @@ const mebibyte = 1024 * 1024;
 function memory() {
   const givenUp: string[] = [];
   let reported = 0;
-  const waiting = new WaitingMemory(() => {
+  const waiting = new MemoryBudget(() => {
     reported += 1;
   }, mebibyte);
   const owners = new Map<string, object>();

@@ -1,0 +1,276 @@
+import { setMaxListeners } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { getHeapStatistics } from 'node:v8';
+
+const turnMs = 2;
+// How many new connections, and how many long bodies, may be read in a turn.
+const maxReadsPerTurn = 4;
+// After this many turns in a row with a new connection, more are probably waiting to be accepted.
+const maxArrivals = 16;
+// How many turns in a row may do no work while connections arrive.
+const maxYields = 64;
+// The maximum number of promise steps of a reply when its store returns synchronously.
+const promiseSteps = 20;
+
+/** Does some work; returns whether it continues in promises. */
+type Work = () => boolean;
+
+/**
+ * Shares the event loop. In each turn the loop accepts one connection and reads the bytes that have arrived. Then this
+ * class takes over some connections and does some work. If it did all work at once, a probe on a new connection would
+ * wait for a long turn for each connection accepted before it.
+ */
+export class Turns {
+  /** The newest is taken first: in a flood, another order would make all of them wait longer. */
+  readonly #connections: (() => void)[] = [];
+  readonly #bodies: (() => void)[] = [];
+  /** Replies that have started continue before others start, so that few of them are in memory at a time. */
+  readonly #begun: Work[] = [];
+  readonly #waiting: Work[] = [];
+  #scheduled = false;
+  /** When the time for work is over in the present turn, by `performance.now()`. */
+  #end = 0;
+  #accepted = false;
+  /** Turns in a row in which a connection was accepted. */
+  #arrivals = 0;
+  #yields = 0;
+
+  /** Takes over an accepted connection after all waiting connections have been accepted. */
+  addConnection(take: () => void): void {
+    this.#accepted = true;
+    this.#connections.push(take);
+    this.#schedule();
+  }
+
+  /** Continues to read a long body when it is its turn. */
+  addBody(resume: () => void): void {
+    this.#bodies.push(resume);
+    this.#schedule();
+  }
+
+  /** Whether work may be done at once: nothing waits, and the present turn is not over. */
+  isFree(now: number): boolean {
+    if (!this.#scheduled) {
+      this.#end = now + turnMs;
+      this.#schedule();
+    }
+    return now < this.#end && this.#left === 0;
+  }
+
+  /** Does the work when its turn comes. */
+  add(work: Work): void {
+    this.#waiting.push(work);
+    this.#schedule();
+  }
+
+  /** Resolves when a reply that has started may continue. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#begun.push(() => {
+        resolve();
+        return true;
+      });
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#next);
+  }
+
+  readonly #next = async (): Promise<void> => {
+    this.#arrivals = this.#accepted ? this.#arrivals + 1 : 0;
+    this.#accepted = false;
+    const mayYield = this.#yields < maxYields;
+    const accepts = mayYield && this.#arrivals > maxArrivals;
+    for (let i = 0; i < maxReadsPerTurn && !accepts; i += 1) {
+      this.#connections.pop()?.();
+      this.#bodies.shift()?.();
+    }
+    if (mayYield && (accepts || this.#connections.length > 0)) {
+      this.#yields += 1;
+    } else {
+      this.#yields = 0;
+      await this.#work();
+    }
+    this.#scheduled = false;
+    if (this.#left + this.#bodies.length > 0) this.#schedule();
+  };
+
+  get #left(): number {
+    return this.#connections.length + this.#begun.length + this.#waiting.length;
+  }
+
+  async #work(): Promise<void> {
+    this.#end = performance.now() + turnMs;
+    do {
+      const work = this.#begun.shift() ?? this.#waiting.shift();
+      if (work === undefined) return;
+      if (work()) for (let i = 0; i < promiseSteps; i += 1) await undefined;
+    } while (performance.now() < this.#end);
+  }
+}
+
+/** For all services of this thread, because they share one event loop. */
+export const turns = new Turns();
+
+/** The maximum size of V8's heap. */
+export const heapLimitBytes = getHeapStatistics().heap_size_limit;
+
+// So much of each request does not count, so large uploads cannot block small requests.
+const freeBytes = 16 * 1024;
+const chunkBytes = 64 * 1024;
+const maxBudgetBytes = 64 * 1024 * 1024;
+
+/**
+ * The memory budget for data that waits for clients: request bodies until their request ends, and replies until the
+ * client has received them. Beyond the budget, it cancels the requests that have made no progress for the longest
+ * time. Without this, clients that read slowly could keep all other requests waiting.
+ */
+export class MemoryBudget {
+  readonly #maxBytes: number;
+  /** The owner that has made no progress for the longest time comes first. */
+  readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
+  readonly #onCancel: () => void;
+  #usedBytes = 0;
+
+  constructor(onCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
+    this.#onCancel = onCancel;
+    this.#maxBytes = maxBytes;
+  }
+
+  get isShort(): boolean {
+    return this.#usedBytes > this.#maxBytes / 2;
+  }
+
+  /** The preferred length of the chunks of a reply. While memory is short, it is the length that does not count. */
+  get chunkBytes(): number {
+    return this.isShort ? freeBytes : chunkBytes;
+  }
+
+  /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
+  hold(owner: object, bytesHeld: number, cancel?: () => void): void {
+    const bytes = Math.max(0, bytesHeld - freeBytes);
+    this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
+    if (bytes === 0) this.#holdings.delete(owner);
+    else this.#holdings.set(owner, { bytes, cancel });
+    if (this.#usedBytes <= this.#maxBytes) return;
+    for (const [oldest, { bytes, cancel }] of this.#holdings) {
+      if (this.#usedBytes <= this.#maxBytes) return;
+      if (cancel === undefined) continue;
+      this.#holdings.delete(oldest);
+      this.#usedBytes -= bytes;
+      this.#onCancel();
+      cancel();
+    }
+  }
+}
+
+// The memory of a pipelined request without its body.
+const requestBytes = 2 * 1024;
+// How much may wait on each connection without being counted. Beyond it, reading pauses, and a paused connection
+// cannot notice that its client has disconnected.
+const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
+// The amount that counts for a connection beyond that limit: the requests of a whole packet.
+const packetBytes = 3 * 1024 * 1024;
+
+/** The state of a connection between requests. */
+export class Connection {
+  readonly #socket: Duplex;
+  /** The response to the newest request until it has ended. Responses to earlier requests are sent before it. */
+  newest: ServerResponse | undefined;
+  /** Whether a request is being handled. Requests pipelined after it wait. */
+  busy = false;
+  /** Whether the last response has been sent: later requests are not processed (RFC 9112, 9.6). */
+  closing = false;
+  /** Whether the parser has failed. */
+  failed = false;
+  /** When the last response ended, by `performance.now()`; 0 before the first one. */
+  idleSince = 0;
+  /** Functions that start the waiting pipelined requests. */
+  readonly waiting: (() => void)[] = [];
+  /** The size of the waiting requests, according to their heads. */
+  #waitingBytes = 0;
+  /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
+  #endPause: (() => void) | undefined;
+  #signal: AbortSignal | undefined;
+
+  constructor(socket: Duplex) {
+    this.#socket = socket;
+  }
+
+  /** Aborts when the connection closes, because an HTTP/1 client cancels by closing it. */
+  get signal(): AbortSignal {
+    if (this.#signal !== undefined) return this.#signal;
+    const aborter = new AbortController();
+    this.#signal = aborter.signal;
+    setMaxListeners(0, aborter.signal);
+    if (this.#socket.destroyed) aborter.abort();
+    else this.#socket.once('close', () => aborter.abort());
+    return aborter.signal;
+  }
+
+  /**
+   * Delays a pipelined request until the earlier ones have their responses. Node parses all requests of a packet at
+   * once. Handling them together would need memory for all their responses.
+   */
+  wait({ headers }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
+    this.waiting.push(start);
+    const chunked = headers['transfer-encoding'] !== undefined;
+    this.#waitingBytes += requestBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
+    if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
+    if (memory.isShort) this.#cut();
+    else this.#pause(memory);
+  }
+
+  // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
+  #pause(memory: MemoryBudget): void {
+    const socket = this.#socket;
+    memory.hold(this, packetBytes);
+    const pause = (): void => {
+      socket.pause();
+    };
+    const endPause = (): void => {
+      this.#endPause = undefined;
+      memory.hold(this, 0);
+      socket.off('resume', pause).off('close', endPause).resume();
+    };
+    this.#endPause = endPause;
+    socket.on('resume', pause).on('close', endPause).pause();
+  }
+
+  // Node would parse the rest of the packet, and keep all its requests until the event loop closes the socket. Many
+  // such packets at once would exhaust the memory. 2 stops the parser, as before an upgrade.
+  #cut(): void {
+    const socket = this.#socket;
+    const parser: unknown = 'parser' in socket ? socket.parser : undefined;
+    if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
+    socket.destroy();
+  }
+
+  /** Starts the next waiting request after the previous one has its response. */
+  startNext(): void {
+    this.busy = false;
+    if (this.waiting.length === 0 || this.closing || this.#socket.destroyed) return;
+    const start = this.waiting.shift();
+    if (this.waiting.length === 0) {
+      this.#waitingBytes = 0;
+      this.#endPause?.();
+    }
+    start?.();
+  }
+}
+
+// Weak, since the server and its connections may belong to a host application.
+const connections = new WeakMap<Duplex, Connection>();
+
+export function connectionOf(socket: Duplex): Connection {
+  const known = connections.get(socket);
+  if (known !== undefined) return known;
+  const connection = new Connection(socket);
+  connections.set(socket, connection);
+  return connection;
+}
