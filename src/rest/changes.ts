@@ -3,16 +3,21 @@ import {
   type ChangePage,
   type ChangeQuery,
   ChangesGone,
+  kindOf,
   parseChangePosition,
   parseChangeQuery,
 } from '../domain/change.ts';
+import type { StoredPost } from '../domain/post.ts';
+import type { RecordKind } from '../domain/record.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
+import type { StoredUser } from '../domain/user.ts';
 import { parseWeights } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { eventText, take, withBase } from './cloud-event.ts';
-import type { Followers } from './followers.ts';
+import { fitting } from './paging.ts';
+import { postView } from './posts.ts';
+import { userView } from './users.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
@@ -22,16 +27,34 @@ const maxBatchLength = 1024 * 1024;
 // reads, the page is empty, and its link continues from there.
 const maxReads = 10;
 
+/** The public fields of a changed record, by kind. */
+const views: Readonly<Record<RecordKind, (record: Change['record']) => object>> = {
+  users: (record) => userView(record as StoredUser),
+  posts: (record) => postView(record as StoredPost),
+};
+
+interface Follow {
+  follow(query: ChangeQuery, request: HttpRequest): AsyncIterable<string>;
+}
+
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
-export function changes(feed: ChangeFeed, followers: Followers | undefined): Handler {
+export function changes(feed: ChangeFeed, followers: Follow | undefined): Handler {
   return async (request) => {
-    const { after: given, ...query } = parseChangeQuery(request.parameters);
+    const { after: given, ...filter } = parseChangeQuery(request.parameters);
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
-    const start = await findStart(feed, query, after, request);
-    if (followers === undefined || !prefersStream(request.header('accept'))) {
-      return batch(await readOn(feed, start, request), request);
+    const isStream = followers !== undefined && prefersStream(request.header('accept'));
+    let query: ChangeQuery = { ...filter, after: after ?? 0 };
+    let page: ChangePage;
+    try {
+      page = await feed.read(query, request);
+    } catch (caught) {
+      if (after !== undefined || !(caught instanceof ChangesGone)) throw caught;
+      // Without a position, start with the oldest kept change.
+      query = { ...query, after: caught.oldest - 1 };
+      page = await feed.read(query, request);
     }
+    if (!isStream) return batch(feed, query, page, request);
     return {
       status: 200,
       headers: {
@@ -41,48 +64,24 @@ export function changes(feed: ChangeFeed, followers: Followers | undefined): Han
         'x-accel-buffering': 'no',
         vary: 'accept',
       },
-      body: { chunks: followers.follow(start.query, start.page, request) },
+      body: { chunks: followers.follow(query, request) },
     };
   };
 }
 
-interface Start {
-  readonly query: ChangeQuery;
-  readonly page: ChangePage;
-}
-
-/** Reads the first page; without a position, from the oldest kept change. */
-async function findStart(
+async function batch(
   feed: ChangeFeed,
-  filter: Omit<ChangeQuery, 'after'>,
-  after: number | undefined,
-  { signal }: HttpRequest,
-): Promise<Start> {
-  const query = { ...filter, after: after ?? 0 };
-  try {
-    return { query, page: await feed.read(query, { signal }) };
-  } catch (caught) {
-    if (after !== undefined || !(caught instanceof ChangesGone)) throw caught;
-    const oldest = { ...query, after: caught.oldest - 1 };
-    return { query: oldest, page: await feed.read(oldest, { signal }) };
+  query: ChangeQuery,
+  first: ChangePage,
+  request: HttpRequest,
+): Promise<Reply> {
+  const { basePath, parameters } = request;
+  let page = first;
+  for (let reads = 1; reads < maxReads && page.more && page.changes.length === 0; reads += 1) {
+    page = await feed.read({ ...query, after: page.next }, request);
   }
-}
-
-async function readOn(
-  feed: ChangeFeed,
-  { query, page }: Start,
-  { signal }: HttpRequest,
-): Promise<ChangePage> {
-  let read = page;
-  for (let reads = 1; reads < maxReads && read.more && read.changes.length === 0; reads += 1) {
-    read = await feed.read({ ...query, after: read.next }, { signal });
-  }
-  return read;
-}
-
-function batch(page: ChangePage, { basePath, parameters }: HttpRequest): Reply {
-  const textOf = (change: Change) => withBase(eventText(change), basePath);
-  const { texts, end } = take(page.changes, page, textOf, maxBatchLength);
+  const eventOf = (change: Change) => cloudEvent(change, basePath);
+  const { texts, last } = fitting(page.changes, eventOf, maxBatchLength);
   const kept = parameters
     .filter(([name]) => name !== 'after')
     .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`);
@@ -91,7 +90,7 @@ function batch(page: ChangePage, { basePath, parameters }: HttpRequest): Reply {
     headers: {
       'content-type': `${batchType}; charset=utf-8`,
       'cache-control': 'no-cache',
-      link: `<${basePath}/changes?after=${end}${kept.join('')}>; rel="next"`,
+      link: `<${basePath}/changes?after=${last?.position ?? page.next}${kept.join('')}>; rel="next"`,
       vary: 'accept',
     },
     body: `[${texts.join(',')}]`,
@@ -105,4 +104,23 @@ function prefersStream(accept: string | undefined): boolean {
   const stream = weights.get(streamType) ?? 0;
   const json = weights.get(batchType) ?? weights.get('application/json') ?? weights.get('*/*') ?? 0;
   return stream > 0 && stream >= json;
+}
+
+/** A change as JSON of CloudEvents 1.0. */
+export function cloudEvent({ position, type, time, record, origin }: Change, basePath: string): string {
+  const kind = kindOf(type);
+  const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;
+  return JSON.stringify({
+    specversion: '1.0',
+    id: String(position),
+    source: `${basePath}/${subject}`,
+    type,
+    subject,
+    time,
+    datacontenttype: 'application/json',
+    version: record.version,
+    requestid: origin.requestId,
+    keyname: origin.key,
+    data: views[kind](record),
+  });
 }

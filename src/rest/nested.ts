@@ -10,8 +10,7 @@ import { nameOf, notFound, parseId, type RecordKind } from '../domain/record.ts'
 import type { CallOptions, Created, CreateOptions, Repository } from '../domain/repository.ts';
 import { jsonText } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { readCursor } from './cursor.ts';
-import { listHeaders, monitorLinks, pageLinks, wantsCount } from './paging.ts';
+import { listHeaders, monitorLinks, pageLinks, readCursor, wantsCount } from './paging.ts';
 import {
   type CollectionHandlers,
   create,

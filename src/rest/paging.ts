@@ -1,9 +1,8 @@
 import type { ListQuery } from '../domain/list-query.ts';
-import type { Position } from '../domain/position.ts';
+import { formatSort, type Position, type Sort } from '../domain/position.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { formatCursor } from './cursor.ts';
 
 // Longer queries, and cursors, are rarely repeated.
 const maxKeptLength = 256;
@@ -80,4 +79,45 @@ export function listHeaders(links: readonly string[], total: number | undefined)
     vary: 'prefer',
     ...(total !== undefined && { 'x-total-count': String(total), 'preference-applied': 'count=exact' }),
   };
+}
+
+/**
+ * A cursor is a position in a list, with the list's filter and sort, as base64url of JSON. It is not secret: the
+ * client has just received the values in it. Every copy of the service can read it, with any store that has the
+ * same rows.
+ */
+export function formatCursor(filter: object, sort: Sort<string>, after: unknown): string {
+  return Buffer.from(JSON.stringify({ filter, sort: formatSort(sort), after })).toString('base64url');
+}
+
+/** Reads the values in a cursor of the list with this filter and sort; `undefined` for any other text. */
+export function readCursor(cursor: string, filter: object, sort: Sort<string>): unknown {
+  try {
+    const { after }: { after?: unknown } = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+    // The text must be equal after formatting it again, which rejects other lists and other spellings.
+    return formatCursor(filter, sort, after) === cursor ? after : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Formats the first items, at least one, until their texts are longer than `maxLength`. */
+export function fitting<Item>(
+  items: readonly Item[],
+  format: (item: Item) => string,
+  maxLength: number,
+): {
+  readonly texts: readonly string[] /** The last item that fits, unless all do. */;
+  readonly last?: Item;
+} {
+  const texts: string[] = [];
+  let length = 0;
+  for (const item of items) {
+    const text = format(item);
+    length += text.length;
+    const last = items[texts.length - 1];
+    if (last !== undefined && length > maxLength) return { texts, last };
+    texts.push(text);
+  }
+  return { texts };
 }

@@ -10,8 +10,7 @@ import {
   type UserPatch,
 } from '../domain/user.ts';
 import { json } from '../http/reply.ts';
-import { readCursor } from './cursor.ts';
-import { listHeaders, monitorLinks, pageLinks, remembering, wantsCount } from './paging.ts';
+import { listHeaders, monitorLinks, pageLinks, readCursor, remembering, wantsCount } from './paging.ts';
 import { type CollectionHandlers, create, resourceHandlers } from './resource.ts';
 
 export function userHandlers(repository: Repository, requirePreconditions: boolean): CollectionHandlers {

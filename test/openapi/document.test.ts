@@ -13,7 +13,7 @@ import {
 } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
-import { readCursor } from '../../src/rest/cursor.ts';
+import { readCursor } from '../../src/rest/paging.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { type Answer, checkValue, openApi, operations, validateExchange } from '../kit/openapi.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { type ChangePage, type ChangeType, changeTypes } from '../../src/domain/change.ts';
+import { type ChangeType, changeTypes } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
@@ -70,9 +70,8 @@ testSchedules(
         const aborter = new AbortController();
         const request = requestOf(aborter.signal, scheduler.oneIn(2) ? 100 : undefined);
         const query = { after, limit, types };
-        let first: ChangePage;
         try {
-          first = await feed.read(query);
+          await feed.read(query);
         } catch (caught) {
           if (DomainError.from(caught).kind === 'gone') {
             after = await store.position();
@@ -85,7 +84,7 @@ testSchedules(
         let texts = 0;
         const timer = setInterval(() => isDone() && aborter.abort(), 100);
         try {
-          for await (const text of followers.follow(query, first, request)) {
+          for await (const text of followers.follow(query, request)) {
             for (const [, id, data] of text.matchAll(/^id: (\d+)\n(data)?/gm)) {
               assert.ok(Number(id) >= after, `position ${id} after ${after}`);
               after = Number(id);
@@ -114,13 +113,12 @@ testSchedules(
   },
 );
 
-it('sends a change that was made after the first page was read, without waiting for the heartbeat', async (t) => {
+it('sends a change that was made while the client connected, without waiting for the heartbeat', async (t) => {
   const kept = new KeptChanges({ changesKept });
   const { changes: feed } = kept.feed();
   assert.ok(feed);
   const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
-  const empty = await feed.read({ after: 0, limit });
-  const follow = () => followers.follow({ after: 0, limit }, empty, requestOf(AbortSignal.timeout(10_000)));
+  const follow = () => followers.follow({ after: 0, limit }, requestOf(AbortSignal.timeout(10_000)));
   const [first, second] = [follow(), follow()];
   t.after(() => Promise.all([first.return(undefined), second.return(undefined)]));
   await first.next();
@@ -133,4 +131,41 @@ it('sends a change that was made after the first page was read, without waiting 
       text = value;
     }
   }
+});
+
+it('reads a change once for followers with any filter, and again only for those that are behind', async (t) => {
+  const kept = new KeptChanges({ changesKept: 100 });
+  const { changes: store } = kept.feed();
+  assert.ok(store);
+  const reads: number[] = [];
+  const feed: ChangeFeed = {
+    ...store,
+    async read(query) {
+      reads.push(query.after);
+      return store.read(query);
+    },
+  };
+  const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
+  const aborter = new AbortController();
+  const texts = Array.from({ length: 1_000 }, () => '');
+  const running = texts.map(async (_, i) => {
+    const query = { after: 0, limit, ...(i % 3 === 0 && { userId: (i % 5) + 1 }) };
+    for await (const text of followers.follow(query, requestOf(aborter.signal))) texts[i] += text;
+  });
+  await t.waitFor(() => assert.equal(reads.length, 1_000, 'each has read its first page'));
+  reads.length = 0;
+  for (let id = 1; id <= 5; id += 1) {
+    kept.add('user.created', { id, name: 'Ann', version: 1 });
+    await t.waitFor(() => assert.ok(texts[1]?.includes(`id: ${id}\n`)));
+  }
+  await t.waitFor(() => {
+    for (const [i, text] of texts.entries()) {
+      const ids = [...text.matchAll(/^id: (\d+)\ndata/gm)].map(([, id]) => Number(id));
+      assert.deepEqual(ids, i % 3 === 0 ? [(i % 5) + 1] : [1, 2, 3, 4, 5]);
+    }
+  });
+  assert.deepEqual(reads, [0, 1, 2, 3, 4]);
+  aborter.abort();
+  await Promise.all(running);
+  assert.equal(followers.open, 0);
 });
