@@ -5,12 +5,17 @@ import { schemeOf, storeUrlMustBe } from './storage/open.ts';
 
 /** A row of the table of options. */
 export interface Option {
-  readonly kind: keyof Values;
-  readonly default?: Values[keyof Values];
+  /** The kind of its values, as the help writes it; absent for choices. */
+  readonly kind?: 'N' | 'BYTES' | 'MS' | 'PORT' | 'URL' | keyof typeof requirements;
+  readonly default?: number | string | boolean | readonly string[];
   /** For numbers. */
   readonly range?: Range;
+  /** Whether a number may also be `off`, which is `false`. */
+  readonly orOff?: true;
   /** For choices. */
   readonly values?: readonly string[];
+  /** For URLs: what one must be; `undefined` when it is right. */
+  readonly mustBe?: (url: string) => string | undefined;
   /** Its path in `ServiceOptions`; absent for options of the command line only. */
   readonly path?: string;
   /** Its environment variable, unless that is the flag in capitals. */
@@ -18,31 +23,34 @@ export interface Option {
   readonly meaning: string;
 }
 
-interface Values {
-  readonly count: number;
-  readonly bytes: number;
-  readonly milliseconds: number;
-  readonly port: number;
-  readonly 'optional port': number | false;
-  readonly 'optional count': number | false;
-  readonly host: string;
-  readonly database: string;
-  readonly standbys: string;
-  readonly path: string;
-  readonly choice: string;
-  readonly toggle: boolean;
-  readonly keys: readonly string[];
-  readonly origins: readonly string[];
-  readonly 'host names': readonly string[];
-}
+/** What the other kinds of values must be. */
+const requirements = {
+  // For an empty host, Node would listen on all interfaces.
+  HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
+  PATH: ['a path', (value) => isText(value) || value === false],
+  'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
+  KEYS: [
+    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +`,
+    (value) => isList(value, isKey),
+  ],
+  ORIGINS: [
+    '* or a list of origins such as https://app.example, without wildcards and paths',
+    (value) => isList(value, (item) => item === '*' || isOrigin(item)),
+  ],
+  NAMES: [
+    '* or a list of host names such as users.example, without ports and wildcards',
+    (value) => isList(value, (item) => item === '*' || hostNamePattern.test(item)),
+  ],
+} as const satisfies Readonly<Record<string, readonly [must: string, isValid: (value: unknown) => boolean]>>;
+
+// RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
+const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
 
 const ports: Range = [0, 65_535];
 const timers: Range = [0, maxTimerMs];
 const someMs: Range = [1, maxTimerMs];
 const million = 1_000_000;
 const megabyte = 1_048_576;
-// RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
-const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
 
 /**
  * Every option by its flag. The flags, the environment, `--help`, `--print-config`, the documentation, and the
@@ -50,79 +58,79 @@ const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
  */
 // biome-ignore format: two lines for each option are easier to compare than seven.
 export const options = {
-  host: { kind: 'host', default: '127.0.0.1', path: 'host',
+  host: { kind: 'HOST', default: '127.0.0.1', path: 'host',
     meaning: 'Address that both ports listen on.' },
-  port: { kind: 'port', default: 3_000, range: ports, path: 'port',
+  port: { kind: 'PORT', default: 3_000, range: ports, path: 'port',
     meaning: 'HTTP port; 0: any free port.' },
-  'grpc-port': { kind: 'optional port', default: 50_051, range: ports, path: 'grpcPort',
+  'grpc-port': { kind: 'PORT', default: 50_051, range: ports, orOff: true, path: 'grpcPort',
     meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
-  database: { kind: 'database', default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
+  database: { kind: 'URL', mustBe: storeUrlMustBe, default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
     meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
-  'read-database': { kind: 'standbys', path: 'readDatabase',
+  'read-database': { kind: 'URL', mustBe: standbysMustBe, path: 'readDatabase',
     meaning: 'Standbys of a postgres: database that answer reads, never with stale data: postgres://USER@HOST,HOST/NAME.' },
-  'api-key': { kind: 'keys', default: [], path: 'apiKeys',
+  'api-key': { kind: 'KEYS', default: [], path: 'apiKeys',
     meaning: 'Keys that x-api-key may hold, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
-  'api-keys-file': { kind: 'path',
+  'api-keys-file': { kind: 'PATH',
     meaning: 'File of such keys, one on each line, for its owner alone; SIGHUP reads it again.' },
-  auth: { kind: 'choice', default: 'none', values: ['none', 'writes', 'all'], path: 'auth',
+  auth: { default: 'none', values: ['none', 'writes', 'all'], path: 'auth',
     meaning: 'Which requests for users and posts need a key: none, writes or all.' },
-  public: { kind: 'path', path: 'publicDir', variable: 'PUBLIC_DIR',
+  public: { kind: 'PATH', path: 'publicDir', variable: 'PUBLIC_DIR',
     meaning: 'Folder of static files to serve; without it the console of the package.' },
-  workers: { kind: 'count', default: 1, range: [1, 1_024],
+  workers: { kind: 'N', default: 1, range: [1, 1_024],
     meaning: 'Number of processes that share the ports.' },
-  'tls-cert': { kind: 'path',
+  'tls-cert': { kind: 'PATH',
     meaning: 'File with the certificate chain in PEM, for both ports; needs --tls-key.' },
-  'tls-key': { kind: 'path',
+  'tls-key': { kind: 'PATH',
     meaning: 'File with the private key in PEM; needs --tls-cert.' },
-  cors: { kind: 'origins', default: [], path: 'cors', variable: 'CORS_ORIGINS',
+  cors: { kind: 'ORIGINS', default: [], path: 'cors', variable: 'CORS_ORIGINS',
     meaning: 'Origins whose pages may send requests, separated by commas; *: all.' },
-  'allowed-hosts': { kind: 'host names', default: [], path: 'allowedHosts',
+  'allowed-hosts': { kind: 'NAMES', default: [], path: 'allowedHosts',
     meaning: 'Further host names of the service, separated by commas; *: all. On a loopback host only these and localhost are served.' },
-  'utility-routes': { kind: 'choice', default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
+  'utility-routes': { default: 'on', values: ['on', 'off'], path: 'utilityRoutes',
     meaning: 'Whether /info, /echo, /private and /boom exist.' },
-  log: { kind: 'choice', default: 'json', values: ['json', 'pretty', 'off'],
+  log: { default: 'json', values: ['json', 'pretty', 'off'],
     meaning: 'Format of the log: json, pretty or off; on a terminal the default is pretty.' },
-  'require-preconditions': { kind: 'toggle', default: false, path: 'requirePreconditions',
+  'require-preconditions': { kind: 'on|off', default: false, path: 'requirePreconditions',
     meaning: 'Whether PUT, PATCH and DELETE must have If-Match.' },
-  'max-body-bytes': { kind: 'bytes', default: megabyte, range: [1, 64 * megabyte], path: 'limits.maxBodyBytes',
+  'max-body-bytes': { kind: 'BYTES', default: megabyte, range: [1, 64 * megabyte], path: 'limits.maxBodyBytes',
     meaning: 'Longest request body, in bytes.' },
-  'max-headers': { kind: 'count', default: 100, range: [1, 1_000], path: 'limits.maxHeaders',
+  'max-headers': { kind: 'N', default: 100, range: [1, 1_000], path: 'limits.maxHeaders',
     meaning: 'Most header lines in a request.' },
-  'max-in-flight': { kind: 'count', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
+  'max-in-flight': { kind: 'N', default: 10_000, range: [0, million], path: 'limits.maxInFlight',
     meaning: 'Most requests at once, for each API and process, as a brake for emergencies; 0: no limit.' },
-  'changes-kept': { kind: 'optional count', default: 100_000, range: [0, maxChangesKept], path: 'changesKept',
+  'changes-kept': { kind: 'N', default: 100_000, range: [0, maxChangesKept], orOff: true, path: 'changesKept',
     meaning: 'How many of the last changes GET /changes keeps; off: no /changes.' },
-  'max-followers': { kind: 'count', default: 1_000, range: [0, million], path: 'maxFollowers',
+  'max-followers': { kind: 'N', default: 1_000, range: [0, million], path: 'maxFollowers',
     meaning: 'Most clients that follow /changes as a stream, for each process; 0: no limit.' },
-  'max-connections': { kind: 'count', default: 10_000, range: [0, million], path: 'maxConnections',
+  'max-connections': { kind: 'N', default: 10_000, range: [0, million], path: 'maxConnections',
     meaning: 'Most open connections, for each port and process; 0: no limit.' },
-  'headers-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',
+  'headers-timeout-ms': { kind: 'MS', default: 10_000, range: timers, path: 'timeouts.headersTimeoutMs',
     meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
-  'request-timeout-ms': { kind: 'milliseconds', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
+  'request-timeout-ms': { kind: 'MS', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
     meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
   // Longer than the idle time of common balancers (AWS 60 s, nginx 75 s less its margin): the client must
   // close first, or its next request meets a closing connection.
-  'keep-alive-timeout-ms': { kind: 'milliseconds', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
+  'keep-alive-timeout-ms': { kind: 'MS', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
     meaning: 'How long a connection may wait for its next request, in ms; 0: no limit.' },
-  'write-timeout-ms': { kind: 'milliseconds', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
+  'write-timeout-ms': { kind: 'MS', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',
     meaning: 'How long a client may read nothing of its response, in ms; 0: no limit.' },
-  'drain-delay-ms': { kind: 'milliseconds', default: 0, range: timers, path: 'drainDelayMs',
+  'drain-delay-ms': { kind: 'MS', default: 0, range: timers, path: 'drainDelayMs',
     meaning: 'How long to keep serving after readiness starts to fail, in ms.' },
-  'drain-idle-ms': { kind: 'milliseconds', default: 250, range: timers, path: 'drainIdleMs',
+  'drain-idle-ms': { kind: 'MS', default: 250, range: timers, path: 'drainIdleMs',
     meaning: 'When stopping, how long an idle connection may still send a request, in ms.' },
-  'drain-timeout-ms': { kind: 'milliseconds', default: 10_000, range: timers,
+  'drain-timeout-ms': { kind: 'MS', default: 10_000, range: timers,
     meaning: 'When stopping, how long running requests may take, in ms.' },
-  'grpc-max-streams': { kind: 'count', default: 250, range: [1, million], path: 'grpcLimits.maxConcurrentStreams',
+  'grpc-max-streams': { kind: 'N', default: 250, range: [1, million], path: 'grpcLimits.maxConcurrentStreams',
     meaning: 'Most gRPC calls at once on a connection.' },
-  'grpc-max-message-bytes': { kind: 'bytes', default: 65_536, range: [16, 64 * megabyte], path: 'grpcLimits.maxMessageBytes',
+  'grpc-max-message-bytes': { kind: 'BYTES', default: 65_536, range: [16, 64 * megabyte], path: 'grpcLimits.maxMessageBytes',
     meaning: 'Longest gRPC message, in bytes.' },
-  'grpc-max-age-ms': { kind: 'milliseconds', default: 1_800_000, range: someMs, path: 'grpcLimits.maxConnectionAgeMs',
+  'grpc-max-age-ms': { kind: 'MS', default: 1_800_000, range: someMs, path: 'grpcLimits.maxConnectionAgeMs',
     meaning: 'Age at which a gRPC connection is asked to close, in ms, so that load spreads over new copies.' },
-  'grpc-max-age-grace-ms': { kind: 'milliseconds', default: 30_000, range: someMs, path: 'grpcLimits.maxConnectionAgeGraceMs',
+  'grpc-max-age-grace-ms': { kind: 'MS', default: 30_000, range: someMs, path: 'grpcLimits.maxConnectionAgeGraceMs',
     meaning: 'How long the calls of such a connection may still take, in ms.' },
-  'grpc-keepalive-ms': { kind: 'milliseconds', default: 60_000, range: someMs, path: 'grpcLimits.keepaliveTimeMs',
+  'grpc-keepalive-ms': { kind: 'MS', default: 60_000, range: someMs, path: 'grpcLimits.keepaliveTimeMs',
     meaning: 'How often a quiet gRPC connection is pinged, in ms.' },
-  'grpc-keepalive-timeout-ms': { kind: 'milliseconds', default: 20_000, range: someMs, path: 'grpcLimits.keepaliveTimeoutMs',
+  'grpc-keepalive-timeout-ms': { kind: 'MS', default: 20_000, range: someMs, path: 'grpcLimits.keepaliveTimeoutMs',
     meaning: 'How long a gRPC client may take to answer a ping, in ms.' },
 } as const satisfies Readonly<Record<string, Option>>;
 
@@ -131,7 +139,13 @@ export type Flag = keyof Rows;
 
 type ValueOf<Row extends Option> = Row extends { readonly values: readonly (infer Choice)[] }
   ? Choice
-  : Values[Row['kind']];
+  : Row extends { readonly range: Range }
+    ? number | (Row extends { readonly orOff: true } ? false : never)
+    : Row['kind'] extends 'KEYS' | 'ORIGINS' | 'NAMES'
+      ? readonly string[]
+      : Row['kind'] extends 'on|off'
+        ? boolean
+        : string;
 
 /** A value for each option, by flag. */
 export type Config = {
@@ -140,11 +154,19 @@ export type Config = {
     | (Rows[F] extends { readonly default: unknown } ? never : undefined);
 };
 
-/** The options whose path begins with `Group`, by the rest of their path, as `ServiceOptions` has them. */
+/** The options whose path begins with `Group`, by the rest of their path; the empty group is the top level. */
 type OptionsIn<Group extends string> = {
   readonly [F in Flag as Rows[F] extends { readonly path: `${Group}${infer Key}` }
     ? Exclude<Key, `${string}.${string}`>
     : never]: Config[F];
+};
+
+/** A value for each option that has a path, as `ServiceOptions` has them. */
+export type CheckedOptions = Omit<OptionsIn<''>, 'publicDir'> & {
+  readonly publicDir: string | false | undefined;
+  readonly limits: OptionsIn<'limits.'>;
+  readonly timeouts: OptionsIn<'timeouts.'>;
+  readonly grpcLimits: OptionsIn<'grpcLimits.'>;
 };
 
 export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];
@@ -153,84 +175,70 @@ export const defaults = Object.freeze(
   Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])),
 ) as Config;
 
-/** A group of `ServiceOptions`, such as `limits.`, from values by flag; the empty group is its top level. */
-export function optionsIn<const Group extends string>(group: Group, config: Config): OptionsIn<Group> {
-  const found: Record<string, unknown> = {};
-  for (const [flag, { path }] of optionRows) {
-    if (path?.startsWith(group) !== true || config[flag] === undefined) continue;
-    const key = path.slice(group.length);
-    // A key with a dot belongs to another group.
-    if (!key.includes('.')) found[key] = config[flag];
-  }
-  return found as OptionsIn<Group>;
+/** The options of a service from the values of all flags. */
+export function optionsOf(config: Config): CheckedOptions {
+  return arrange({}, (flag) => config[flag]) as CheckedOptions;
 }
 
-/** The defaults of a group of `ServiceOptions`, overridden by what is given unless it is `undefined`. */
-export function withDefaults<const Group extends string, Given extends object>(
-  group: Group,
-  given: Given | undefined,
-): OptionsIn<Group> & Given {
-  const set = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
-  return Object.freeze({ ...optionsIn(group, defaults), ...Object.fromEntries(set) }) as OptionsIn<Group> &
-    Given;
-}
-
-const secretKinds: readonly Option['kind'][] = ['keys', 'database', 'standbys'];
-
-/** Throws a `RangeError` or `TypeError` that names the first wrong value of a library call's options. */
-export function checkOptions(given: object): void {
-  for (const [, row] of optionRows) {
-    if (row.path === undefined) continue;
-    let value: unknown = given;
-    for (const key of row.path.split('.')) value = Reflect.get(Object(value), key);
+/**
+ * The options of a library call, with the default of each that is absent. Throws a `RangeError` or `TypeError` that
+ * names the first wrong value.
+ */
+export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
+  return arrange(given, (_, row, value) => {
     const must = value === undefined ? undefined : mustBe(row, value);
-    if (must === undefined) continue;
+    if (must === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may hold a secret.
-    const not = secretKinds.includes(row.kind) ? '' : `, not ${String(value)}`;
+    const not = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${String(value)}`;
     throw new Kind(`${row.path} must be ${must}${not}`);
+  }) as Given & CheckedOptions;
+}
+
+/** A copy of the given options, with the value of each that `choose` returns. */
+function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown) => unknown): object {
+  const top: Record<string, unknown> = { ...given };
+  const groups: Record<string, Record<string, unknown>> = { '': top };
+  for (const group of ['limits', 'timeouts', 'grpcLimits']) {
+    groups[group] = { ...Object(top[group]) };
+    top[group] = groups[group];
   }
+  for (const [flag, row] of optionRows) {
+    const [key, group = ''] = row.path?.split('.').reverse() ?? [];
+    const options = groups[group];
+    if (key !== undefined && options !== undefined) options[key] = choose(flag, row, options[key]);
+  }
+  for (const options of Object.values(groups)) Object.freeze(options);
+  return top;
 }
 
 /** What the value of an option must be; `undefined` when it is right. */
-export function mustBe({ kind, range = [0, 0], values = [] }: Option, value: unknown): string | undefined {
-  switch (kind) {
-    case 'count':
-    case 'bytes':
-    case 'milliseconds':
-    case 'port':
-      return isInRange(value, range) ? undefined : rangeText(range);
-    case 'optional port':
-    case 'optional count':
-      return value === false || isInRange(value, range) ? undefined : `off or ${rangeText(range)}`;
-    case 'host':
-      // For an empty host, Node would listen on all interfaces.
-      return isText(value, /^[^\s/]+$/) ? undefined : 'an address or a host name';
-    case 'database':
-      return storeUrlMustBe(typeof value === 'string' ? value : '');
-    case 'standbys':
-      return isText(value) && schemeOf(value)?.hasStandbys && schemeOf(value)?.mustBe?.(value) === undefined
-        ? undefined
-        : 'a URL as postgres://USER@HOST,HOST/NAME';
-    case 'path':
-      return typeof value === 'string' || value === false ? undefined : 'a path';
-    case 'choice':
-      return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;
-    case 'toggle':
-      return typeof value === 'boolean' ? undefined : 'on or off (true or false)';
-    case 'keys':
-      return isList(value, isKey)
-        ? undefined
-        : `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +`;
-    case 'origins':
-      return isList(value, isOrigin)
-        ? undefined
-        : '* or a list of origins such as https://app.example, without wildcards and paths';
-    case 'host names':
-      return isList(value, (item) => item === '*' || hostNamePattern.test(item))
-        ? undefined
-        : '* or a list of host names such as users.example, without ports and wildcards';
+export function mustBe(option: Option, value: unknown): string | undefined {
+  const { kind, range, orOff, values } = option;
+  if (range !== undefined) {
+    const isRight = isInRange(value, range) || (orOff === true && value === false);
+    return isRight ? undefined : `${orOff ? 'off or ' : ''}${rangeText(range)}`;
   }
+  if (values !== undefined) {
+    return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;
+  }
+  if (option.mustBe !== undefined) return option.mustBe(isText(value) ? value : '');
+  const [must, isRight] = requirements[kind as keyof typeof requirements];
+  return isRight(value) ? undefined : must;
+}
+
+function standbysMustBe(url: string): string | undefined {
+  return schemeOf(url)?.hasStandbys && storeUrlMustBe(url) === undefined
+    ? undefined
+    : 'a URL as postgres://USER@HOST,HOST/NAME';
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function isList(value: unknown, holds: (item: string) => boolean): boolean {
+  return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
 function isKey(text: string): boolean {
@@ -242,15 +250,7 @@ function isKey(text: string): boolean {
   }
 }
 
-function isText(value: unknown, pattern = /^/): value is string {
-  return typeof value === 'string' && pattern.test(value);
-}
-
-function isList(value: unknown, holds: (item: string) => boolean): boolean {
-  return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
-}
-
 /** An origin as browsers send it. `URL` alone would accept a wildcard as a part of the name. */
 function isOrigin(item: string): boolean {
-  return item === '*' || (/^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item);
+  return /^https?:[^*]+$/.test(item) && URL.parse(item)?.origin === item;
 }

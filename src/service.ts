@@ -1,13 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkRanges } from './check-range.ts';
-import { checkOptions, defaults, options, withDefaults } from './config.ts';
+import { defaults, options, readOptions } from './config.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import { createHttpApi, type HttpApi, inFlightOf, type RequestListenerOptions } from './rest/app.ts';
+import {
+  type ApiHooks,
+  createHttpApi,
+  type HttpApi,
+  inFlightOf,
+  type RequestListenerOptions,
+} from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
@@ -54,32 +60,13 @@ export interface CloseOptions {
   readonly timeoutMs?: number;
 }
 
-/** An HTTP API and a gRPC API over the same store. */
-export interface Service extends AsyncDisposable {
-  /** Opens the store and both ports, or none of them. May be called once. Fails with a `StartError`. */
-  listen(): Promise<Addresses>;
-  /** Sets the certificate for new connections. Throws when the certificate or its key cannot be used. */
-  setTls(tls: TlsOptions): void;
-  /** Replaces all API keys, from the next request on. Throws when a key is malformed. */
-  setApiKeys(keys: readonly string[]): void;
-  /** The metrics of this service, in Prometheus' text format. */
-  metrics(): string;
-  /** The same numbers as plain data, to add them to the numbers of other processes. */
-  counters(): MetricsSnapshot;
-  /**
-   * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
-   * `timeoutMs` can only shorten its deadline.
-   */
-  close(options?: CloseOptions): Promise<void>;
-}
-
 /** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
-  checkOptions(options);
-  return new RunningService(options);
+  return new Service(options);
 }
 
-class RunningService implements Service {
+/** An HTTP API and a gRPC API over the same store. */
+export class Service implements AsyncDisposable {
   readonly #options;
   readonly #metrics = new Metrics();
   readonly #observe;
@@ -96,12 +83,13 @@ class RunningService implements Service {
   #grpc: GrpcServer | undefined;
 
   constructor(options: ServiceOptions) {
-    this.#options = withDefaults('', options);
+    this.#options = readOptions(options);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
-    this.#gate = { inFlight: 0, maxInFlight: withDefaults('limits.', options.limits).maxInFlight };
+    this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
   }
 
+  /** Opens the store and both ports, or none of them. May be called once. Fails with a `StartError`. */
   async listen(): Promise<Addresses> {
     if (this.#state !== 'new') throw new Error('a service listens once');
     this.#state = 'starting';
@@ -131,45 +119,38 @@ class RunningService implements Service {
   }
 
   async #open(): Promise<Addresses> {
-    const { database, readDatabase, changesKept, host, port, grpcPort, maxConnections } = this.#options;
-    const { timeouts, grpcLimits, tls } = this.#options;
+    const { readDatabase, host, port, grpcPort, maxConnections, timeouts, tls } = this.#options;
+    const [access, observe] = [this.#access, this.#observe];
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),
-      changesKept: changesKept || 0,
-      onWarning: (message: string) => this.#observe({ type: 'warning', message }),
+      changesKept: this.#options.changesKept || 0,
+      onWarning: (message: string) => observe({ type: 'warning', message }),
       onStandbyRead: this.#metrics.standbyRead,
     };
-    const repository =
-      this.#options.repository ?? (await step('database', () => openStore(database, storeOptions)));
+    const open = () => openStore(this.#options.database, storeOptions);
+    const repository = this.#options.repository ?? (await step('database', open));
     this.#repository = repository;
-    const api = await step('publicDir', () =>
-      createHttpApi(
-        { ...this.#options, repository },
-        {
-          access: this.#access,
-          host,
-          secure: tls !== undefined,
-          observe: this.#observe,
-          refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
-          renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
-        },
-      ),
-    );
+    const hooks: ApiHooks = {
+      access,
+      observe,
+      host,
+      secure: tls !== undefined,
+      refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
+      renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
+    };
+    const api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
     this.#api = api;
-    const server = await step('tls', () => {
-      const { listener } = api.listener;
-      const settings = { timeouts: withDefaults('timeouts.', timeouts), maxConnections, ...(tls && { tls }) };
-      return new HttpServer({ listener, observe: this.#observe, ...settings });
-    });
+    const { listener } = api.listener;
+    const server = await step(
+      'tls',
+      () => new HttpServer({ listener, observe, timeouts, maxConnections, ...(tls && { tls }) }),
+    );
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
     if (grpcPort === false) return { http };
-    const grpc = new GrpcServer(
-      { repository, access: this.#access, gate: this.#gate, observe: this.#observe },
-      withDefaults('grpcLimits.', grpcLimits),
-      maxConnections,
-    );
+    const grpcOptions = { repository, access, gate: this.#gate, observe };
+    const grpc = new GrpcServer(grpcOptions, this.#options.grpcLimits, maxConnections);
     this.#grpc = grpc;
     const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
       grpc.listen(...at, tls && { ...tlsSettings, ...tls }),
@@ -177,15 +158,18 @@ class RunningService implements Service {
     return { http, grpc: authority(host, grpcBound) };
   }
 
+  /** The metrics of this service, in Prometheus' text format. */
   metrics(): string {
     return renderMetrics(this.counters());
   }
 
+  /** The same numbers as plain data, to add them to the numbers of other processes. */
   counters(): MetricsSnapshot {
     const http = this.#api === undefined ? 0 : inFlightOf(this.#api);
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
+  /** Sets the certificate for new connections. Throws when the certificate or its key cannot be used. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     // Throws when the pair cannot be used, before the gRPC API is changed.
@@ -193,12 +177,17 @@ class RunningService implements Service {
     this.#grpc?.setTls({ ...tlsSettings, ...tls });
   }
 
+  /** Replaces all API keys, from the next request on. Throws when a key is malformed. */
   setApiKeys(keys: readonly string[]): void {
     this.#access.setKeys(keys);
     // Followers connect again, and need a key that is still valid.
     this.#api?.followers?.disconnect();
   }
 
+  /**
+   * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
+   * `timeoutMs` can only shorten its deadline.
+   */
   async close(given: CloseOptions = {}): Promise<void> {
     const { timeoutMs = defaults['drain-timeout-ms'] } = given;
     checkRanges({ timeoutMs }, { timeoutMs: options['drain-timeout-ms'].range });

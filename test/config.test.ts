@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { UsageError } from '../src/commands/command.ts';
+import { readArguments, UsageError } from '../src/commands/command-line.ts';
 import {
   defaultText,
   optionsHelp,
   type ParsedConfig,
   parseConfig as parseArguments,
   printConfig,
-  readArguments,
   variableOf,
-} from '../src/commands/command-line.ts';
+} from '../src/commands/settings.ts';
 import { type Config, defaults, optionRows } from '../src/config.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 
@@ -17,7 +16,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 function parseConfig(argv: readonly string[], env: Environment): ParsedConfig {
   const flags = optionRows.map(([flag]) => flag);
-  return parseArguments(readArguments(argv, flags), env);
+  return parseArguments(readArguments(argv, { flags }).flags, env);
 }
 
 function problems(argv: readonly string[], env: Environment = {}): readonly string[] {

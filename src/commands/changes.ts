@@ -3,8 +3,16 @@ import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
-import { type CommandContext, describeError, runCommand, stopCodes, UsageError, usageOf } from './command.ts';
-import { readArguments } from './command-line.ts';
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  describeError,
+  onStop,
+  UsageError,
+  usageOf,
+  write,
+} from './command-line.ts';
 
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
@@ -51,13 +59,13 @@ class Refusal extends Error {
 }
 
 /** Prints the changes of a service as they happen. */
-export function changes(context: CommandContext): Promise<number> {
-  return runCommand(context, help, async () => {
+export const changes: Command = {
+  help,
+  flags: ['url', 'after', 'type', 'user', 'state'],
+  async run(context, { flags }) {
     const stop = new AbortController();
-    const following = await readFollowing(context, stop.signal);
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      context.onSignal(signal, () => (stop.signal.aborted ? context.exit(stopCodes[signal]) : stop.abort()));
-    }
+    const following = await readFollowing(context, flags, stop.signal);
+    onStop(context, (code) => (stop.signal.aborted ? context.exit(code) : stop.abort()));
     while (!stop.signal.aborted) {
       try {
         await follow(following);
@@ -74,11 +82,14 @@ export function changes(context: CommandContext): Promise<number> {
       );
     }
     return 0;
-  });
-}
+  },
+};
 
-async function readFollowing({ args, env, stdout }: CommandContext, signal: AbortSignal): Promise<Following> {
-  const { flags } = readArguments(args, ['url', 'after', 'type', 'user', 'state']);
+async function readFollowing(
+  { env, stdout }: CommandContext,
+  flags: Arguments['flags'],
+  signal: AbortSignal,
+): Promise<Following> {
   const { url: base, after, state } = flags;
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
@@ -175,11 +186,7 @@ async function print(text: string, following: Following): Promise<void> {
     following.position = field('id') ?? following.position;
   }
   const { stdout, state, position } = following;
-  if (lines.length > 0) {
-    await new Promise<void>((resolve, reject) => {
-      stdout.write(lines.join(''), (error) => (error ? reject(error) : resolve()));
-    });
-  }
+  if (lines.length > 0) await write(stdout, lines.join(''));
   if (state !== undefined && position !== undefined) await writeState(state, position);
   if (gone !== undefined) throw new Refusal(`the position is no longer kept: ${gone}`, goneCode);
 }

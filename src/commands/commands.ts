@@ -1,31 +1,56 @@
-import type { Command } from './command.ts';
+import { readFile } from 'node:fs/promises';
+import {
+  type Command,
+  type CommandContext,
+  describeError,
+  readArguments,
+  UsageError,
+} from './command-line.ts';
 
 /** Every command by its name, loaded when it is called. */
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['serve', async () => (await import('./serve.ts')).serve],
-  ['copy', async () => (await import('./copy.ts')).copy],
-  ['export', async () => (await import('./export.ts')).exportRecords],
-  ['import', async () => (await import('./import.ts')).importRecords],
-  ['backup', async () => (await import('./backup.ts')).backup],
+  ['copy', async () => (await import('./transfer.ts')).copy],
+  ['export', async () => (await import('./transfer.ts')).exportRecords],
+  ['import', async () => (await import('./transfer.ts')).importRecords],
+  ['backup', async () => (await import('./transfer.ts')).backup],
   ['changes', async () => (await import('./changes.ts')).changes],
   ['verify', async () => (await import('./verify.ts')).verify],
   ['doctor', async () => (await import('./doctor.ts')).doctor],
 ]);
 
-/** Runs the command that the first argument names; without a name, the service. */
-export const run: Command = async (context) => {
+/**
+ * Runs the command that the first argument names; without a name, the service. Prints the help or the version on
+ * request. Prints errors. Resolves to the exit code: 0 done, 1 failed, 2 wrong usage, or the command's own.
+ */
+export async function run(context: CommandContext): Promise<number> {
+  const { stdout, stderr } = context;
   const [first = '', ...rest] = context.args;
   if (first === 'help') return await run({ ...context, args: [...rest, '--help'] });
   if (first === 'version') return await run({ ...context, args: ['--version'] });
   const isNamed = first !== '' && !first.startsWith('-');
-  const load = commands.get(isNamed ? first : 'serve');
-  if (load === undefined) {
-    const names = [...commands.keys()].join(', ');
-    context.stderr.write(
-      `users-service: ${JSON.stringify(first)} is not a command; the commands are ${names}, help and version\n`,
-    );
-    return 2;
+  const args = isNamed ? rest : context.args;
+  const has = (...names: string[]) => args.some((arg) => names.includes(arg));
+  try {
+    const load = commands.get(isNamed ? first : 'serve');
+    if (load === undefined) {
+      const names = [...commands.keys()].join(', ');
+      throw new UsageError(
+        `${JSON.stringify(first)} is not a command; the commands are ${names}, help and version`,
+      );
+    }
+    const command = await load();
+    if (has('--help', '-h')) stdout.write(command.help);
+    else if (has('--version', '-v')) stdout.write(`${await version()}\n`);
+    else return (await command.run(context, readArguments(args, command))) ?? 0;
+    return 0;
+  } catch (error) {
+    const problems = error instanceof UsageError ? error.problems : [describeError(error)];
+    for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
+    return error instanceof UsageError ? 2 : 1;
   }
-  const command = await load();
-  return await command({ ...context, args: isNamed ? rest : context.args });
-};
+}
+
+async function version(): Promise<string> {
+  return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
+}

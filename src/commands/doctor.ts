@@ -5,10 +5,9 @@ import { optionRows } from '../config.ts';
 import { openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
-import { type CommandContext, describeError, runCommand, UsageError, withoutPasswords } from './command.ts';
-import { optionsHelp, type ParsedConfig, parseConfig, readArguments } from './command-line.ts';
-import { type Files, readFiles } from './files.ts';
+import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
 import { openBriefly } from './serve.ts';
+import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
 
@@ -25,11 +24,11 @@ const dayMs = 24 * 60 * 60 * 1_000;
 const probeTimeoutMs = 2_000;
 
 /** Examines what the service needs. */
-export function doctor(context: CommandContext): Promise<number> {
-  return runCommand(context, help + optionsHelp(), async () => {
-    const { args, env, stdout, nodeVersion } = context;
-    const flags = optionRows.map(([flag]) => flag);
-    const parsed = parseConfig(readArguments(args, flags), env);
+export const doctor: Command = {
+  help: help + optionsHelp(),
+  flags: optionRows.map(([flag]) => flag),
+  async run({ env, stdout, nodeVersion }, { flags }) {
+    const parsed = parseConfig(flags, env);
     const levels = new Set<Finding['level']>();
     const print = (findings: readonly Finding[]) => {
       for (const { level, what, remedy } of findings) {
@@ -43,8 +42,8 @@ export function doctor(context: CommandContext): Promise<number> {
     print(await examineStore(parsed));
     print(await examinePorts(parsed));
     return exitCodes[levels.has('fail') ? 'fail' : levels.has('warn') ? 'warn' : 'ok'];
-  });
-}
+  },
+};
 
 function examineNode(version: string): Finding {
   const isTested = testedNodes.includes(Number.parseInt(version.slice(1), 10));

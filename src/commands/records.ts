@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
 import { parsePostDraft } from '../domain/post.ts';
 import {
@@ -14,7 +14,7 @@ import {
 } from '../domain/record.ts';
 import type { Records, Store, StoreSummary } from '../domain/repository.ts';
 import { parseUserDraft } from '../domain/user.ts';
-import { openStore, schemeOf } from '../storage/open.ts';
+import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -22,9 +22,8 @@ type Fields = Readonly<Record<string, unknown>>;
 interface RecordFormat<Row> {
   /** The field of the end record that holds the last id given. */
   readonly lastId: string;
-  /** Most records in a batch. */
+  /** Most records that are read from a store at a time. */
   readonly batchRows: number;
-  readonly charactersOf: (row: Row) => number;
   /** One as a line of NDJSON. Equal records have equal lines. */
   readonly toLine: (row: Row) => string;
   readonly parse: (fields: Fields) => Row;
@@ -38,7 +37,6 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   users: {
     lastId: 'lastUserId',
     batchRows: 10_000,
-    charactersOf: ({ name }) => name.length,
     toLine: ({ id, name, role, version }) => JSON.stringify({ type: 'user', id, name, role, version }),
     parse: ({ id, version = 1, ...draft }) => ({
       id: parseInteger('id', id, 1),
@@ -49,7 +47,6 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   posts: {
     lastId: 'lastPostId',
     batchRows: 2_500,
-    charactersOf: ({ title, body }) => title.length + body.length,
     // The first version is left out, as it was before posts had versions: the checksums of older exports hold.
     toLine: ({ id, userId, title, body, version }) =>
       JSON.stringify({ type: 'post', id, userId, title, body, ...(version > 1 && { version }) }),
@@ -68,48 +65,135 @@ export const batchCharacters = 4_000_000;
 // Before the length of a record is known.
 const firstBatchRows = 100;
 
-/** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
-export async function openSource(url: string): Promise<Store> {
-  const file = schemeOf(url)?.file?.(url);
-  if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
-  return await openStore(url);
-}
-
 export function countOf(summary: StoreSummary): number {
   return recordKinds.reduce((sum, kind) => sum + summary[kind].count, 0);
 }
 
-/** Some records of one kind. */
-interface Batch<Row> {
-  readonly rows: readonly Row[];
-  readonly lines: () => readonly string[];
-  /** Resolves to how many of them were new. */
-  readonly importInto: (target: Store) => Promise<number>;
+/** Records that are imported together. */
+export interface Batch {
+  readonly rows: { readonly [Kind in RecordKind]: Records[Kind][] };
+  /** The same records as lines of NDJSON, in the order of their source. */
+  readonly lines: string[];
+  /** The end record of an export, which is in its last batch. */
+  end?: EndRecord;
 }
 
-/** All records of a store in batches, in the order in which they can be imported. */
-export async function* recordBatches(store: Store): AsyncGenerator<Batch<unknown>, void> {
-  for (const kind of recordKinds) yield* batchesOf(store, kind);
+/** The last line of an export. */
+export interface EndRecord {
+  /** How many records come before it, and their digest. */
+  readonly records: number;
+  readonly sha256: string;
+  readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** All records of a kind by id, in batches. */
-export async function* batchesOf<Kind extends RecordKind>(
-  store: Store,
-  kind: Kind,
-): AsyncGenerator<Batch<Records[Kind]>, void> {
-  const { batchRows, charactersOf, toLine } = formats[kind];
+/** What was read: two stores with the same digest hold the same. */
+export interface Content {
+  readonly records: number;
+  /** The digest of all lines, in order. */
+  readonly sha256: string;
+  readonly end: EndRecord | undefined;
+}
+
+/** Reads all batches, shows the progress, and passes each batch to `take`. */
+export async function readAll(
+  batches: AsyncIterable<Batch>,
+  progress: Progress,
+  take: (batch: Batch) => Promise<unknown> = async () => undefined,
+): Promise<Content> {
+  const hash = createHash('sha256');
+  let records = 0;
+  let end: EndRecord | undefined;
+  for await (const batch of batches) {
+    const taken = take(batch);
+    for (const line of batch.lines) hash.update(line).update('\n');
+    await taken;
+    records += batch.lines.length;
+    end = batch.end;
+    progress.update(records);
+  }
+  progress.finish();
+  return { records, sha256: hash.digest('hex'), end };
+}
+
+/** All records of a store, in the order in which they can be imported. */
+export async function* readStore(store: Store): AsyncGenerator<Batch, void> {
+  for (const kind of recordKinds) yield* readKind(store, kind);
+}
+
+/** All records of a kind by id. */
+async function* readKind<Kind extends RecordKind>(store: Store, kind: Kind): AsyncGenerator<Batch, void> {
+  const { batchRows, toLine } = formats[kind];
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
     const rows = await next;
     const last = rows.at(-1);
     if (last === undefined) return;
-    const characters = rows.reduce((sum, row) => sum + charactersOf(row), 0);
+    const lines = rows.map(toLine);
+    const characters = lines.reduce((sum, line) => sum + line.length, 0);
     const fitting = Math.ceil((batchCharacters * rows.length) / characters);
     // The next batch is read while this one is used. Its failure is reported when it is asked for.
     next = store.exportRows(kind, last.id, Math.min(batchRows, fitting));
     next.catch(() => undefined);
-    yield { rows, lines: () => rows.map(toLine), importInto: (target) => target.importRows(kind, rows) };
+    yield { rows: { ...emptyBatch().rows, [kind]: rows }, lines };
   }
+}
+
+/** All records of an NDJSON file. */
+export async function* readFile(path: string): AsyncGenerator<Batch, void> {
+  let batch = emptyBatch();
+  let characters = 0;
+  let lineNumber = 0;
+  await using file = await open(path);
+  for await (const line of file.readLines()) {
+    lineNumber += 1;
+    if (line.trim() === '') continue;
+    if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
+    if (batch.lines.length >= formats.users.batchRows || characters >= batchCharacters) {
+      yield batch;
+      batch = emptyBatch();
+      characters = 0;
+    }
+    readLine(line, lineNumber, batch);
+    characters += line.length;
+  }
+  yield batch;
+}
+
+function emptyBatch(): Batch {
+  return { rows: { users: [], posts: [] }, lines: [] };
+}
+
+/** Adds the record of a line to a batch. An error names the line. */
+function readLine(line: string, lineNumber: number, batch: Batch): void {
+  try {
+    const value: unknown = JSON.parse(line);
+    // Each kind knows its own fields.
+    const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
+    const kind = recordKinds.find((one) => nameOf(one) === type);
+    if (kind !== undefined) addRecord(batch, kind, fields);
+    else if (type === 'end') batch.end = parseEnd(fields);
+    else throw invalid('type', `must be ${recordKinds.map(nameOf).join(', ')} or end`);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
+    const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
+    throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
+  }
+}
+
+function addRecord<Kind extends RecordKind>({ rows, lines }: Batch, kind: Kind, fields: Fields): void {
+  const { parse, toLine } = formats[kind];
+  const row = parse(fields);
+  rows[kind].push(row);
+  lines.push(toLine(row));
+}
+
+/** Resolves to how many records were new. Each kind comes after those that its records belong to. */
+export async function importBatch(target: Store, { rows }: Batch): Promise<number> {
+  let added = 0;
+  for (const kind of recordKinds) {
+    if (rows[kind].length > 0) added += await target.importRows(kind, rows[kind]);
+  }
+  return added;
 }
 
 /** Fails unless every record of the target is one of the source. Both give their lines in the same order. */
@@ -126,84 +210,12 @@ export async function checkSubset(target: Store, source: Store): Promise<void> {
 }
 
 async function* linesOf(store: Store): AsyncGenerator<string, void> {
-  for await (const batch of recordBatches(store)) yield* batch.lines();
-}
-
-/** A digest of lines in order: two stores with the same digest hold the same. */
-export class RecordDigest {
-  readonly #hash = createHash('sha256');
-  records = 0;
-
-  add(lines: readonly string[]): void {
-    this.records += lines.length;
-    for (const line of lines) this.#hash.update(line).update('\n');
-  }
-
-  digest(): string {
-    return this.#hash.copy().digest('hex');
-  }
-}
-
-/** The last line of an export. */
-export interface EndRecord {
-  /** How many records come before it, and their digest. */
-  readonly records: number;
-  readonly sha256: string;
-  readonly lastIds: Readonly<Record<RecordKind, number>>;
+  for await (const batch of readStore(store)) yield* batch.lines;
 }
 
 export function endLine({ records, sha256, lastIds }: EndRecord): string {
   const ids = recordKinds.map((kind) => [formats[kind].lastId, lastIds[kind]]);
   return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
-}
-
-/** Records that were read, by kind, until they are imported together. */
-export class RecordBatch {
-  readonly #rows: Readonly<Record<RecordKind, Records[RecordKind][]>> = byKind(() => []);
-  #count = 0;
-  #characters = 0;
-
-  /**
-   * Reads a line of NDJSON. Takes its record, and returns it as an export would write it; or returns the end
-   * record. Fails with a message that names the line.
-   */
-  read(line: string, lineNumber: number): string | EndRecord {
-    try {
-      const value: unknown = JSON.parse(line);
-      // Each kind knows its own fields.
-      const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
-      const kind = recordKinds.find((one) => nameOf(one) === type);
-      if (kind !== undefined) return this.#add(kind, fields);
-      if (type === 'end') return parseEnd(fields);
-      throw invalid('type', `must be ${recordKinds.map(nameOf).join(', ')} or end`);
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
-      const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
-      throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
-    }
-  }
-
-  #add<Kind extends RecordKind>(kind: Kind, fields: Fields): string {
-    const { parse, charactersOf, toLine } = formats[kind];
-    const row = parse(fields);
-    this.#rows[kind].push(row);
-    this.#count += 1;
-    this.#characters += charactersOf(row);
-    return toLine(row);
-  }
-
-  get isFull(): boolean {
-    return this.#count >= formats.users.batchRows || this.#characters >= batchCharacters;
-  }
-
-  /** Resolves to how many were new. Each kind comes after those that its records belong to. */
-  async importInto(target: Store): Promise<number> {
-    let added = 0;
-    for (const kind of recordKinds) {
-      if (this.#rows[kind].length > 0) added += await target.importRows(kind, this.#rows[kind]);
-    }
-    return added;
-  }
 }
 
 function parseEnd({ records, sha256, ...ids }: Fields): EndRecord {

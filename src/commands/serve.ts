@@ -1,15 +1,21 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { type Config, optionRows, optionsIn } from '../config.ts';
-import { type Addresses, createService, type Service, type ServiceOptions } from '../service.ts';
+import { type Config, optionRows, optionsOf } from '../config.ts';
+import { type Addresses, createService, type Service } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
-import { type CommandContext, describeError, runCommand, stopCodes } from './command.ts';
-import { optionsHelp, type ParsedConfig, parseConfig, printConfig, readArguments } from './command-line.ts';
-import { type Files, readFiles } from './files.ts';
+import { type Command, type CommandContext, describeError, onStop } from './command-line.ts';
+import {
+  type Files,
+  optionsHelp,
+  type ParsedConfig,
+  parseConfig,
+  printConfig,
+  readFiles,
+} from './settings.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -37,13 +43,14 @@ interface Run {
 }
 
 /** Runs the service until a signal stops it. */
-export async function serve(context: CommandContext): Promise<number> {
-  const { args, env, stdout } = context;
-  return await runCommand(context, help + optionsHelp(), async () => {
-    const flags = optionRows.map(([flag]) => flag);
-    const given = readArguments(args, flags, { switches: ['print-config'] });
-    const parsed = parseConfig(given, env);
-    if (given.flags['print-config'] !== undefined) {
+export const serve: Command = {
+  help: help + optionsHelp(),
+  flags: optionRows.map(([flag]) => flag),
+  switches: ['print-config'],
+  async run(context, { flags }) {
+    const { env, stdout } = context;
+    const parsed = parseConfig(flags, env);
+    if (flags['print-config'] !== undefined) {
       await readFiles(parsed);
       stdout.write(printConfig(parsed));
       return 0;
@@ -60,8 +67,8 @@ export async function serve(context: CommandContext): Promise<number> {
     } finally {
       await log.end();
     }
-  });
-}
+  },
+};
 
 /** The error with the flag or variable that the user wrote, instead of the library's option. */
 function withFlag(error: StartError, { settings }: ParsedConfig): Error {
@@ -135,7 +142,7 @@ async function runService({ context, parsed, log }: Run, files: Files, worker?: 
   const { config } = parsed;
   const signals = onStopSignals(context);
   const service = createService({
-    ...serviceOptions(config),
+    ...optionsOf(config),
     ...files,
     ...(worker && {
       port: worker.port,
@@ -162,30 +169,19 @@ function withoutLife(observe: Observe): Observe {
   };
 }
 
-function serviceOptions(config: Config): ServiceOptions {
-  return {
-    ...optionsIn('', config),
-    limits: optionsIn('limits.', config),
-    timeouts: optionsIn('timeouts.', config),
-    grpcLimits: optionsIn('grpcLimits.', config),
-  };
-}
-
 /**
  * A signal stops the service in order. It ends the process at once before anything is served, and when an
  * earlier signal has not ended it.
  */
-function onStopSignals({ onSignal, exit }: CommandContext) {
+function onStopSignals(context: CommandContext) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   const signals = { stopped, stop, isServing: false };
   let firstAt: number | undefined;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    onSignal(signal, () => {
-      firstAt ??= performance.now();
-      if (!signals.isServing || performance.now() - firstAt > sameSignalMs) exit(stopCodes[signal]);
-      stop();
-    });
-  }
+  onStop(context, (code) => {
+    firstAt ??= performance.now();
+    if (!signals.isServing || performance.now() - firstAt > sameSignalMs) context.exit(code);
+    stop();
+  });
   return signals;
 }
 

@@ -3,8 +3,14 @@ import { type OpenOptions, testRepository, testTransfer } from '../conformance/t
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
 import type { Scratch } from '../storage/scratch.ts';
-import { type CommandContext, describeError, runCommand, stopCodes, withoutPasswords } from './command.ts';
-import { databaseUrl, readArguments } from './command-line.ts';
+import {
+  type Command,
+  type CommandContext,
+  describeError,
+  onStop,
+  withoutPasswords,
+} from './command-line.ts';
+import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
 
@@ -21,9 +27,11 @@ const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeou
 // The tests mostly wait for the disk.
 const concurrency = 2;
 
-export function verify(context: CommandContext): Promise<number> {
-  return runCommand(context, help, async () => {
-    const url = databaseUrl(readArguments(context.args, ['database']), context.env);
+export const verify: Command = {
+  help,
+  flags: ['database'],
+  async run(context, { flags }) {
+    const url = databaseUrl(flags, context.env);
     const scratch = await schemeOf(url)?.scratch?.(url);
     const stores = new Set<Store>();
     let removing: Promise<void> | undefined;
@@ -36,16 +44,14 @@ export function verify(context: CommandContext): Promise<number> {
       removing ??= remove();
       return removing;
     };
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      context.onSignal(signal, () => end().finally(() => context.exit(stopCodes[signal])));
-    }
+    onStop(context, (code) => end().finally(() => context.exit(code)));
     try {
       return await verifyStores(context, url, stores, scratch);
     } finally {
       await end();
     }
-  });
-}
+  },
+};
 
 async function verifyStores(
   { stdout }: CommandContext,

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { checkOptions, defaults, withDefaults } from '../config.ts';
+import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
@@ -79,12 +79,11 @@ const descriptionPath = '/openapi.json';
  * Throws when an option is wrong or the public folder cannot be read.
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
-  checkOptions(options);
+  const checked = readOptions(options);
   checkGiven(options);
   const metrics = new Metrics();
-  const { auth = 'none', apiKeys = [] } = options;
-  const api = createHttpApi(options, {
-    access: new Access(auth, apiKeys),
+  const api = createHttpApi(checked, {
+    access: new Access(checked.auth, checked.apiKeys),
     observe: fanOut(options.observe, metrics.observe),
     refusal: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: inFlightOf(api) }, api.followers)),
@@ -108,10 +107,9 @@ function checkGiven(options: Partial<RequestListenerOptions> | undefined): void 
 }
 
 /** @internal */
-export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks): HttpApi {
-  const { repository, basePath = '', requirePreconditions = false } = options;
+export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks): HttpApi {
+  const { repository, basePath = '', requirePreconditions, maxFollowers } = options;
   const { publicDir = fileURLToPath(packagePublicDir), utilityRoutes } = options;
-  const { maxFollowers = defaults['max-followers'] } = options;
   const { access, observe } = hooks;
   const followers =
     repository.changes &&
@@ -125,7 +123,7 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, exempt, first: exempt });
   }
-  const cors = corsHeaders(options.cors ?? []);
+  const cors = corsHeaders(options.cors);
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
@@ -150,16 +148,15 @@ export function createHttpApi(options: RequestListenerOptions, hooks: ApiHooks):
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
     commonHeaders: cors,
     optionsHeaders: description,
-    checkHost: hostCheck(options.allowedHosts ?? [], hooks.host),
+    checkHost: hostCheck(options.allowedHosts, hooks.host),
     headers: {
       ...securityHeaders,
       // A page that may read a response may embed it.
-      ...(options.cors !== undefined &&
-        options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
+      ...(options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
       ...(isHttpsOnly(hooks) && { 'strict-transport-security': 'max-age=31536000' }),
     },
     observe: hooks.observe,
-    limits: withDefaults('limits.', options.limits),
+    limits: options.limits,
   });
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
 }

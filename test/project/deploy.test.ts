@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parseConfig, readArguments, variableOf } from '../../src/commands/command-line.ts';
+import { parseConfig, variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { runTool } from '../support/tool.ts';
 
@@ -39,13 +39,13 @@ for (const [name, env] of Object.entries(environments)) {
     const unknown = Object.keys(env).filter((variable) => !variables.has(variable));
     assert.deepEqual(unknown, []);
     // Kubernetes takes its keys from a secret.
-    parseConfig(readArguments([], []), { API_KEY: 'a-key', ...env });
+    parseConfig({}, { API_KEY: 'a-key', ...env });
   });
 }
 
 test('systemd and Kubernetes wait longer than the drain of the service may take', () => {
   const drainMs = (env: Record<string, string> = {}) => {
-    const { config } = parseConfig(readArguments([], []), { API_KEY: 'a-key', ...env });
+    const { config } = parseConfig({}, { API_KEY: 'a-key', ...env });
     return config['drain-delay-ms'] + config['drain-timeout-ms'];
   };
   const seconds = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]) * 1_000;

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
-import { defaultText, variableOf } from '../../src/commands/command-line.ts';
+import { defaultText, variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
@@ -76,7 +76,7 @@ test('the options of the library are those of the source', () => {
       if (path === undefined) return [];
       const written = defaultText(row);
       // A toggle is a boolean in the library. A choice of on and off is not.
-      const text = row.kind === 'toggle' ? (words.get(written) ?? written) : written;
+      const text = row.kind === 'on|off' ? (words.get(written) ?? written) : written;
       const isBoth = listenerOptions.includes(path) || path.startsWith('limits.');
       const user = isBoth ? 'both' : '`createService`';
       return [[`\`${path}\``, text && `\`${text}\``, meaning, user, undefined]];

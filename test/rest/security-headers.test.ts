@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import { readOptions } from '../../src/config.ts';
 import { Access } from '../../src/domain/access.ts';
 import { createHttpApi } from '../../src/rest/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -49,7 +50,7 @@ test('with the option cors, pages of other origins may also embed responses', as
 /** The Strict-Transport-Security header of a listener for the given host. */
 async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<string | null> {
   const { listener } = createHttpApi(
-    { repository: createMemoryStore(), publicDir: false },
+    readOptions({ repository: createMemoryStore(), publicDir: false as const }),
     {
       access: new Access('none', []),
       secure,

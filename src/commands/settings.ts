@@ -1,0 +1,213 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { platform } from 'node:os';
+import type { SecureContextOptions } from 'node:tls';
+import { type Config, type Flag, mustBe, type Option, optionRows, options } from '../config.ts';
+import { parseKey } from '../domain/access.ts';
+import { messageOf } from '../domain/errors.ts';
+import type { ServiceOptions } from '../service.ts';
+import { schemeOf } from '../storage/open.ts';
+import { type Arguments, type CommandContext, UsageError, withoutPasswords } from './command-line.ts';
+
+interface Setting {
+  readonly source: 'flag' | 'environment' | 'default';
+  readonly text: string;
+  /** The option as its user wrote it. */
+  readonly label: string;
+}
+
+export interface ParsedConfig {
+  readonly config: Config;
+  readonly settings: Readonly<Record<Flag, Setting>>;
+}
+
+type Environment = CommandContext['env'];
+
+/** The values of all options: flags over environment over defaults. A `UsageError` has every problem. */
+export function parseConfig(flags: Arguments['flags'], env: Environment): ParsedConfig {
+  const problems: string[] = [];
+  const settings: Partial<Record<Flag, Setting>> = {};
+  const values: Partial<Record<Flag, unknown>> = {};
+  for (const [flag, row] of optionRows) {
+    const setting = findSetting(flag, flags, env);
+    settings[flag] = setting;
+    values[flag] = readValue(row, setting, problems);
+  }
+  const config = Object.freeze(values) as Config;
+  if (problems.length === 0) problems.push(...contradictions(config));
+  if (problems.length > 0) throw new UsageError(...problems);
+  return { config, settings: settings as ParsedConfig['settings'] };
+}
+
+/** The URL of `--database`, `DATABASE_URL`, or the default store. */
+export function databaseUrl(flags: Arguments['flags'], env: Environment): string {
+  const setting = findSetting('database', flags, env);
+  checkDatabaseUrl(setting);
+  return setting.text;
+}
+
+/** Throws a `UsageError` that names the option unless its text is the URL of a store. */
+export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
+  const problems: string[] = [];
+  readValue(options.database, setting, problems);
+  if (problems.length > 0) throw new UsageError(...problems);
+}
+
+function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {
+  const label = `--${flag}`;
+  const [given, variable] = [flags[flag], env[variableOf(flag)]];
+  if (given !== undefined) return { source: 'flag', text: given, label };
+  // An empty variable is how a shell or a container file says "not set".
+  if (variable) return { source: 'environment', text: variable, label: variableOf(flag) };
+  return { source: 'default', text: defaultText(options[flag]), label };
+}
+
+function readValue(row: Option, { text, label }: Omit<Setting, 'source'>, problems: string[]): unknown {
+  const value = fromText(row, text);
+  const must = value === undefined ? undefined : mustBe(row, value);
+  const not = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(withoutPasswords(text))}`;
+  if (must !== undefined) problems.push(`${label} must be ${must}${not}`);
+  return value;
+}
+
+const words = new Map(
+  Object.entries({ true: true, yes: true, on: true, 1: true, false: false, no: false, off: false, 0: false }),
+);
+
+/** Returns the value of a text; a text that cannot be read is returned unchanged. */
+function fromText({ kind, range, orOff, default: preset }: Option, text: string): unknown {
+  // An option without a default may be unset.
+  if (text === '' && preset === undefined) return undefined;
+  if (text === 'off' && orOff === true) return false;
+  if (range !== undefined) return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
+  switch (kind) {
+    case 'on|off':
+      return words.get(text.toLowerCase()) ?? text;
+    case 'HOST':
+      return text.replace(/^\[(.*)\]$/, '$1');
+    case 'KEYS':
+    case 'ORIGINS':
+    case 'NAMES':
+      return text === '' ? [] : text.split(',').map((item) => item.trim());
+    default:
+      return text;
+  }
+}
+
+/** The default of an option as its user would write it; empty for none. */
+export function defaultText({ default: value = '' }: Option): string {
+  return typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value);
+}
+
+export function variableOf(flag: Flag): string {
+  const row: Option = options[flag];
+  return row.variable ?? flag.toUpperCase().replaceAll('-', '_');
+}
+
+/** Problems between values that are right on their own. */
+function contradictions(config: Config): string[] {
+  const problems: string[] = [];
+  if ((config['tls-cert'] === undefined) !== (config['tls-key'] === undefined)) {
+    problems.push('--tls-cert and --tls-key must be given together');
+  }
+  if (config.auth !== 'none' && config['api-key'].length === 0 && config['api-keys-file'] === undefined) {
+    problems.push(`--auth "${config.auth}" needs --api-key or --api-keys-file`);
+  }
+  if (config.port !== 0 && config.port === config['grpc-port']) {
+    problems.push(`--port and --grpc-port must differ, not both be ${config.port}`);
+  }
+  if (config.workers > 1 && schemeOf(config.database)?.isShared === false) {
+    problems.push(`--workers must be 1 with --database ${config.database}, which processes cannot share`);
+  }
+  if (config['read-database'] !== undefined && schemeOf(config.database)?.hasStandbys !== true) {
+    problems.push('--read-database needs a postgres: database');
+  }
+  return problems;
+}
+
+export function optionsHelp(): string {
+  const rows = optionRows.map(([flag, row]) => {
+    const text = defaultText(row);
+    return [
+      `--${flag} ${row.values?.join('|') ?? row.kind}`,
+      variableOf(flag),
+      `${row.meaning}${text && ` [${text}]`}`,
+    ] as const;
+  });
+  const flagWidth = Math.max(...rows.map(([flag]) => flag.length));
+  const variableWidth = Math.max(...rows.map(([, variable]) => variable.length));
+  const line = ([flag, variable, text]: (typeof rows)[number]) =>
+    `  ${flag.padEnd(flagWidth)}  ${variable.padEnd(variableWidth)}  ${text}\n`;
+  return rows.map(line).join('');
+}
+
+/** The text of `--print-config`: what is in force and where it came from, without secrets. */
+export function printConfig({ settings }: ParsedConfig): string {
+  return optionRows
+    .map(([flag, { kind }]) => {
+      const { source, text } = settings[flag];
+      const shown = kind === 'KEYS' ? text && '(hidden)' : withoutPasswords(text);
+      return `${flag} = ${JSON.stringify(shown)}  # ${source}\n`;
+    })
+    .join('');
+}
+
+export type Files = Pick<ServiceOptions, 'tls' | 'apiKeys'>;
+
+/**
+ * Reads the certificate, its key and the file of API keys, and checks that the public folder can be read.
+ * A `UsageError` has every problem.
+ */
+export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
+  const problems: string[] = [];
+  const attempt = async <T>(
+    flag: 'public' | 'tls-cert' | 'tls-key' | 'api-keys-file',
+    must: string,
+    work: (path: string) => Promise<T>,
+  ): Promise<T | undefined> => {
+    const path = config[flag];
+    if (path === undefined) return undefined;
+    return await work(path).catch((error) => {
+      const reason = error instanceof Error ? ('code' in error ? error.code : error.message) : error;
+      problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
+      return undefined;
+    });
+  };
+
+  await attempt('public', 'a folder that can be read', (path) => readdir(path));
+  const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
+    attempt(flag, `${what} in PEM that can be read`, async (path) => {
+      const pem = await readFile(path);
+      await checkContext({ [part]: pem });
+      return pem;
+    });
+  const cert = await readPem('tls-cert', 'a certificate chain', 'cert');
+  const key = await readPem('tls-key', 'a private key', 'key');
+  const tls = cert && key && { cert, key };
+  if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
+  const fileKeys = await attempt('api-keys-file', 'a file of API keys for its owner alone', readKeys);
+  if (problems.length > 0) throw new UsageError(...problems);
+  const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
+  return tls ? { apiKeys, tls } : { apiKeys };
+}
+
+/** One key on each line; empty lines and lines that begin with `#` do not count. */
+async function readKeys(path: string): Promise<string[]> {
+  const { mode } = await stat(path);
+  // Windows has no such modes.
+  if (platform() !== 'win32' && (mode & 0o077) !== 0) throw new Error('others have access: chmod 600');
+  const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
+  const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  for (const key of keys) {
+    try {
+      parseKey(key);
+    } catch (error) {
+      throw new Error(`line ${lines.indexOf(key) + 1}: ${messageOf(error)}`);
+    }
+  }
+  return keys;
+}
+
+// Loaded only for a certificate: it takes a tenth of a start.
+async function checkContext(options: SecureContextOptions): Promise<void> {
+  (await import('node:tls')).createSecureContext(options);
+}

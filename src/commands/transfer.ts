@@ -1,0 +1,192 @@
+import { createWriteStream, existsSync } from 'node:fs';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { byKind, nameOf, recordKinds } from '../domain/record.ts';
+import type { Store } from '../domain/repository.ts';
+import { openStore, schemeOf, sqlitePath } from '../storage/open.ts';
+import { type Command, UsageError, usageOf, write } from './command-line.ts';
+import { createProgress, type Progress } from './progress.ts';
+import {
+  type Content,
+  checkSubset,
+  countOf,
+  endLine,
+  importBatch,
+  readAll,
+  readFile,
+  readStore,
+} from './records.ts';
+import { checkDatabaseUrl, databaseUrl } from './settings.ts';
+
+const databaseHelp = `  --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
+
+const copyHelp = `usage: users-service copy --from URL --to URL
+
+Copies a whole store into another: ids, versions and posts, compared by checksums at the end. It may be
+interrupted and run again. Stop writing to the source first.
+
+  --from URL  the store to read: sqlite:PATH or postgres://…
+  --to URL    the store to fill; it may hold nothing but an earlier copy
+`;
+
+export const copy: Command = {
+  help: copyHelp,
+  flags: ['from', 'to'],
+  async run({ stdout, stderr }, { flags: { from: fromUrl, to: toUrl } }) {
+    if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
+    checkDatabaseUrl({ label: '--from', text: fromUrl });
+    checkDatabaseUrl({ label: '--to', text: toUrl });
+    if (fromUrl === toUrl) throw new UsageError('--from and --to must differ');
+    await using stores = new AsyncDisposableStack();
+    const source = stores.adopt(await openSource(fromUrl), (store) => store.close());
+    const target = stores.adopt(await openStore(toUrl), (store) => store.close());
+
+    const summary = await source.summary();
+    const total = countOf(summary);
+    // The target may hold an interrupted copy and nothing else: compare all of it before the first write.
+    if (countOf(await target.summary()) > 0) await checkSubset(target, source);
+    const read = await readAll(readStore(source), createProgress(stderr, 'copy', total), (batch) =>
+      importBatch(target, batch),
+    );
+    await target.continueIds(byKind((kind) => summary[kind].lastId));
+    const copied = await readAll(readStore(target), createProgress(stderr, 'verify', total));
+    if (copied.records !== read.records || copied.sha256 !== read.sha256) {
+      throw new Error(
+        `the copy differs: ${read.records} records were read and ${copied.records} are there; ` +
+          'stop writing to both stores and run it again',
+      );
+    }
+    const counts = recordKinds.map((kind) => {
+      const { count } = summary[kind];
+      return `${count} ${count === 1 ? nameOf(kind) : kind}`;
+    });
+    stdout.write(`copied ${counts.join(' and ')}, sha256 ${read.sha256}\n`);
+  },
+};
+
+/** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
+export async function openSource(url: string): Promise<Store> {
+  const file = schemeOf(url)?.file?.(url);
+  if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
+  return await openStore(url);
+}
+
+export const exportRecords: Command = {
+  help: `usage: users-service export [FILE] [--database URL]
+
+Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last.
+
+  FILE            where to, a file that is not there yet [the output]
+${databaseHelp}`,
+  flags: ['database'],
+  positionals: 1,
+  async run({ env, stdout, stderr }, { flags, positionals: [path = '-'] }) {
+    await using cleanup = new AsyncDisposableStack();
+    const store = cleanup.adopt(await openSource(databaseUrl(flags, env)), (opened) => opened.close());
+    // Read first: an id given while we write must not be given again by the importing store.
+    const summary = await store.summary();
+    const lastIds = byKind((kind) => summary[kind].lastId);
+    // An existing file may be the only other copy: it is not overwritten.
+    const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx'));
+    const print = (lines: readonly string[]) => {
+      const text = `${lines.join('\n')}\n`;
+      return file === undefined ? write(stdout, text) : file.writeFile(text);
+    };
+    const progress = createProgress(stderr, 'export', countOf(summary));
+    const content = await readAll(readStore(store), progress, ({ lines }) => print(lines));
+    await print([endLine({ ...content, lastIds })]);
+  },
+};
+
+export const importRecords: Command = {
+  help: `usage: users-service import [FILE] [--database URL] [--partial]
+
+Reads NDJSON as export writes it. The whole file is checked before anything is imported. Rows that are
+in the store already are left, so an interrupted import can be run again.
+
+  FILE            the file to import [the standard input]
+${databaseHelp}  --partial       take a file without the end record of an export, such as one written by hand
+`,
+  flags: ['database'],
+  switches: ['partial'],
+  positionals: 1,
+  async run({ env, stdin, stdout, stderr }, { flags, positionals: [path = '-'] }) {
+    const url = databaseUrl(flags, env);
+    await using cleanup = new AsyncDisposableStack();
+    const file = path === '-' ? await spool(stdin, cleanup) : path;
+    // Records of a damaged file would conflict with those of the right one later.
+    const content = await readAll(readFile(file), createProgress(stderr, 'check'));
+    checkContent(content, flags['partial'] !== undefined);
+    const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
+
+    let added = 0;
+    const progress = createProgress(stderr, 'import', content.records);
+    const { records, sha256 } = await readAll(readFile(file), progress, async (batch) => {
+      added += await importBatch(store, batch);
+    });
+    if (sha256 !== content.sha256) throw new Error('the file changed while it was imported');
+    if (content.end !== undefined) await store.continueIds(content.end.lastIds);
+    stdout.write(`imported ${added} new of ${records} record${records === 1 ? '' : 's'}, sha256 ${sha256}\n`);
+  },
+};
+
+/** Writes the input to a temporary file, because it has to be read twice. */
+async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'users-import-'));
+  cleanup.defer(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'records.ndjson');
+  await pipeline(input, createWriteStream(file, { mode: 0o600 }));
+  return file;
+}
+
+/** Fails unless the end record is there and right. */
+function checkContent({ end, records, sha256 }: Content, isPartial: boolean): void {
+  if (end === undefined && records === 0) {
+    throw new Error('the file is empty: even the export of an empty store has an end record');
+  }
+  if (end === undefined && !isPartial) {
+    throw new Error(
+      `the file has no end record after ${records} records: it was cut, or is no whole export; --partial imports it as it is`,
+    );
+  }
+  if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
+    throw new Error(
+      `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
+    );
+  }
+}
+
+const backupHelp = `usage: users-service backup FILE [--database URL]
+
+Copies a SQLite store into a new file, as it is at one moment, while the service may go on writing.
+
+  FILE            the copy; it must not exist yet
+  --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
+                  (DATABASE_URL in the environment)
+`;
+
+export const backup: Command = {
+  help: backupHelp,
+  flags: ['database'],
+  positionals: 1,
+  async run({ env, stdout, stderr }, { flags, positionals: [file] }) {
+    if (file === undefined) throw usageOf(backupHelp);
+    const source = sqlitePath(databaseUrl(flags, env));
+    if (source === undefined) {
+      throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
+    }
+    const { backupSqlite } = await import('../storage/sqlite/backup.ts');
+    let progress: Progress | undefined;
+    await backupSqlite(source, file, (done, total) => {
+      progress ??= createProgress(stderr, 'backup', total);
+      progress.update(done);
+    });
+    progress?.finish();
+    stdout.write(`backed up ${source} to ${file}\n`);
+  },
+};
