@@ -2,7 +2,7 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
-import type { Scratch } from '../storage/scratch.ts';
+import type { Scratch } from '../storage/store.ts';
 import {
   type Command,
   type CommandContext,

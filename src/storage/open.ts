@@ -3,8 +3,8 @@ import type { Store } from '../domain/repository.ts';
 import type { Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
-import type { Scratch } from './scratch.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
+import type { Scratch } from './store.ts';
 
 /** The options of all stores. Each store uses its own ones. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
@@ -53,7 +53,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url) ?? '', options),
     examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url) ?? ''),
-    scratch: async (url) => (await import('./sqlite/scratch.ts')).openSqliteScratch(sqlitePath(url) ?? ''),
+    scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url) ?? ''),
   },
   {
     form: 'postgres://USER@HOST/NAME',

@@ -1,10 +1,12 @@
-import { aborted, storeClosed } from '../domain/errors.ts';
+import type { ChangePage, ChangeQuery } from '../domain/change.ts';
+import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { ListQuery, Page } from '../domain/list-query.ts';
 import type { StoredPost } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
 import type {
   Answer,
   CallOptions,
+  ChangeFeed,
   ChangeOptions,
   Created,
   CreateOptions,
@@ -30,7 +32,13 @@ export interface Collection<One = Row> {
 }
 
 /** The store of one database. It may return synchronously, and does not check for `close` or aborted signals. */
-export interface BareStore extends Pick<Store, 'changes'> {
+export interface BareStore {
+  readonly changes?: Pick<ChangeFeed, 'watch'> & {
+    read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
+    position(options?: CallOptions): Answer<number>;
+  };
+  /** Converts an error that a call throws synchronously. Default: `DomainError.from`. */
+  readonly toError?: (caught: unknown) => DomainError;
   readonly collections: Readonly<Record<RecordKind, Collection>>;
   ping(options?: CallOptions): Answer<void>;
   summary(): Answer<StoreSummary>;
@@ -40,9 +48,19 @@ export interface BareStore extends Pick<Store, 'changes'> {
   close(): Answer<void>;
 }
 
+/** Empty stores beside the one at a URL, for tests. */
+export interface Scratch {
+  /** Creates an empty store, and resolves to its URL. */
+  next(): Promise<string>;
+  /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
+  readonly passTime?: (url: string, ms: number) => Promise<void>;
+  /** Removes all these stores. */
+  remove(): Promise<void>;
+}
+
 /** Wraps a bare store: it closes once, then rejects every call. A read with an aborted signal does not begin. */
 export function createStore(bare: BareStore): Store {
-  const { changes } = bare;
+  const { changes, toError = DomainError.from } = bare;
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
@@ -53,8 +71,12 @@ export function createStore(bare: BareStore): Store {
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     async (...args: Args): Promise<T> => {
-      enter(args.at(-1) as CallOptions | undefined);
-      return call(...args);
+      try {
+        enter(args.at(-1) as CallOptions | undefined);
+        return call(...args);
+      } catch (caught) {
+        throw toError(caught);
+      }
     };
   const collection = <One>(kind: RecordKind) => {
     // The description of a table ensures that the type of its records matches its columns.
@@ -65,8 +87,8 @@ export function createStore(bare: BareStore): Store {
         try {
           enter(options);
           return records.get(key, options);
-        } catch (error) {
-          return Promise.reject(error);
+        } catch (caught) {
+          return Promise.reject(toError(caught));
         }
       },
       list: guarded(records.list),
@@ -77,27 +99,8 @@ export function createStore(bare: BareStore): Store {
     };
   };
   const users = collection<StoredUser>('users');
-  const ofUser = <One>(kind: RecordKind) => {
-    const records = collection<One>(kind);
-    const isThere = async (userId: number, options?: CallOptions) =>
-      (await users.get([userId], options)) !== undefined;
-    return {
-      ...records,
-      async list(
-        userId: number,
-        query: ListQuery<string> & { readonly filter: object },
-        options?: CallOptions,
-      ) {
-        const page = await records.list({ userId, ...query.filter }, query, options);
-        return page.items.length > 0 || (await isThere(userId, options)) ? page : undefined;
-      },
-      async count(userId: number, filter: object, options?: CallOptions) {
-        const count = await records.count({ userId, ...filter }, options);
-        return count > 0 || (await isThere(userId, options)) ? count : undefined;
-      },
-    };
-  };
-  const posts = ofUser<StoredPost>('posts');
+  const posts = collection<StoredPost>('posts');
+  const hasUser = async (id: number, options?: CallOptions) => (await users.get([id], options)) !== undefined;
 
   return {
     getUser: (id, options) => users.get([id], options),
@@ -109,8 +112,14 @@ export function createStore(bare: BareStore): Store {
     deleteUser: (id, options) => users.delete([id], options),
 
     getPost: (userId, id, options) => posts.get([id, userId], options),
-    listPosts: posts.list,
-    countPosts: posts.count,
+    async listPosts(userId, query, options) {
+      const page = await posts.list({ userId, ...query.filter }, query, options);
+      return page.items.length > 0 || (await hasUser(userId, options)) ? page : undefined;
+    },
+    async countPosts(userId, filter, options) {
+      const count = await posts.count({ userId, ...filter }, options);
+      return count > 0 || (await hasUser(userId, options)) ? count : undefined;
+    },
     createPost: (userId, draft, options) => posts.create({ ...draft, userId }, options),
     updatePost: (userId, id, patch, options) => posts.update([id, userId], patch, options),
     deletePost: (userId, id, options) => posts.delete([id, userId], options),

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
-import type { Scratch } from '../scratch.ts';
+import type { Scratch } from '../store.ts';
 import { loadDriver } from './driver.ts';
 import { parseHosts } from './hosts.ts';
 

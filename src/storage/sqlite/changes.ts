@@ -1,8 +1,101 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { type Change, ChangesGone } from '../../domain/change.ts';
-import type { ChangeFeed } from '../../domain/repository.ts';
-import { attempt } from './errors.ts';
+import {
+  type Change,
+  type ChangePage,
+  type ChangeQuery,
+  ChangesGone,
+  type ChangeType,
+  type Origin,
+} from '../../domain/change.ts';
+import { byKind, type RecordKind } from '../../domain/record.ts';
+import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
+
+// After this many added changes, up to four times as many old ones are deleted. No single write deletes all of them,
+// and a store with a lowered limit shrinks.
+const changesPerTrim = 256;
+const maxTrimmed = 1_024;
+
+const columns = 'type, time, record, user_id, request_id, key';
+const lastPosition = '(SELECT max(position) FROM changes)';
+
+export type ChangeLog = ReturnType<typeof changeLog>;
+
+/** Adds changes to the feed in the transaction of their write; none if `changesKept` is 0. */
+export function changeLog(db: DatabaseSync, changesKept: number) {
+  const insert = db.prepare(`INSERT INTO changes (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
+  const insertBelow = byKind((kind) =>
+    childTables(tables[kind]).map((child) =>
+      db.prepare(`
+        INSERT INTO changes (${columns})
+        SELECT '${child.record}.deleted', ?, ${recordSql(child)}, user_id, ?, ?
+        FROM ${child.name} WHERE user_id = ? ORDER BY id`),
+    ),
+  );
+  const last = prepareRows(db, `SELECT ${lastPosition}`);
+  const begin = db.prepare("INSERT INTO changes (type, time, record, user_id) VALUES ('', 0, '', 0)");
+  const raiseGone = db.prepare(
+    `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
+  );
+  const trim = db.prepare(`
+    DELETE FROM changes WHERE position <= (SELECT gone FROM feed) AND position < ${lastPosition}
+      AND position < (SELECT min(position) FROM changes) + ${maxTrimmed}`);
+  // Start with a full count, so that a process with fewer writes trims as well.
+  let untrimmed = changesPerTrim;
+  let restartedAt: unknown;
+
+  const keepOnly = (count: number): void => {
+    raiseGone.run(count);
+    trim.run();
+  };
+  const added = (count: number): void => {
+    untrimmed += count;
+    if (untrimmed < changesPerTrim) return;
+    untrimmed = 0;
+    keepOnly(changesKept);
+  };
+  const restart = (): void => {
+    begin.run();
+    keepOnly(0);
+  };
+  return {
+    /** Makes all earlier positions `gone`, after a write that the feed does not contain. */
+    restart,
+
+    add(type: ChangeType, record: Change['record'], { requestId, key }: Origin = {}): void {
+      if (changesKept === 0) {
+        // Once, until this write is rolled back or another process adds a change.
+        if (last.get()?.[0] === restartedAt) return;
+        restart();
+        restartedAt = last.get()?.[0];
+        return;
+      }
+      const userId = 'userId' in record ? record.userId : record.id;
+      try {
+        insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
+        added(1);
+      } catch (caught) {
+        // For example, the disk is full. A savepoint for each write would cost more than the loss of one group.
+        if (db.isTransaction) db.exec('ROLLBACK');
+        throw caught;
+      }
+    },
+
+    /** Adds a deletion for each record that belongs to this one. */
+    addDeletionsBelow(kind: RecordKind, id: number, { requestId, key }: Origin = {}): void {
+      if (changesKept === 0) return;
+      for (const insert of insertBelow[kind]) {
+        added(Number(insert.run(Date.now(), requestId ?? null, key ?? null, id).changes));
+      }
+    },
+  };
+}
+
+/** The record of a row as JSON, for a table whose columns all have a value. */
+function recordSql(table: Table): string {
+  const fields = table.columns.map(({ field, name }) => `'${field}', ${name}`);
+  return `json_object(${fields.join(', ')})`;
+}
 
 // Interval between checks for commits of other processes, while there are watchers.
 const pollMs = 50;
@@ -26,32 +119,28 @@ export function sqliteFeed(db: DatabaseSync) {
       ORDER BY position LIMIT ?4 + 1)
     ORDER BY position`,
   );
-  const last = prepareRows(db, 'SELECT max(position) FROM changes');
+  const last = prepareRows(db, `SELECT ${lastPosition}`);
   let seen: unknown;
   let timer: NodeJS.Timeout | undefined;
 
-  const look = (): boolean => {
+  /** Wakes the watchers if anything was committed since the last call. */
+  const look = (): void => {
     const before = seen;
     try {
       seen = dataVersion.get()?.[0];
     } catch {
       // The next check finds the commit, or a read reports the error.
     }
-    return seen !== before;
-  };
-  const wakeAll = (): void => {
-    for (const wake of watchers) wake();
+    if (seen !== before) for (const wake of watchers) wake();
   };
   const stop = (): void => {
     clearInterval(timer);
     timer = undefined;
   };
 
-  const changes: ChangeFeed = {
-    async read({ after, limit, types, userId }) {
-      const rows = attempt(() =>
-        page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit),
-      );
+  const changes = {
+    read({ after, limit, types, userId }: ChangeQuery): ChangePage {
+      const rows = page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit);
       const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       const found = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));
@@ -60,17 +149,17 @@ export function sqliteFeed(db: DatabaseSync) {
       const next = isFull ? (given.at(-1)?.position ?? after) : Math.min(newest, after + maxExamined);
       return { changes: given, next, more: next < newest };
     },
-    async position() {
-      return Number(attempt(() => last.get())?.[0]);
+    position(): number {
+      return Number(last.get()?.[0]);
     },
-    watch(wake) {
+    watch(wake: () => void) {
       // The same function may watch twice.
       const watcher = () => wake();
-      watchers.add(watcher);
       if (timer === undefined) {
         look();
-        timer = setInterval(() => look() && wakeAll(), pollMs).unref();
+        timer = setInterval(look, pollMs).unref();
       }
+      watchers.add(watcher);
       return () => {
         watchers.delete(watcher);
         if (watchers.size === 0) stop();
@@ -81,9 +170,7 @@ export function sqliteFeed(db: DatabaseSync) {
     changes,
     /** Must be called after each commit of this process. */
     wake(): void {
-      if (timer === undefined) return;
-      look();
-      wakeAll();
+      if (timer !== undefined) look();
     },
     close(): void {
       watchers.clear();

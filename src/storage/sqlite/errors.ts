@@ -21,19 +21,12 @@ export function fromSqlite(caught: unknown): DomainError {
   const code = resultCode(caught);
   // Ids are the only columns with a CHECK.
   if (code === checkConstraint) return idsExhausted();
-  if (unavailableCodes.has(primary(code))) {
-    return new DomainError('unavailable', 'the store is not available', { cause: caught });
-  }
-  return DomainError.from(caught);
+  return unavailableCodes.has(primary(code)) ? unavailable(caught) : DomainError.from(caught);
 }
 
-/** Runs a read, and converts its error into a `DomainError`. */
-export function attempt<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (caught) {
-    throw fromSqlite(caught);
-  }
+/** The failure of a call while the store cannot be used. The cause is for the operator. */
+export function unavailable(cause?: unknown): DomainError {
+  return new DomainError('unavailable', 'the store is not available', { cause });
 }
 
 export function isBusy(caught: unknown): boolean {

@@ -8,10 +8,12 @@ import {
   readSync,
   statSync,
 } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { userInfo } from 'node:os';
-import { dirname } from 'node:path';
-import { DomainError } from '../../domain/errors.ts';
+import { dirname, join } from 'node:path';
+import type { DomainError } from '../../domain/errors.ts';
+import type { Scratch } from '../store.ts';
+import { unavailable } from './errors.ts';
 
 /** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
@@ -78,37 +80,31 @@ export function openFiles(path: string): OpenFiles {
 /**
  * Throws `unavailable` if a path no longer leads to the opened file: the file was removed or replaced, or its folder
  * was renamed. SQLite would continue to write to the old file, which is lost when the process ends.
- * Returns the size of the log.
+ * Returns the sizes of the files.
  */
-export function checkFiles({ path, identities }: OpenFiles): bigint {
-  let logBytes = 0n;
-  for (const [i, suffix] of suffixes.entries()) {
-    const now = statOf(path + suffix);
-    if (now === undefined || identityOf(now) !== identities[i]) {
-      throw lost(`${path}${suffix} has been removed or replaced`);
-    }
-    if (suffix === '-wal') logBytes = now.size;
-  }
-  return logBytes;
+export function checkFiles({ path, identities }: OpenFiles): bigint[] {
+  return suffixes.map((suffix, i) => {
+    const stats = statOf(path + suffix);
+    if (stats !== undefined && identityOf(stats) === identities[i]) return stats.size;
+    throw lost(`${path}${suffix} has been removed or replaced`);
+  });
 }
 
 /**
  * Like `checkFiles`, and throws if the log was truncated, because its content is then invalid. A log only grows while
- * its header stays the same: SQLite writes another header when it restarts the log. Call it after a commit, after
- * which no log is empty.
+ * its header stays the same: SQLite writes another header when it restarts the log. Call it after each commit.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
   let known = Buffer.alloc(logHeaderBytes);
-  let header = Buffer.alloc(logHeaderBytes);
-  let bytes = 0n;
+  let knownBytes = 0n;
   return () => {
-    const bytesNow = checkFiles(files);
-    header.fill(0);
+    const [, bytes = 0n] = checkFiles(files);
+    const header = Buffer.alloc(logHeaderBytes);
     readSync(log, header, 0, logHeaderBytes, 0);
-    const isCut = header.equals(known) ? bytesNow < bytes : !isLogHeader(header);
+    const isCut = header.equals(known) ? bytes < knownBytes : !isLogHeader(header);
     if (isCut) throw lost(`${files.path}-wal has been cut short`);
-    [known, header, bytes] = [header, known, bytesNow];
+    [known, knownBytes] = [header, bytes];
   };
 }
 
@@ -128,6 +124,18 @@ function identityOf(stats: BigIntStats | undefined): string {
 }
 
 function lost(problem: string): DomainError {
-  const cause = new Error(`the file ${problem} since it was opened`);
-  return new DomainError('unavailable', 'the store is not available', { cause });
+  return unavailable(new Error(`the file ${problem} since it was opened`));
+}
+
+/** Files in a separate folder beside a database, so that they are on the same disk. */
+export async function openSqliteScratch(path: string): Promise<Scratch> {
+  const folder = await mkdtemp(`${path}.verify-`);
+  let files = 0;
+  return {
+    async next() {
+      files += 1;
+      return `sqlite:${join(folder, `${files}.db`)}`;
+    },
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
 }

@@ -13,7 +13,6 @@ import {
   toRecord,
 } from '../tables.ts';
 import { isKey } from '../write-sql.ts';
-import { attempt } from './errors.ts';
 
 // More than the number of combinations of table, filter, sort and start.
 const maxKept = 256;
@@ -22,16 +21,6 @@ const maxKept = 256;
 export function sqliteReads(db: DatabaseSync) {
   const statements = memory<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
-  const rowsOf = (statement: StatementSync, parameters: readonly SQLInputValue[]) =>
-    attempt(() => statement.all(...parameters));
-  const all = (sql: string, parameters: readonly SQLInputValue[]) => rowsOf(prepare(sql), parameters);
-  const finder = (table: Table) => {
-    const find = prepareRows(db, findSql(table));
-    return (key: Key): Row | undefined => {
-      const row = attempt(() => find.get(...key));
-      return row && toRecord<Row>(table.columns, row);
-    };
-  };
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
     const conditions = filterConditions(table, filter);
     // The values that the filter fixes are known, and not read again.
@@ -43,43 +32,46 @@ export function sqliteReads(db: DatabaseSync) {
   };
   // The same first pages are read repeatedly, but a page after a position is usually read once.
   const firstPages = memory<ReturnType<typeof planPage>>();
-  const planOf = (table: Table, filter: object, query: ListQuery<string>) => {
-    const plan = () => planPage(table, filter, query);
-    const { start, sort, limit } = query;
-    if ('after' in start) return plan();
-    return firstPages(JSON.stringify([table.name, filter, start.offset, sort, limit]), plan);
-  };
-  const page = (table: Table, filter: object, query: ListQuery<string>) => {
-    const { statement, parameters, columns } = planOf(table, filter, query);
-    const rows = rowsOf(statement, parameters).map((row) => toRecord<Row>(columns, row, filter));
-    return toPage(rows, query);
-  };
-  const count = (table: Table, filter: object): number => {
-    const parameters: SQLInputValue[] = [];
-    const list = { table: table.name, columns: 'count(*)', filter: filterConditions(table, filter) };
-    const sql = selectSql(list, [], binder(parameters));
-    return Number(all(sql, parameters)[0]?.[0]);
-  };
   return {
     collections: byKind((kind) => {
       const table = tables[kind];
+      const find = prepareRows(db, findSql(table));
       return {
-        get: finder(table),
-        list: (filter: object, query: ListQuery<string>) => page(table, filter, query),
-        count: (filter: object) => count(table, filter),
+        get(key: Key): Row | undefined {
+          const row = find.get(...key);
+          return row && toRecord<Row>(table.columns, row);
+        },
+        list(filter: object, query: ListQuery<string>) {
+          const { start, sort, limit } = query;
+          const plan = () => planPage(table, filter, query);
+          const { statement, parameters, columns } =
+            'after' in start
+              ? plan()
+              : firstPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
+          const rows = statement.all(...parameters).map((row) => toRecord<Row>(columns, row, filter));
+          return toPage(rows, query);
+        },
+        count(filter: object): number {
+          const parameters: SQLInputValue[] = [];
+          const list = { table: kind, columns: 'count(*)', filter: filterConditions(table, filter) };
+          const row = prepare(selectSql(list, [], binder(parameters))).get(...parameters);
+          return Number(row?.[0]);
+        },
       };
     }),
     summary() {
       const counts = recordKinds.map((kind) => `(SELECT count(*) FROM ${kind})`);
       const lastIds = recordKinds.map((kind) => `(SELECT seq FROM sqlite_sequence WHERE name = '${kind}')`);
       // In one statement, so that all numbers are from one moment.
-      const [row] = all(`SELECT ${[...counts, ...lastIds].join(', ')}`, []);
+      const row = prepare(`SELECT ${[...counts, ...lastIds].join(', ')}`).get();
       return byKind((_, i) => ({ count: Number(row?.[i]), lastId: Number(row?.[i + recordKinds.length]) }));
     },
     exportRows(kind: RecordKind, afterId: number, limit: number) {
       const { columns } = tables[kind];
       const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id LIMIT ?`;
-      return all(sql, [afterId, limit]).map((row) => toRecord<Row>(columns, row));
+      return prepare(sql)
+        .all(afterId, limit)
+        .map((row) => toRecord<Row>(columns, row));
     },
   };
 }

@@ -3,13 +3,13 @@ import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { readNumbers } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
-import { DomainError, messageOf } from '../../domain/errors.ts';
-import { byKind } from '../../domain/record.ts';
-import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
+import { DomainError, keyInUse, messageOf } from '../../domain/errors.ts';
+import { byKind, type RecordKind } from '../../domain/record.ts';
+import { type CreateOptions, idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
+import { fromSqlite, unavailable } from './errors.ts';
 import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
-import { keysInUse } from './idempotency.ts';
 import { sqliteReads } from './reads.ts';
 import { openMigrated } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
@@ -63,7 +63,6 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
   const files = openFiles(path);
   const reads = sqliteReads(db);
   const feed = changesKept === 0 ? undefined : sqliteFeed(db);
-  const once = keysInUse(settings);
   const queue = new WriteQueue({
     startWriter: () => startWriter({ files, busyTimeoutMs, changesKept }),
     maxPendingWrites,
@@ -71,34 +70,50 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     onCommit: () => feed?.wake(),
   });
   queue.start();
+  const keysInUse = new Set<string>();
   let isTrying = false;
+
+  // Only a write shows whether writes succeed again. It may wait for a lock: the next ping sees its outcome.
+  const tryWrite = async () => {
+    if (isTrying) return;
+    isTrying = true;
+    await queue.write('touch', []).catch(() => undefined);
+    isTrying = false;
+  };
+  const create = async (kind: RecordKind, record: object, { idempotency, origin }: CreateOptions = {}) => {
+    if (idempotency === undefined) return queue.write('create', [kind, record, undefined, origin]);
+    const { key } = idempotency;
+    // If the first request with this key runs in another process, this one waits for the lock.
+    if (keysInUse.has(key)) throw keyInUse();
+    keysInUse.add(key);
+    try {
+      const now = Math.floor(settings.now());
+      const timed = { ...idempotency, now, expiresAt: now + settings.idempotencyTtlMs };
+      return await queue.write('create', [kind, record, timed, origin]);
+    } finally {
+      keysInUse.delete(key);
+    }
+  };
 
   return createStore({
     ...reads,
+    toError: fromSqlite,
     ...(feed && { changes: feed.changes }),
     collections: byKind((kind) => ({
       ...reads.collections[kind],
-      create: (record, options) =>
-        once(options, (key) => queue.write('create', [kind, record, key, options?.origin])),
+      create: (record, options) => create(kind, record, options),
       update: (key, patch, options) =>
         queue.write('update', [kind, key, patch, options?.expected, options?.origin]),
       delete: (key, options) => queue.write('delete', [kind, key, options?.expected, options?.origin]),
     })),
     importRows: (kind, rows) => queue.write('importRows', [kind, rows]),
     continueIds: (last) => queue.write('continueIds', [last]),
-    async ping() {
+    ping() {
       checkFiles(files);
       reads.collections.users.get([1]);
       if (queue.failure === undefined) return;
-      // Only a write shows whether writes succeed again. It may wait for a lock: the next ping sees its outcome.
-      if (!isTrying) {
-        isTrying = true;
-        const end = () => {
-          isTrying = false;
-        };
-        queue.write('touch', []).then(end, end);
-      }
-      throw new DomainError('unavailable', 'the store is not available', { cause: queue.failure });
+      void tryWrite();
+      throw unavailable(queue.failure.cause);
     },
     async close() {
       await queue.drain();

@@ -1,5 +1,6 @@
 import type { Worker } from 'node:worker_threads';
 import { DomainError, type ErrorKind } from '../../domain/errors.ts';
+import { unavailable } from './errors.ts';
 import type { SqliteWrites } from './writes.ts';
 
 export type WriteName = keyof SqliteWrites;
@@ -10,19 +11,20 @@ export interface Write {
   readonly parameters: readonly unknown[];
 }
 
-/** The outcome of a write. An error loses its class between threads, so its parts are sent. */
-export type Outcome =
-  | { readonly value: unknown }
-  | { readonly failed: { readonly kind: ErrorKind; readonly message: string; readonly cause: unknown } };
+/** An error loses its class between threads, so its parts are sent. */
+export interface Failure {
+  readonly kind: ErrorKind;
+  readonly message: string;
+  readonly cause?: unknown;
+}
+
+export type Outcome<Value = unknown> = { readonly value: Value } | { readonly failed: Failure };
 
 /** A group of writes to commit, or the request to close. */
 export type WriterMessage = readonly Write[] | 'close';
 
-export interface WriterReply {
-  readonly outcomes: readonly Outcome[];
-  /** Why the group was not committed; absent when it was. */
-  readonly failure?: unknown;
-}
+/** The outcomes of the writes of a group, or why the group was not committed. */
+export type WriterReply = Outcome<readonly Outcome[]>;
 
 export interface WriteQueueOptions {
   /** Starts the writer thread. Called by `start`, and at the first write after a crash of the thread. */
@@ -51,51 +53,53 @@ const maxGroupSize = 256;
 export class WriteQueue {
   readonly #options: WriteQueueOptions;
   #waiting: PendingWrite[] = [];
-  #sent: PendingWrite[] = [];
-  #sending = false;
+  /** The number of writes in the group that the writer commits now. */
+  #committing = 0;
+  /** Resolves when no write is waiting or running. */
+  #work: Promise<void> | undefined;
   #writer: Worker | undefined;
-  #idle: PromiseWithResolvers<void> | undefined;
-  #failure: unknown;
+  #answer: (reply: WriterReply) => void = () => {};
+  #failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {
     this.#options = options;
   }
 
   /** Why the last group was not committed; `undefined` when it was. */
-  get failure(): unknown {
+  get failure(): Failure | undefined {
     return this.#failure;
   }
 
-  /** Starts the writer thread, before the first write needs it. */
-  start(): void {
-    this.#writer ??= this.#startWriter();
-    // An idle writer does not keep the process alive.
-    this.#writer.unref();
+  /** Starts the writer thread unless it runs. An idle writer does not keep the process alive. */
+  start(): Worker {
+    if (this.#writer !== undefined) return this.#writer;
+    const writer = this.#options.startWriter();
+    this.#writer = writer;
+    writer.unref();
+    writer.on('message', (reply: WriterReply) => this.#answer(reply));
+    writer.on('error', (error) => this.#lose(writer, error));
+    writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
+    return writer;
   }
 
   write<Name extends WriteName>(
     name: Name,
     parameters: Parameters<SqliteWrites[Name]>,
   ): Promise<ReturnType<SqliteWrites[Name]>> {
-    if (this.#waiting.length + this.#sent.length >= this.#options.maxPendingWrites) {
+    if (this.#waiting.length + this.#committing >= this.#options.maxPendingWrites) {
       return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
     }
     return new Promise((resolve, reject) => {
       // The writer returns the result of the method in the message.
       const settle = resolve as (value: unknown) => void;
       this.#waiting.push({ name, parameters, since: performance.now(), resolve: settle, reject });
-      if (this.#sending) return;
-      this.#sending = true;
-      // Runs after the requests that have arrived together with this one, so that they become one group.
-      setImmediate(() => this.#sendGroup());
+      this.#work ??= this.#commitAll();
     });
   }
 
   /** Resolves when no write is waiting or running. */
   async drain(): Promise<void> {
-    if (!this.#sending) return;
-    this.#idle ??= Promise.withResolvers();
-    await this.#idle.promise;
+    await this.#work;
   }
 
   /** Ends the writer thread. Call it after `drain`. */
@@ -105,83 +109,70 @@ export class WriteQueue {
     this.#writer = undefined;
     const exited = new Promise((resolve) => writer.once('exit', resolve));
     writer.ref();
-    send(writer, 'close');
+    writer.postMessage('close' satisfies WriterMessage);
     await exited;
   }
 
-  #sendGroup(): void {
-    if (this.#sent.length > 0) return;
-    while (this.#sent.length === 0 && this.#waiting.length > 0) {
-      this.#sent = this.#waiting.splice(0, maxGroupSize).filter((write) => this.#isWanted(write));
+  async #commitAll(): Promise<void> {
+    // Continues after the requests that have arrived together with the first one, so that they become one group.
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    let settleLast = (): void => {};
+    for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
+      this.#committing = group.length;
+      const replying = this.#commit(group);
+      // Resolves the writes of the last group while this one is committed.
+      settleLast();
+      const reply = await replying;
+      this.#failure = 'failed' in reply ? reply.failed : undefined;
+      settleLast = () => this.#settle(group, reply);
     }
-    this.#sending = this.#sent.length > 0;
-    if (!this.#sending) {
-      this.#writer?.unref();
-      this.#idle?.resolve();
-      return;
-    }
-    try {
-      this.#writer ??= this.#startWriter();
-      this.#writer.ref();
-      const group = this.#sent.map(({ name, parameters }) => ({ name, parameters }));
-      send(this.#writer, group);
-    } catch (caught) {
-      this.#failAll(caught);
-    }
+    this.#committing = 0;
+    this.#work = undefined;
+    this.#writer?.unref();
+    settleLast();
   }
 
-  #isWanted({ since, reject }: PendingWrite): boolean {
+  #nextGroup(): PendingWrite[] {
     // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum.
-    if (performance.now() - since > this.#options.maxWaitMs) {
-      reject(new DomainError('unavailable', 'the store is not available'));
-      return false;
+    const earliest = performance.now() - this.#options.maxWaitMs;
+    const wanted = this.#waiting.findIndex(({ since }) => since >= earliest);
+    for (const { reject } of this.#waiting.splice(0, wanted === -1 ? this.#waiting.length : wanted)) {
+      reject(unavailable());
     }
-    return true;
+    return this.#waiting.splice(0, maxGroupSize);
   }
 
-  #startWriter(): Worker {
-    const writer = this.#options.startWriter();
-    writer.on('message', (reply: WriterReply) => this.#answer(reply));
-    writer.on('error', (error) => this.#lose(writer, error));
-    writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
-    return writer;
+  #commit(group: readonly PendingWrite[]): Promise<WriterReply> {
+    return new Promise((resolve) => {
+      this.#answer = resolve;
+      try {
+        const writer = this.start();
+        writer.ref();
+        const message: WriterMessage = group.map(({ name, parameters }) => ({ name, parameters }));
+        writer.postMessage(message);
+      } catch (caught) {
+        resolve({ failed: unavailable(caught) });
+      }
+    });
   }
 
-  #answer({ outcomes, failure }: WriterReply): void {
-    this.#failure = failure;
-    const answered = this.#sent;
-    this.#sent = [];
-    // Send the next group first, so that it is committed while these writes are resolved.
-    this.#sendGroup();
-    if (failure === undefined) this.#options.onCommit?.();
-    for (const [i, { resolve, reject }] of answered.entries()) {
-      const outcome = outcomes[i];
-      if (outcome === undefined) reject(new DomainError('internal', 'a write was not answered'));
-      else if ('failed' in outcome) {
-        const { kind, message, cause } = outcome.failed;
-        reject(new DomainError(kind, message, { cause }));
-      } else resolve(outcome.value);
+  #settle(group: readonly PendingWrite[], reply: WriterReply): void {
+    if ('value' in reply) this.#options.onCommit?.();
+    const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
+    for (const [i, outcome] of outcomes.entries()) {
+      if ('value' in outcome) group[i]?.resolve(outcome.value);
+      else group[i]?.reject(toError(outcome.failed));
     }
   }
 
   #lose(writer: Worker, cause: unknown): void {
     if (this.#writer !== writer) return;
     this.#writer = undefined;
-    this.#failAll(cause);
-  }
-
-  #failAll(cause: unknown): void {
-    this.#failure = cause;
-    const failed = [...this.#sent, ...this.#waiting];
-    this.#sent = [];
-    this.#waiting = [];
-    this.#sendGroup();
-    for (const { reject } of failed) {
-      reject(new DomainError('unavailable', 'the store is not available', { cause }));
-    }
+    this.#failure = unavailable(cause);
+    this.#answer({ failed: this.#failure });
   }
 }
 
-function send(writer: Worker, message: WriterMessage): void {
-  writer.postMessage(message);
+function toError({ kind, message, cause }: Failure): DomainError {
+  return new DomainError(kind, message, { cause });
 }

@@ -1,9 +1,10 @@
+import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
+import { fromSqlite, isBusy } from './errors.ts';
 import { type OpenFiles, watchFiles } from './file.ts';
-import { groupCommit } from './group-commit.ts';
 import { connect } from './schema.ts';
-import type { WriterMessage } from './write-queue.ts';
-import { sqliteWrites } from './writes.ts';
+import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
+import { type SqliteWrites, sqliteWrites } from './writes.ts';
 
 /** The options of the writer thread. */
 export interface WriterData {
@@ -14,18 +15,88 @@ export interface WriterData {
   readonly changesKept: number;
 }
 
-// The entry of a worker thread: an import of it elsewhere is a mistake.
-if (parentPort === null) throw new Error('writer-thread.ts runs in a worker thread');
-const port = parentPort;
-const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
-const db = connect(files.path);
-const writes = sqliteWrites(db, changesKept);
-const commitGroup = groupCommit({ db, writes, checkFiles: watchFiles(files), busyTimeoutMs });
-// From now on, `commitGroup` waits for locks.
-db.exec('PRAGMA busy_timeout = 0');
+export interface GroupCommitOptions {
+  readonly db: Pick<DatabaseSync, 'exec' | 'isTransaction'>;
+  readonly writes: SqliteWrites;
+  /** Throws when the path of the database no longer leads to the opened files. */
+  readonly checkFiles: () => void;
+  /** How long to wait for a lock of another process, in milliseconds. */
+  readonly busyTimeoutMs: number;
+}
 
-port.on('message', (message: WriterMessage) => {
-  if (message !== 'close') return port.postMessage(commitGroup(message));
-  db.close();
-  port.close();
-});
+// About the time of a commit: four busy processes get equal shares, and waiting costs 1 % of a core.
+const maxRetryDelayMs = 2;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+/**
+ * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
+ * others. When the transaction itself fails, all of its writes fail.
+ */
+export function groupCommit({ db, writes, checkFiles, busyTimeoutMs }: GroupCommitOptions) {
+  let isSafe = true;
+
+  /** Throws if the commit is not in the log on disk. */
+  const check = (): void => {
+    isSafe = false;
+    checkFiles();
+    isSafe = true;
+  };
+  // SQLite's busy timeout sleeps for up to 100 ms between attempts, and has no queue. A process that always writes
+  // would hardly leave a gap for others. Short, uneven sleeps share the lock better.
+  const begin = (): void => {
+    const deadline = performance.now() + busyTimeoutMs;
+    for (;;) {
+      try {
+        db.exec('BEGIN IMMEDIATE');
+        return;
+      } catch (caught) {
+        if (!isBusy(caught) || performance.now() >= deadline) throw caught;
+        Atomics.wait(sleeper, 0, 0, Math.random() * maxRetryDelayMs);
+      }
+    }
+  };
+  const attempt = ({ name, parameters }: Write): Outcome => {
+    try {
+      return { value: Reflect.apply(writes[name], writes, parameters) };
+    } catch (caught) {
+      if (!db.isTransaction) throw caught;
+      return failed(caught);
+    }
+  };
+
+  return (group: readonly Write[]): WriterReply => {
+    try {
+      begin();
+      const value = group.map(attempt);
+      // Do not commit to lost files until they are found again.
+      if (!isSafe) check();
+      db.exec('COMMIT');
+      check();
+      return { value };
+    } catch (caught) {
+      if (db.isTransaction) db.exec('ROLLBACK');
+      return failed(caught);
+    }
+  };
+}
+
+function failed(caught: unknown): { readonly failed: Failure } {
+  const { kind, message, cause } = fromSqlite(caught);
+  return { failed: { kind, message, cause } };
+}
+
+// Tests import this file without a thread.
+if (parentPort !== null) {
+  const port = parentPort;
+  const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
+  const db = connect(files.path);
+  const writes = sqliteWrites(db, changesKept);
+  const commitGroup = groupCommit({ db, writes, checkFiles: watchFiles(files), busyTimeoutMs });
+  // From now on, `commitGroup` waits for locks.
+  db.exec('PRAGMA busy_timeout = 0');
+  port.on('message', (message: WriterMessage) => {
+    if (message !== 'close') return port.postMessage(commitGroup(message));
+    db.close();
+    port.close();
+  });
+}

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
-import { preconditionFailed } from '../../domain/errors.ts';
+import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
-import type { Created } from '../../domain/repository.ts';
+import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import type { Row } from '../store.ts';
 import {
   childTables,
@@ -19,12 +19,17 @@ import {
   userMissing,
 } from '../tables.ts';
 import { deleteSql, expectedVersions, updateSql } from '../write-sql.ts';
-import { type ChangeLog, changeLog } from './change-log.ts';
+import { type ChangeLog, changeLog } from './changes.ts';
 import { isMissingParent } from './errors.ts';
-import { createOnce, type TimedKey } from './idempotency.ts';
 import { findSql, prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
+
+/** An idempotency key with the time of its use. */
+export interface TimedKey extends IdempotencyKey {
+  readonly now: number;
+  readonly expiresAt: number;
+}
 
 type Expected = readonly number[] | undefined;
 
@@ -34,7 +39,7 @@ type Expected = readonly number[] | undefined;
  */
 export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   const log = changeLog(db, changesKept);
-  const createOnceFor = createOnce(db);
+  const once = createOnce(db);
   const undoable = <T>(write: () => T): T => {
     db.exec('SAVEPOINT write');
     try {
@@ -47,15 +52,15 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
       throw caught;
     }
   };
-  const once = <T>(key: TimedKey | undefined, create: () => T): Created<T> =>
-    key === undefined ? { value: create(), replayed: false } : undoable(() => createOnceFor(key, create));
   const writes = byKind((kind) => recordWrites(db, tables[kind], log));
   const hasChildren = byKind((kind) => childTables(tables[kind]).length > 0);
 
   return {
     create(kind: RecordKind, record: object, key?: TimedKey, origin?: Origin): Created<Row> | undefined {
-      const { value, replayed } = once(key, () => writes[kind].insert(record, origin));
-      return value && { value, replayed };
+      const insert = () => writes[kind].insert(record, origin);
+      if (key !== undefined) return undoable(() => once(key, insert));
+      const value = insert();
+      return value && { value, replayed: false };
     },
     update: (kind: RecordKind, key: Key, patch: object, expected?: Expected, origin?: Origin) =>
       writes[kind].update(key, patch, expected, origin),
@@ -70,25 +75,8 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     },
 
     importRows(kind: RecordKind, rows: readonly Row[]): number {
-      const { columns } = tables[kind];
-      const places = columns.map(() => '?').join(', ');
-      const insert = db.prepare(
-        `INSERT INTO ${kind} (${columnNames(columns)}) VALUES (${places}) ON CONFLICT (id) DO NOTHING`,
-      );
-      const findSame = db.prepare(
-        `SELECT id FROM ${kind} WHERE ${columns.map(({ name }) => `${name} = ?`).join(' AND ')}`,
-      );
       return undoable(() => {
-        let added = 0;
-        for (const row of rows) {
-          const values = recordValues(columns, row);
-          try {
-            if (insert.run(...values).changes !== 0) added += 1;
-            else if (findSame.get(...values) === undefined) throw rowDiffers(kind, row.id);
-          } catch (caught) {
-            throw isMissingParent(caught) ? userMissing(kind, row.id) : caught;
-          }
-        }
+        const added = rows.filter((row) => writes[kind].importRow(row)).length;
         if (added > 0) log.restart();
         return added;
       });
@@ -109,16 +97,23 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 
 /** The writes of a record of one table, each with its change. */
 function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
+  const { name, columns } = table;
   const given = givenColumns(table);
   const edited = editableColumns(table);
-  const insert = db.prepare(insertSql(table));
+  const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${places(given)})`);
   const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
   const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
   const find = prepareRows(db, findSql(table));
+  const importing = db.prepare(
+    `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${places(columns)}) ON CONFLICT (id) DO NOTHING`,
+  );
+  const findSame = db.prepare(
+    `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${places(columns)})`,
+  );
   /** Finds the record after a write that changed no row; `undefined` if it is missing. Fails for another version. */
   const unchanged = (key: Key, expected: Expected): Row | undefined => {
     const row = find.get(...key);
-    const record = row && toRecord<Row>(table.columns, row);
+    const record = row && toRecord<Row>(columns, row);
     if (record && expected?.includes(record.version) === false)
       throw preconditionFailed(table.record, key[0]);
     return record;
@@ -127,11 +122,15 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     /** `undefined` when it would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
       const values = recordValues(given, draft);
-      const { changes, lastInsertRowid } = insert.run(...values);
-      if (changes === 0) return undefined;
-      const record = toRecord<Row>(table.columns, [Number(lastInsertRowid), ...values, 1]);
-      log.add(`${table.record}.created`, record, origin);
-      return record;
+      try {
+        const { lastInsertRowid } = insert.run(...values);
+        const record = toRecord<Row>(columns, [Number(lastInsertRowid), ...values, 1]);
+        log.add(`${table.record}.created`, record, origin);
+        return record;
+      } catch (caught) {
+        if (isMissingParent(caught)) return undefined;
+        throw caught;
+      }
     },
 
     update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
@@ -145,30 +144,67 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
         }
         return record;
       }
-      const record = toRecord<Row>(table.columns, row);
+      const record = toRecord<Row>(columns, row);
       log.add(`${table.record}.updated`, record, origin);
       return record;
     },
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
       const row = remove.get(...key, jsonOf(expected));
-      if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(table.columns, row), origin);
+      if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
       else unchanged(key, expected);
       return row !== undefined;
+    },
+
+    /** Whether the record is new. Fails if a different one has its id. */
+    importRow(row: Row): boolean {
+      const values = recordValues(columns, row);
+      try {
+        if (importing.run(...values).changes !== 0) return true;
+      } catch (caught) {
+        throw isMissingParent(caught) ? userMissing(name, row.id) : caught;
+      }
+      if (findSame.get(...values) === undefined) throw rowDiffers(name, row.id);
+      return false;
     },
   };
 }
 
-/** Inserts a row with the given columns, unless the record that it would belong to is missing. */
-function insertSql(table: Table): string {
-  const given = givenColumns(table);
-  const parents = given.flatMap(({ parent }, i) =>
-    parent === undefined ? [] : `EXISTS (SELECT 1 FROM ${parent} WHERE id = ?${i + 1})`,
+// Ten for each added key: the table shrinks after a burst, without a slow single write.
+const expiredKeysPerWrite = 10;
+
+/** Makes a creation happen once for a key. The key of a creation without a result is not kept. */
+function createOnce(db: DatabaseSync) {
+  const find = db.prepare(
+    'SELECT fingerprint, response FROM idempotency_keys WHERE key = ? AND expires_at > ?',
   );
-  const places = given.map((_, i) => `?${i + 1}`).join(', ');
-  const rows =
-    parents.length === 0 ? `VALUES (${places})` : `SELECT ${places} WHERE ${parents.join(' AND ')}`;
-  return `INSERT INTO ${table.name} (${columnNames(given)}) ${rows}`;
+  const keep = db.prepare(
+    'INSERT OR REPLACE INTO idempotency_keys (key, fingerprint, response, expires_at) VALUES (?, ?, ?, ?)',
+  );
+  const dropExpired = db.prepare(`
+    DELETE FROM idempotency_keys WHERE rowid IN (
+      SELECT rowid FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ${expiredKeysPerWrite})`);
+
+  return <T>(
+    { key, fingerprint, now, expiresAt }: TimedKey,
+    create: () => T | undefined,
+  ): Created<T> | undefined => {
+    const kept = find.get(key, now);
+    if (kept !== undefined) {
+      if (kept['fingerprint'] !== fingerprint) throw keyReused();
+      // A process of an earlier release stored posts without a version.
+      return { value: { version: 1, ...JSON.parse(String(kept['response'])) }, replayed: true };
+    }
+    const value = create();
+    if (value === undefined) return undefined;
+    dropExpired.run(now);
+    keep.run(key, fingerprint, JSON.stringify(value), expiresAt);
+    return { value, replayed: false };
+  };
+}
+
+function places(columns: readonly unknown[]): string {
+  return columns.map(() => '?').join(', ');
 }
 
 function isExpected(table: Table): string {

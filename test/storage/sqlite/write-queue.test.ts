@@ -12,6 +12,7 @@ const maxWaitMs = 50;
 function startWriter(scheduler: Scheduler, committed: number[], busy: { writers: number }): Worker {
   let isOver = false;
   const end = () => {
+    if (isOver) return;
     isOver = true;
     busy.writers = 0;
     writer.emit('exit', 1);
@@ -32,11 +33,10 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
         scheduler.soon(() => {
           if (isOver) return;
           busy.writers -= 1;
-          const failure = isCommitted ? {} : { failure: new Error('disk full') };
-          const failed = { failed: { kind: 'unavailable', message: 'disk full', cause: undefined } } as const;
-          const outcomes = ids.map((value) => (isCommitted ? { value } : failed));
+          const failed = { kind: 'unavailable', message: 'disk full' } as const;
+          const reply = isCommitted ? { value: ids.map((value) => ({ value })) } : { failed };
           if (ends) end();
-          else writer.emit('message', { outcomes, ...failure } satisfies WriterReply);
+          else writer.emit('message', reply satisfies WriterReply);
         }, writer);
       }, writer);
     },

@@ -121,6 +121,15 @@ describe('group commit of SQLite', () => {
     assert.equal(created?.replayed, false, 'the key of the failed creation must be free');
   });
 
+  it('rejects an idempotency key while its first request runs, and then replays the result', async (t) => {
+    const { store } = await open(t);
+    const key = { idempotency: { key: 'k', fingerprint: 'f' } };
+    const first = store.createUser({ name: 'Ada' }, key);
+    await rejects(store.createUser({ name: 'Ada' }, key), 'conflict');
+    const { value } = await first;
+    assert.deepEqual(await store.createUser({ name: 'Ada' }, key), { value, replayed: true });
+  });
+
   it('commits the writes of one caller in their order', async (t) => {
     const { store } = await open(t);
     const results = await Promise.all([
@@ -177,7 +186,7 @@ describe('a writer thread that is lost', () => {
     'require("node:worker_threads").parentPort.once("message", () => { throw new Error("crash"); })';
   const exit = 'require("node:worker_threads").parentPort.once("message", () => process.exit(3))';
   const answer = `const { parentPort } = require("node:worker_threads");
-    parentPort.on("message", (m) => m === "close" ? parentPort.close() : parentPort.postMessage({ outcomes: m.map(() => ({ value: true })) }))`;
+    parentPort.on("message", (m) => m === "close" ? parentPort.close() : parentPort.postMessage({ value: m.map(() => ({ value: true })) }))`;
 
   function queueOf(t: TestContext, ...sources: string[]): WriteQueue {
     const startWriter = () => {
@@ -227,7 +236,7 @@ describe('writes that wait too long for their turn', () => {
       parentPort.on("message", (m) => {
         if (m === "close") return parentPort.close();
         Atomics.wait(workerData, 0, 0);
-        parentPort.postMessage({ outcomes: m.map(() => ({ value: true })) });
+        parentPort.postMessage({ value: m.map(() => ({ value: true })) });
       })`;
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
     const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
