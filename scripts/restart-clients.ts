@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials } from '@grpc/grpc-js';
 import { UsersClient } from '../generated/users_grpc_pb.js';
-import { GetUserRequest } from '../src/grpc/stubs.ts';
+import { GetUserRequest } from '../src/grpc/users.ts';
 
 export interface Tally {
   readonly client: string;

@@ -149,8 +149,8 @@ export class Service implements AsyncDisposable {
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
     if (grpcPort === false) return { http };
-    const grpcOptions = { repository, access, gate: this.#gate, observe };
-    const grpc = new GrpcServer(grpcOptions, this.#options.grpcLimits, maxConnections);
+    const limits = this.#options.grpcLimits;
+    const grpc = new GrpcServer({ repository, access, gate: this.#gate, observe, limits }, maxConnections);
     this.#grpc = grpc;
     const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
       grpc.listen(...at, tls && { ...tlsSettings, ...tls }),

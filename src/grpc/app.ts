@@ -1,18 +1,16 @@
-import type { Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
-import { type ChannelOptions, Server, ServerCredentials } from '@grpc/grpc-js';
+import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { defaults } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
-import { handleUnknownMethods, reportCalls, type UnaryOptions, unary } from './call.ts';
-import { AgingConnections } from './connection-age.ts';
-import { UsersService } from './stubs.ts';
-import { userHandlers } from './users.ts';
+import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
+import { agingConnections } from './connection-age.ts';
+import { UsersService, userHandlers } from './users.ts';
 
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
-  readonly access: Access;
+  readonly limits: GrpcLimits;
 }
 
 export interface GrpcLimits {
@@ -51,34 +49,40 @@ export interface UsersServiceOptions {
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
   const { repository, apiKeys = [], auth = 'none', maxInFlight = defaults['max-in-flight'] } = options;
-  addUsers(server, repository, new Access(auth, apiKeys), {
+  const handlers = userHandlers(repository, {
+    access: new Access(auth, apiKeys),
     observe: fanOut(options.observe),
     gate: { inFlight: 0, maxInFlight },
     // The interceptors of a server are fixed when it is created.
     reports: true,
   });
-}
-
-function addUsers(server: Server, repository: Repository, access: Access, options: UnaryOptions): void {
-  const users = userHandlers(repository, access);
-  server.addService(UsersService, { getUser: unary(users.getUser, options) });
+  server.addService(UsersService, handlers);
 }
 
 /** Users, health and reflection. `addUsersService` does not load the latter two. @internal */
-export async function createGrpcApp(options: GrpcOptions, limits: GrpcLimits, tls?: SecureContextOptions) {
-  const { Health } = await import('./health.ts');
-  const { addReflection } = await import('./reflection.ts');
-  const { repository, access, observe } = options;
-  const server = new Server({ ...channelOptions(limits), interceptors: [reportCalls(observe)] });
+export async function createGrpcApp(options: GrpcOptions, tls?: SecureContextOptions) {
+  const { addHealth, addReflection } = await import('./standard-services.ts');
+  const { limits } = options;
+  const server = new Server({
+    'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
+    'grpc.max_receive_message_length': limits.maxMessageBytes,
+    'grpc.max_send_message_length': limits.maxMessageBytes,
+    'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
+    'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
+    // The records of channelz for calls and connections grow without bound on a busy server.
+    'grpc.enable_channelz': 0,
+    interceptors: [reportCalls(options.observe)],
+  });
   handleUnknownMethods(server);
-  addUsers(server, repository, access, options);
-  const health = new Health(server);
+  server.addService(UsersService, userHandlers(options.repository, options));
+  const health = addHealth(server);
   addReflection(server);
-  const connections = new AgingConnections(server, credentials(tls), limits);
+  const { maxConnectionAgeMs, maxConnectionAgeGraceMs } = limits;
+  const connections = agingConnections(server, maxConnectionAgeMs, maxConnectionAgeGraceMs, credentials(tls));
   return {
     /** Serves a connection. Its caller must not have read from it. */
-    accept: (socket: Socket) => connections.accept(socket),
-    setServing: (serving: boolean) => health.setServing(serving),
+    accept: connections.accept,
+    setServing: health.setServing,
     /** Sets the certificate for new connections. */
     setTls: (pair: SecureContextOptions) => connections.setCredentials(credentials(pair)),
     /** Asks the client of every connection to close it after its calls have ended. */
@@ -103,16 +107,4 @@ class TlsCredentials extends ServerCredentials {
   override _equals(other: ServerCredentials): boolean {
     return this === other;
   }
-}
-
-function channelOptions(limits: GrpcLimits): ChannelOptions {
-  return {
-    'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
-    'grpc.max_receive_message_length': limits.maxMessageBytes,
-    'grpc.max_send_message_length': limits.maxMessageBytes,
-    'grpc.keepalive_time_ms': limits.keepaliveTimeMs,
-    'grpc.keepalive_timeout_ms': limits.keepaliveTimeoutMs,
-    // The records of channelz for calls and connections grow without bound on a busy server.
-    'grpc.enable_channelz': 0,
-  };
 }

@@ -9,14 +9,14 @@ import {
   type ServerUnaryCall,
   status,
 } from '@grpc/grpc-js';
+import type { Access, Scope } from '../domain/access.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Answer } from '../domain/repository.ts';
+import type { Answer, CallOptions } from '../domain/repository.ts';
 import { type Observe, requestId } from '../telemetry/events.ts';
 import { errorStatuses, toGrpcError } from './errors.ts';
 
-export type UnaryHandler<Request, Response> = (message: Request, context: UnaryContext) => Answer<Response>;
-
 export interface UnaryOptions {
+  readonly access: Access;
   readonly observe: Observe;
   /** The number of running calls; beyond `maxInFlight` a call is rejected. */
   readonly gate: { inFlight: number; readonly maxInFlight: number };
@@ -31,42 +31,37 @@ const keyNames = new WeakMap<Metadata, string>();
 const deadlineSlackMs = 100;
 
 /**
- * Converts a handler that returns a value or a promise into a grpc-js handler. It calls back exactly once, also
- * after an error: an unhandled rejection would hang the call and end the process.
+ * Converts a handler that returns a value or a promise into a grpc-js handler for callers with `scope`. It calls back
+ * exactly once, also after an error: an unhandled rejection would hang the call and end the process.
  */
 export function unary<Request, Response>(
-  handle: UnaryHandler<Request, Response>,
-  { gate, observe, reports = false }: UnaryOptions,
+  scope: Scope,
+  { access, gate, observe, reports = false }: UnaryOptions,
+  handle: (message: Request, options: CallOptions) => Answer<Response>,
 ): handleUnaryCall<Request, Response> {
   return (call, callback) => {
-    const startedAt = performance.now();
-    const context = new UnaryContext(call);
+    const { metadata } = call;
+    const id = idOf(metadata);
     const trailer = new Metadata();
-    trailer.set(idName, context.id);
+    trailer.set(idName, id);
+    const report = reports ? reporter(observe, call.getPath()) : undefined;
     gate.inFlight += 1;
-    const settle = (code: status): void => {
+    const settle = (error: { code: status; details: string } | null, response?: Response): void => {
       gate.inFlight -= 1;
-      context.isSettled = true;
-      if (!reports) return;
-      const { metadata } = call;
-      const path = call.getPath();
-      const ending = call.cancelled ? cancellation(call.getDeadline()).code : code;
-      reportCall(observe, { path, route: path, metadata, code: ending, startedAt });
+      // grpc-js emits `cancelled` at the end of every call, even a successful one.
+      call.removeAllListeners('cancelled');
+      report?.(metadata, call.cancelled ? errorStatuses[cancelError(call).kind] : (error?.code ?? status.OK));
+      callback(error, response, trailer);
     };
-    const succeed = (response: Response): void => {
-      settle(status.OK);
-      callback(null, response, trailer);
-    };
-    const fail = (caught: unknown): void => {
-      const error = toGrpcError(caught, context, observe);
-      settle(error.code);
-      callback({ ...error, metadata: trailer });
-    };
+    const succeed = (response: Response): void => settle(null, response);
+    const fail = (caught: unknown): void => settle(toGrpcError(caught, id, keyNames.get(metadata), observe));
     let answer: Answer<Response>;
     try {
       const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;
       if (isOverloaded) throw new DomainError('overloaded', 'too many requests are under way');
-      answer = handle(call.request, context);
+      const keyName = access.check(scope, text(metadata, 'x-api-key'));
+      if (keyName !== undefined) keyNames.set(metadata, keyName);
+      answer = handle(call.request, new UnaryCallOptions(call));
     } catch (caught) {
       fail(caught);
       return;
@@ -76,30 +71,12 @@ export function unary<Request, Response>(
   };
 }
 
-/** The view of a call that handlers get. */
-class UnaryContext {
-  /** The client's `x-request-id` if it is valid, else a new one. */
-  readonly id: string;
+class UnaryCallOptions implements CallOptions {
   readonly #call: ServerUnaryCall<unknown, unknown>;
   #aborter: AbortController | undefined;
-  isSettled = false;
 
   constructor(call: ServerUnaryCall<unknown, unknown>) {
-    this.id = requestId(text(call.metadata, idName));
     this.#call = call;
-  }
-
-  /** The name of the API key, set by the access check of the handler. */
-  get keyName(): string | undefined {
-    return keyNames.get(this.#call.metadata);
-  }
-
-  set keyName(name: string | undefined) {
-    if (name !== undefined) keyNames.set(this.#call.metadata, name);
-  }
-
-  get apiKey(): string | undefined {
-    return text(this.#call.metadata, 'x-api-key');
   }
 
   get isAborted(): boolean {
@@ -111,8 +88,7 @@ class UnaryContext {
     if (this.#aborter === undefined) {
       const aborter = new AbortController();
       this.#aborter = aborter;
-      // grpc-js emits `cancelled` at the end of every call, even a successful one.
-      const abort = () => this.isSettled || aborter.abort(cancellation(this.#call.getDeadline()).error);
+      const abort = () => aborter.abort(cancelError(this.#call));
       if (this.#call.cancelled) abort();
       else this.#call.on('cancelled', abort);
     }
@@ -120,32 +96,29 @@ class UnaryContext {
   }
 }
 
-/** Whether a call was cancelled by its deadline or by its client, as a status and an error. */
-function cancellation(deadline: Deadline): { readonly code: status; readonly error: DomainError } {
-  const error =
-    Number(deadline) - deadlineSlackMs <= Date.now()
-      ? new DomainError('deadline-exceeded', 'the deadline has passed')
-      : new DomainError('cancelled', 'the request was cancelled');
-  return { code: errorStatuses[error.kind], error };
+/** Whether a cancelled call was ended by its deadline or by its client. */
+function cancelError(call: { getDeadline(): Deadline }): DomainError {
+  return Number(call.getDeadline()) - deadlineSlackMs <= Date.now()
+    ? new DomainError('deadline-exceeded', 'the deadline has passed')
+    : new DomainError('cancelled', 'the request was cancelled');
 }
 
-/** Reports the end of a call. `route` is the path if the method exists. */
-function reportCall(
-  observe: Observe,
-  call: { path: string; route: string | undefined; metadata: Metadata; code: status; startedAt: number },
-): void {
-  observe({
-    type: 'request',
-    face: 'grpc',
-    id: requestId(text(call.metadata, idName)),
-    method: 'POST',
-    path: call.path,
-    status: call.code,
-    durationMs: performance.now() - call.startedAt,
-    route: call.route,
-    traceparent: text(call.metadata, 'traceparent'),
-    key: keyNames.get(call.metadata),
-  });
+/** Returns a function that reports the end of a call. */
+function reporter(observe: Observe, path: string, isKnownMethod = true) {
+  const startedAt = performance.now();
+  return (metadata: Metadata, code: status): void =>
+    observe({
+      type: 'request',
+      face: 'grpc',
+      id: idOf(metadata),
+      method: 'POST',
+      path,
+      status: code,
+      durationMs: performance.now() - startedAt,
+      route: isKnownMethod ? path : undefined,
+      traceparent: text(metadata, 'traceparent'),
+      key: keyNames.get(metadata),
+    });
 }
 
 /**
@@ -154,15 +127,13 @@ function reportCall(
  */
 export function reportCalls(observe: Observe): ServerInterceptor {
   return ({ path, requestStream, responseSerialize }, call) => {
-    const startedAt = performance.now();
-    const route = responseSerialize === serializeNothing ? undefined : path;
+    const report = reporter(observe, path, responseSerialize !== serializeNothing);
     const { start, sendStatus } = call;
     let metadata = new Metadata();
     let isReported = false;
     const end = (code: status): void => {
-      if (isReported) return;
+      if (!isReported) report(metadata, code);
       isReported = true;
-      reportCall(observe, { path, route, metadata, code, startedAt });
     };
     // Patch the call in place: a wrapper object around each call would cost more.
     call.start = (listener) =>
@@ -170,10 +141,6 @@ export function reportCalls(observe: Observe): ServerInterceptor {
         ...listener,
         onReceiveMetadata(received) {
           metadata = received;
-          // The handler and this report must use the same id.
-          const given = text(received, idName);
-          const id = requestId(given);
-          if (id !== given) received.set(idName, id);
           listener.onReceiveMetadata(received);
         },
         onReceiveHalfClose() {
@@ -181,8 +148,8 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           if (requestStream || !isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
-          // `onCancel` runs after every call, and `cancellation` costs a stack trace.
-          if (!isReported) end(cancellation(call.getDeadline()).code);
+          // `onCancel` runs after every call, and an error costs a stack trace.
+          if (!isReported) end(errorStatuses[cancelError(call).kind]);
           listener.onCancel();
         },
       });
@@ -211,6 +178,14 @@ export function handleUnknownMethods(server: Server): void {
     const func = (call: EventEmitter) => call.emit('error', { code: status.UNIMPLEMENTED, details });
     return { path, type: 'bidi', func, serialize: serializeNothing, deserialize: Buffer.from };
   });
+}
+
+/** The request id of the client if it is valid. Otherwise a new one is set, for the other readers of the metadata. */
+function idOf(metadata: Metadata): string {
+  const given = text(metadata, idName);
+  const id = requestId(given);
+  if (id !== given) metadata.set(idName, id);
+  return id;
 }
 
 /** A metadata value. Repeated values are joined with a comma, like HTTP headers. */

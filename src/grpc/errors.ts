@@ -21,11 +21,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
 };
 
 /** Converts anything that a handler threw into a status. Causes go to the observer, never to the client. */
-export function toGrpcError(
-  caught: unknown,
-  { id: requestId, keyName: key }: { readonly id: string; readonly keyName: string | undefined },
-  observe: Observe,
-) {
+export function toGrpcError(caught: unknown, requestId: string, key: string | undefined, observe: Observe) {
   const error = DomainError.from(caught);
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {

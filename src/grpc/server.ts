@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
-import type { GrpcApp, GrpcLimits, GrpcOptions } from './app.ts';
+import type { GrpcApp, GrpcOptions } from './app.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
@@ -17,7 +17,6 @@ const unavailable = 14;
  */
 export class GrpcServer {
   readonly #options: GrpcOptions;
-  readonly #limits: GrpcLimits;
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
   #tls: SecureContextOptions | undefined;
@@ -28,9 +27,8 @@ export class GrpcServer {
   #closing = false;
 
   /** `maxConnections` is the maximum number of open connections; 0 for no limit. */
-  constructor(options: GrpcOptions, limits: GrpcLimits, maxConnections: number) {
+  constructor(options: GrpcOptions, maxConnections: number) {
     this.#options = options;
-    this.#limits = limits;
     this.#maxConnections = maxConnections;
   }
 
@@ -39,7 +37,7 @@ export class GrpcServer {
     this.#tls = tls;
     const server = createServer({ noDelay: true }, (socket) => this.#accept(socket)).listen({ host, port });
     await once(server, 'listening');
-    server.on('error', (cause) => this.#reportFailure(cause));
+    server.on('error', this.#reportFailure);
     this.#server = server;
     const address = server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
@@ -48,15 +46,15 @@ export class GrpcServer {
   /** Sets the certificate for new connections. */
   setTls(tls: SecureContextOptions): void {
     this.#tls = tls;
-    this.#app?.then((app) => app.setTls(tls)).catch((cause) => this.#reportFailure(cause));
+    this.#app?.then((app) => app.setTls(tls)).catch(this.#reportFailure);
   }
 
   /** Sets the status that the health service reports for all services. */
   setServing(serving: boolean): void {
     this.#serving = serving;
-    const load = () => this.#load().catch((cause) => this.#reportFailure(cause));
+    const load = () => this.#load().catch(this.#reportFailure);
     if (serving && this.#app === undefined) this.#loading = setTimeout(load, loadAfterMs);
-    this.#app?.then((app) => app.setServing(this.#serving)).catch((cause) => this.#reportFailure(cause));
+    this.#app?.then((app) => app.setServing(this.#serving)).catch(this.#reportFailure);
   }
 
   /** Stops accepting calls, and resolves when the running ones have ended. `signal` closes their connections. */
@@ -100,7 +98,7 @@ export class GrpcServer {
 
   #load(): Promise<GrpcApp> {
     this.#app ??= import('./app.ts')
-      .then(({ createGrpcApp }) => createGrpcApp(this.#options, this.#limits, this.#tls))
+      .then(({ createGrpcApp }) => createGrpcApp(this.#options, this.#tls))
       .then((app) => {
         app.setServing(this.#serving);
         return app;
@@ -112,7 +110,6 @@ export class GrpcServer {
     return this.#app;
   }
 
-  #reportFailure(cause: unknown): void {
+  readonly #reportFailure = (cause: unknown): void =>
     this.#options.observe({ type: 'failure', where: 'grpc', cause });
-  }
 }

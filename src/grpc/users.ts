@@ -1,24 +1,24 @@
-import type { Access } from '../domain/access.ts';
+// The generated code is CommonJS that assigns all exports in a loop, so only the default import contains the messages.
+import usersPb from '../../generated/users_pb.js';
 import { notFound, parseId } from '../domain/record.ts';
 import { answered, type Repository } from '../domain/repository.ts';
 import type { User } from '../domain/user.ts';
-import type { UnaryHandler } from './call.ts';
-import { type GetUserRequest, UserMessage } from './stubs.ts';
+import { type UnaryOptions, unary } from './call.ts';
 
-export interface UserHandlers {
-  readonly getUser: UnaryHandler<GetUserRequest, UserMessage>;
-}
+export { UsersService } from '../../generated/users_grpc_pb.js';
+export const { GetUserRequest, User: UserMessage } = usersPb;
+export type GetUserRequest = usersPb.GetUserRequest;
+export type UserMessage = usersPb.User;
 
-export function userHandlers(repository: Repository, access: Access): UserHandlers {
+export function userHandlers(repository: Repository, options: UnaryOptions) {
   return {
-    getUser(message, context) {
-      context.keyName = access.check('read', context.apiKey);
+    getUser: unary('read', options, (message: GetUserRequest, call) => {
       const id = parseId('user', message.getId());
-      return answered(repository.getUser(id, context), (user) => {
+      return answered(repository.getUser(id, call), (user) => {
         if (user === undefined) throw notFound('user', id);
         return toMessage(user);
       });
-    },
+    }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { channel } from 'node:diagnostics_channel';
+import { channel, hasSubscribers } from 'node:diagnostics_channel';
 
 /** The events that the service reports. The union is closed: logs, metrics and traces are derived from these events. */
 export type ServiceEvent =
@@ -66,27 +66,15 @@ export interface FailureEvent {
 /** Receives every event as it happens. It should return quickly. */
 export type Observe = (event: ServiceEvent) => void;
 
-/** `node:diagnostics_channel` names by event type, for tools that cannot pass an observer. */
-const channels = {
-  listening: channel('users-service:listening'),
-  request: channel('users-service:request'),
-  refused: channel('users-service:refused'),
-  failure: channel('users-service:failure'),
-  warning: channel('users-service:warning'),
-  reloaded: channel('users-service:reloaded'),
-  draining: channel('users-service:draining'),
-  closed: channel('users-service:closed'),
-} satisfies Record<ServiceEvent['type'], unknown>;
-
 /**
- * One observer that passes each event to `count`, to its diagnostics channel and to `observe`. When `observe`
- * throws, its error becomes a failure event for the other two.
+ * One observer that passes each event to `count`, to `observe` and, for tools that cannot pass an observer, to the
+ * diagnostics channel `users-service:TYPE`. When `observe` throws, its error becomes a failure event for the others.
  */
 export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
   const publish = (event: ServiceEvent): void => {
     count?.(event);
-    const { [event.type]: target } = channels;
-    if (target.hasSubscribers) target.publish(event);
+    const name = `users-service:${event.type}`;
+    if (hasSubscribers(name)) channel(name).publish(event);
   };
   return (event) => {
     publish(event);

@@ -22,17 +22,14 @@ export interface Log {
 
 // One write for each line would cost more than the request that the line reports.
 const flushAfterMs = 20;
-const maxWaiting = 64;
 // A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes never mix.
-const maxWriteBytes = 4_096;
+const maxTextBytes = 4_096;
+// When the reader stops reading, lines beyond 4 MiB are dropped.
+const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;
-// When the reader stops reading, further lines are dropped.
-const maxWaitingCharacters = 4 * 1024 * 1024;
 // A path can be as long as a request head, and a cause can be nested without end.
 const maxFieldLength = 2_048;
-/** Lines per second; further events are only counted. Malformed connections and lost databases cause floods. */
-const linesPerSecond = { refused: 1, failure: 20 };
 
 type Line = ServiceEvent | { readonly type: 'dropped'; readonly count: number };
 
@@ -41,8 +38,9 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   if (format === 'off')
     return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
   const toText = format === 'pretty' ? prettyText : jsonText;
-  const waiting: string[] = [];
-  let waitingCharacters = 0;
+  /** Complete lines that wait to be written. */
+  const texts: string[] = [];
+  let lastTextBytes = 0;
   let dropped = 0;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;
@@ -55,43 +53,38 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
       time = new Date(now).toISOString();
     }
     const line = `${toText(event, time, count)}\n`;
-    waitingCharacters += line.length;
-    waiting.push(line);
+    const bytes = Buffer.byteLength(line);
+    if (texts.length > 0 && lastTextBytes + bytes <= maxTextBytes) {
+      texts[texts.length - 1] += line;
+      lastTextBytes += bytes;
+    } else {
+      texts.push(line);
+      lastTextBytes = bytes;
+    }
   };
   const print = (event: ServiceEvent, count?: number): void => {
-    if (waitingCharacters >= maxWaitingCharacters) {
+    if (texts.length >= maxTexts) {
       dropped += 1;
       return;
     }
     if (dropped > 0) add({ type: 'dropped', count: dropped });
     dropped = 0;
     add(event, count);
-    if (waiting.length >= maxWaiting) write();
-    else timer ??= setTimeout(write, flushAfterMs).unref();
-  };
-  /** The next lines that fit into one write. */
-  const takeText = (): string => {
-    let bytes = 0;
-    const end = waiting.findIndex((line) => {
-      bytes += Buffer.byteLength(line);
-      return bytes > maxWriteBytes;
-    });
-    const text = waiting.splice(0, end === -1 ? waiting.length : Math.max(end, 1)).join('');
-    waitingCharacters -= text.length;
-    return text;
+    timer ??= setTimeout(write, flushAfterMs).unref();
   };
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
     // One text at a time: a stream joins the texts it buffers into one write.
-    while (waiting.length > 0 && sink.writableLength === 0) sink.write(takeText(), write);
+    while (texts.length > 0 && sink.writableLength === 0) sink.write(texts.shift() ?? '', write);
   };
-  const limits = {
-    refused: limitRate(linesPerSecond.refused, print),
-    failure: limitRate(linesPerSecond.failure, print),
+  const writeAll = (): void => {
+    for (const text of texts.splice(0)) sink.write(text, () => undefined);
   };
+  // Malformed connections and lost databases cause floods.
+  const limits = { refused: limitRate(1, print), failure: limitRate(20, print) };
   const endLimits = (): void => {
-    for (const limit of Object.values(limits)) limit.endSecond();
+    for (const { endSecond } of Object.values(limits)) endSecond();
     write();
   };
   return {
@@ -104,20 +97,19 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     },
     flush() {
       endLimits();
-      while (waiting.length > 0) sink.write(takeText(), () => undefined);
+      writeAll();
     },
     async end() {
       endLimits();
       const giveUpAt = performance.now() + endTimeoutMs;
-      while (waiting.length > 0 && performance.now() < giveUpAt) {
+      while (texts.length > 0 && performance.now() < giveUpAt) {
         await sleep(flushAfterMs);
         write();
       }
-      while (waiting.length > 0) dropped += takeText().split('\n').length - 1;
-      if (dropped === 0) return;
-      add({ type: 'dropped', count: dropped });
+      for (const text of texts.splice(0)) dropped += text.split('\n').length - 1;
+      if (dropped > 0) add({ type: 'dropped', count: dropped });
       dropped = 0;
-      sink.write(takeText(), () => undefined);
+      writeAll();
     },
   };
 }
@@ -128,19 +120,19 @@ function limitRate(perSecond: number, print: (event: ServiceEvent, count?: numbe
   let last: ServiceEvent | undefined;
   let timer: NodeJS.Timeout | undefined;
   const endSecond = (): void => {
-    clearTimeout(timer);
-    timer = undefined;
-    const withheld = taken - perSecond;
-    taken = 0;
-    if (last === undefined) return;
-    print(last, withheld);
+    if (last === undefined) {
+      clearInterval(timer);
+      timer = undefined;
+      taken = 0;
+      return;
+    }
+    print(last, taken - perSecond);
     last = undefined;
     // The line that sums up this second counts for the next one.
     taken = 1;
-    timer = setTimeout(endSecond, 1_000).unref();
   };
   const take = (event: ServiceEvent): void => {
-    timer ??= setTimeout(endSecond, 1_000).unref();
+    timer ??= setInterval(endSecond, 1_000).unref();
     taken += 1;
     if (taken <= perSecond) print(event);
     else last = event;

@@ -33,14 +33,6 @@ type Family = keyof typeof families;
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
-/** The outcome of a read that was meant for a standby of the database. */
-export interface StandbyReadEvent {
-  readonly host: string;
-  readonly outcome: string;
-  readonly waitMs: number;
-  readonly lagBytes: number;
-}
-
 interface RouteSeries {
   readonly labels: string;
   /** Counts by method and status, with a blank between. */
@@ -71,11 +63,16 @@ export class Metrics {
   };
 
   /** Counts a read that was meant for a standby. */
-  readonly standbyRead = ({ host, outcome, waitMs, lagBytes }: StandbyReadEvent): void => {
-    const label = `host="${escapeLabel(host)}"`;
-    this.#add('users_service_standby_reads_total', `{${label},outcome="${outcome}"}`);
-    this.#add('users_service_standby_wait_seconds_total', `{${label}}`, waitMs / 1000);
-    this.#add('users_service_standby_lag_bytes_total', `{${label}}`, lagBytes);
+  readonly standbyRead = (read: {
+    host: string;
+    outcome: string;
+    waitMs: number;
+    lagBytes: number;
+  }): void => {
+    const label = `host="${escapeLabel(read.host)}"`;
+    this.#add('users_service_standby_reads_total', `{${label},outcome="${read.outcome}"}`);
+    this.#add('users_service_standby_wait_seconds_total', `{${label}}`, read.waitMs / 1000);
+    this.#add('users_service_standby_lag_bytes_total', `{${label}}`, read.lagBytes);
   };
 
   #add(family: Family, labels = '', by = 1): void {

@@ -114,6 +114,17 @@ test('a call that runs when its connection reaches its maximum age completes wit
   assert.equal((await call).code, status.OK);
 });
 
+test('a call that runs longer than the grace period of its connection is ended', async (t) => {
+  const repository = createMemoryStore();
+  const held = Promise.withResolvers<undefined>();
+  repository.getUser = () => held.promise;
+  const grpcLimits = { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 100 };
+  const { grpc } = await startService(t, { repository, grpcPort: 0, grpcLimits });
+  const { code } = await getUser(usersClient(t, grpc, { 'grpc.enable_retries': 0 }), 1);
+  assert.equal(code, status.CANCELLED);
+  held.resolve(undefined);
+});
+
 test('a connection that does not acknowledge pings is closed, and one that does stays open', async (t) => {
   const { grpc } = await start(t, { keepaliveTimeMs: 100, keepaliveTimeoutMs: 200 });
   const alive = await connectWire(t, grpc);

@@ -4,7 +4,7 @@ import { constants } from 'node:http2';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { aborted, DomainError } from '../../src/domain/errors.ts';
-import { GetUserRequest } from '../../src/grpc/stubs.ts';
+import { GetUserRequest } from '../../src/grpc/users.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { Metadata, type ServerUnaryCall, status } from '@grpc/grpc-js';
+import { Access } from '../../src/domain/access.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { unary } from '../../src/grpc/call.ts';
 import { testSchedules } from '../support/scheduler.ts';
@@ -22,7 +23,8 @@ testSchedules(
       const outcome = scheduler.oneIn(3) ? status.UNAVAILABLE : status.OK;
       return scheduler.oneIn(3) ? ended(outcome) : scheduler.turn().then(() => ended(outcome));
     };
-    const serve = unary<string, string>(handle, { gate, observe: () => undefined });
+    const options = { access: new Access('none', []), gate, observe: () => undefined };
+    const serve = unary<string, string>('read', options, handle);
     const call = async () => {
       const isFull = running === maxInFlight;
       const message = Object.assign(new EventEmitter(), { request: '', metadata: new Metadata() });

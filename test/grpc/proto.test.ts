@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { GetUserRequest, UserMessage, UsersService } from '../../src/grpc/stubs.ts';
+import { GetUserRequest, UserMessage, UsersService } from '../../src/grpc/users.ts';
 import { buf as bufCommand, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

@@ -9,7 +9,7 @@ import {
   type StatusObject,
 } from '@grpc/grpc-js';
 import { UsersClient } from '../../generated/users_grpc_pb.js';
-import { GetUserRequest } from '../../src/grpc/stubs.ts';
+import { GetUserRequest } from '../../src/grpc/users.ts';
 
 export interface Outcome {
   /** The result of a call, with all parts that the server sent. */

@@ -22,7 +22,10 @@ const refused: RefusedEvent = { type: 'refused', face: 'http', status: 400, reas
 
 /** A log with a mocked clock, and its output. */
 function start(t: TestContext, format: LogFormat = 'json') {
-  t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.UTC(2030, 0, 2, 3, 4, 5, 678) });
+  t.mock.timers.enable({
+    apis: ['setTimeout', 'setInterval', 'Date'],
+    now: Date.UTC(2030, 0, 2, 3, 4, 5, 678),
+  });
   const writes: string[] = [];
   const sink = { writableLength: 0, write: (text: string) => writes.push(text) };
   const log = createLog(format, sink);

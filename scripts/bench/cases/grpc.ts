@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Client, credentials } from '@grpc/grpc-js';
-import { GetUserRequest, UserMessage } from '../../../src/grpc/stubs.ts';
+import { GetUserRequest, UserMessage } from '../../../src/grpc/users.ts';
 import { dataFile } from '../data.ts';
 import { openDatabase } from '../peers/database.ts';
 import { serviceOver } from '../peers.ts';

@@ -1,6 +1,6 @@
 /** The upper limit: grpc-js with a constant response. */
 import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { UserMessage, UsersService } from '../../../src/grpc/stubs.ts';
+import { UserMessage, UsersService } from '../../../src/grpc/users.ts';
 import { announceUrl } from './announce.ts';
 
 const user = new UserMessage();

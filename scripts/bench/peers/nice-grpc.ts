@@ -1,5 +1,5 @@
 import { type CallContext, createServer, ServerError, type ServerMiddlewareCall, Status } from 'nice-grpc';
-import { UserMessage, UsersService } from '../../../src/grpc/stubs.ts';
+import { UserMessage, UsersService } from '../../../src/grpc/users.ts';
 import { announceUrl, argument } from './announce.ts';
 import { openDatabase } from './database.ts';
 import { enter, leave, requestId, withFeatures } from './features.ts';

@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+import type {
+  handleBidiStreamingCall,
+  handleServerStreamingCall,
+  Server,
+  ServerWritableStream,
+} from '@grpc/grpc-js';
+import { ReflectionService } from '@grpc/reflection';
+import jspb from 'google-protobuf';
+import { HealthImplementation } from 'grpc-health-check';
+
+type Watch = handleServerStreamingCall<unknown, unknown>;
+
+/** Adds the health service, with a status for `""`, the whole server, and one for `Users`. */
+export function addHealth(server: Server) {
+  const health = new HealthImplementation({ '': 'NOT_SERVING', Users: 'NOT_SERVING' });
+  const watching = new Set<ServerWritableStream<unknown, unknown>>();
+  const addService: Server['addService'] = (service, implementation) => {
+    const watch: Watch = (call) => {
+      watching.add(call);
+      call.on('cancelled', () => watching.delete(call));
+      (implementation['watch'] as Watch)(call);
+    };
+    server.addService(service, { ...implementation, watch });
+  };
+  // The package calls no other method of the server.
+  health.addToServer({ addService } as Server);
+  return {
+    setServing(serving: boolean): void {
+      for (const service of ['', 'Users']) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
+    },
+    /** Ends the watches, which would otherwise keep the server from shutting down. */
+    endWatches(): void {
+      for (const call of watching) call.end();
+    },
+  };
+}
+
+interface ReflectionRequest {
+  fileContainingSymbol?: string;
+}
+interface ReflectionResponse {
+  originalRequest?: ReflectionRequest;
+  listServicesResponse?: { service: { name: string }[] };
+}
+type Reflect = handleBidiStreamingCall<ReflectionRequest, ReflectionResponse>;
+
+const descriptors = new URL('../../generated/descriptors.binpb', import.meta.url);
+
+/** Adds reflection v1 and v1alpha, so that clients such as grpcurl can read the contract from the server. */
+export function addReflection(server: Server): void {
+  const fileDescriptorProtos: Buffer[] = [];
+  // A FileDescriptorSet has one field: `repeated FileDescriptorProto file = 1`.
+  const reader = new jspb.BinaryReader(readFileSync(descriptors));
+  while (reader.nextField()) fileDescriptorProtos.push(Buffer.from(reader.readBytes()));
+  // Use the descriptors of protoc, because those of proto-loader are wrong for map fields.
+  const format = 'Protocol Buffer 3 EnumDescriptorProto';
+  new ReflectionService({ files: { format, type: {}, fileDescriptorProtos } }).addToServer({
+    addService: (service, { ServerReflectionInfo }) =>
+      server.addService(service, { ServerReflectionInfo: packageless(ServerReflectionInfo as Reflect) }),
+  });
+}
+
+/**
+ * \@grpc/reflection 1.0.4 finds a name without a package only with a leading dot (".Users"), which no
+ * client sends or understands. Every name outside "grpc." is from our contract, which has no package.
+ */
+function packageless(reflect: Reflect): Reflect {
+  return (call) => {
+    // Registered before `reflect`, so that its listener receives the name with the dot.
+    call.on('data', (request: ReflectionRequest) => {
+      const symbol = request.fileContainingSymbol;
+      if (symbol !== undefined && !symbol.startsWith('grpc.')) request.fileContainingSymbol = `.${symbol}`;
+    });
+    const write = call.write.bind(call);
+    call.write = (response: ReflectionResponse) => {
+      for (const service of response.listServicesResponse?.service ?? []) {
+        service.name = service.name.replace(/^\./, '');
+      }
+      const { originalRequest: asked = {} } = response;
+      if (asked.fileContainingSymbol)
+        asked.fileContainingSymbol = asked.fileContainingSymbol.replace(/^\./, '');
+      return write(response);
+    };
+    reflect(call);
+  };
+}
