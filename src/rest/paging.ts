@@ -1,7 +1,7 @@
-import type { ListQuery } from '../domain/list-query.ts';
-import { formatSort, type Position, type Sort } from '../domain/position.ts';
+import type { ListQuery, Page } from '../domain/list-query.ts';
+import { formatSort, type Position, positionOf, type Sort } from '../domain/position.ts';
 import type { Repository } from '../domain/repository.ts';
-import type { Headers } from '../http/reply.ts';
+import type { ByteStream, Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 
 // Longer queries, and cursors, are rarely repeated.
@@ -120,4 +120,40 @@ export function fitting<Item>(
     texts.push(text);
   }
   return { texts };
+}
+
+// Rows fetched at a time while all rows stream, fewer when they are long: more rows would take more memory and
+// hardly less time.
+export const maxStreamedRows = 100;
+
+/**
+ * All rows of a list as JSON, from its first page: as text, or as a stream if they are longer than a chunk. The stream
+ * keeps one chunk and no rows while it waits for the client: rows that did not fit are fetched again.
+ */
+export function allRows<Row extends object, Query extends ListQuery<string>>(
+  request: HttpRequest,
+  query: Query,
+  first: Page<Row>,
+  fetchPage: (query: Query) => Promise<Page<Row>>,
+  view: (row: Row) => object,
+): string | ByteStream {
+  const rowsOf = ({ items, next }: Page<Row>) => {
+    const { texts, last } = fitting(items, (row) => JSON.stringify(view(row)), request.chunkBytes);
+    const after = last === undefined ? next : positionOf(last, query.sort);
+    return { text: texts.join(','), count: texts.length, after };
+  };
+  async function* chunks(rows: ReturnType<typeof rowsOf>) {
+    for (let mark = '['; ; mark = ',') {
+      const { text, count, after } = rows;
+      // The rows of a next page may have been deleted in the meantime.
+      yield count === 0 ? '' : mark + text;
+      if (after === undefined) break;
+      const fits = count === 0 ? maxStreamedRows : Math.floor((request.chunkBytes * count) / text.length);
+      const limit = Math.min(Math.max(fits, 1), maxStreamedRows);
+      rows = rowsOf(await fetchPage({ ...query, limit, start: { after } }));
+    }
+    yield ']';
+  }
+  const rows = rowsOf(first);
+  return rows.after === undefined ? `[${rows.text}]` : { chunks: chunks(rows) };
 }

@@ -1,6 +1,12 @@
 import type { Origin } from '../domain/change.ts';
-import type { DomainError } from '../domain/errors.ts';
-import type { RecordName } from '../domain/record.ts';
+import {
+  asksForPage,
+  type ListQuery,
+  type Page,
+  type Parameters,
+  type ReadCursor,
+} from '../domain/list-query.ts';
+import { nameOf, notFound, parseId, type RecordKind } from '../domain/record.ts';
 import {
   type Answer,
   answered,
@@ -8,38 +14,71 @@ import {
   type ChangeOptions,
   type Created,
   type CreateOptions,
+  type Repository,
 } from '../domain/repository.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
-import { type Headers, json, type Reply } from '../http/reply.ts';
+import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { idempotencyKey, replayedHeader } from './idempotency.ts';
-import { checkIfMatch, expectedVersions } from './preconditions.ts';
+import { checkIfMatch, expectedVersions, idempotencyKey } from './conditions.ts';
+import {
+  allRows,
+  listHeaders,
+  maxStreamedRows,
+  monitorLinks,
+  pageLinks,
+  readCursor,
+  remembering,
+  wantsCount,
+} from './paging.ts';
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
-/** A kind of record with its own paths, and the functions to find and change a record by the key in its path. */
-export interface Resource<Key, Row extends Versioned, Patch> {
-  /** The name in messages. */
-  readonly name: RecordName;
-  readonly parseKey: (request: HttpRequest) => Key;
-  readonly notFound: (key: Key) => DomainError;
-  readonly get: (key: Key, options: CallOptions) => Answer<Row | undefined>;
-  readonly update: (key: Key, patch: Patch, options: ChangeOptions) => Promise<Row | undefined>;
-  readonly delete: (key: Key, options: ChangeOptions) => Promise<boolean>;
-  /** Parses the body of PUT into a patch that replaces all fields. */
-  readonly parseReplacement: (body: unknown, key: Key) => Patch;
-  readonly parsePatch: (body: unknown) => Patch;
-  /** The public fields of a record. */
-  readonly view: (row: Row) => object;
+/** The ids in the path of a record. */
+export interface RecordPath {
+  /** The user that a nested record belongs to. */
+  readonly userId: number;
+  readonly id: number;
 }
 
-export interface Versioned {
+interface Versioned {
   readonly id: number;
   readonly version: number;
 }
 
-export interface CollectionHandlers {
+type Change<Row> = (path: RecordPath, body: unknown, options: ChangeOptions) => Promise<Row | undefined>;
+type AnyQuery = ListQuery<string> & { readonly filter: object };
+
+/** What a kind of record is to clients, and the functions of the repository for it. */
+export interface Resource<Row extends Versioned, Draft extends object, Query extends AnyQuery> {
+  readonly kind: RecordKind;
+  /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
+  readonly isNested: boolean;
+  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
+  readonly parseDraft: (body: unknown) => Draft;
+  /** The public fields of a record. */
+  readonly view: (row: Omit<Row, 'version'>) => object;
+  /** `undefined` when there is no such user, as from the next two. */
+  readonly list: (
+    userId: number,
+    query: Query,
+    options: CallOptions,
+  ) => Promise<Page<Omit<Row, 'version'>> | undefined>;
+  readonly count: (userId: number, query: Query, options: CallOptions) => Promise<number | undefined>;
+  readonly create: (
+    userId: number,
+    draft: Draft,
+    options: CreateOptions,
+  ) => Promise<Created<Row> | undefined>;
+  readonly get: (path: RecordPath, options: CallOptions) => Answer<Row | undefined>;
+  /** Sets all fields to those of the body. */
+  readonly replace: Change<Row>;
+  /** Applies the body as a merge patch. */
+  readonly update: Change<Row>;
+  readonly delete: (path: RecordPath, options: ChangeOptions) => Promise<boolean>;
+}
+
+export interface ResourceHandlers {
   readonly list: Handler;
   readonly create: Handler;
   readonly get: Handler;
@@ -48,77 +87,106 @@ export interface CollectionHandlers {
   readonly delete: Handler;
 }
 
-/** The handlers of one record at its path: conditional reads and changes. */
-export function resourceHandlers<Key, Row extends Versioned, Patch>(
-  resource: Resource<Key, Row, Patch>,
+/** The handlers of a collection and its records, with conditional reads and changes. */
+export function resourceHandlers<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
+  resource: Resource<Row, Draft, Query>,
+  repository: Repository,
   requirePreconditions: boolean,
-): Omit<CollectionHandlers, 'list' | 'create'> {
-  const { parseKey, notFound, view } = resource;
+): ResourceHandlers {
+  const { kind, isNested, view } = resource;
+  const name = nameOf(kind);
+
+  const userIdOf = (request: HttpRequest): number => (isNested ? parseId('user', request.param('id')) : 0);
+  const pathOf = (request: HttpRequest): RecordPath => {
+    const parameter = isNested ? `${name}Id` : 'id';
+    return { userId: userIdOf(request), id: parseId(name, request.param(parameter), parameter) };
+  };
+  const missing = ({ userId, id }: RecordPath) => notFound(name, id, isNested ? userId : undefined);
+
+  const parseList = remembering((request) => {
+    const userId = userIdOf(request);
+    const given = resource.parseQuery(userId, request.parameters, readCursor);
+    const isWhole = isNested && !asksForPage(request.parameters);
+    const query = isWhole ? { ...given, limit: maxStreamedRows } : given;
+    const linksOf = isWhole
+      ? () => []
+      : pageLinks(request, query, isNested ? { userId, ...query.filter } : query.filter);
+    return { userId, query, isWhole, linksOf };
+  });
   const changeOptions = (request: HttpRequest): ChangeOptions => {
     const expected = expectedVersions(request, requirePreconditions);
     return { origin: originOf(request), ...(expected && { expected }) };
   };
-  const change = async (key: Key, patch: Patch, options: ChangeOptions): Promise<Reply> => {
-    const row = await resource.update(key, patch, options);
-    if (row === undefined) throw notFound(key);
-    return recordReply(200, view(row), row.version);
-  };
-  const show = (request: HttpRequest, key: Key, row: Row | undefined): Reply => {
-    if (row === undefined) throw notFound(key);
-    if (request.header('if-match') !== undefined) checkIfMatch(request, resource.name, row);
+  const changing =
+    (change: Change<Row>, types?: readonly string[]): Handler =>
+    async (request) => {
+      const path = pathOf(request);
+      const options = changeOptions(request);
+      const row = await change(path, (await request.json(types)).value, options);
+      if (row === undefined) throw missing(path);
+      return recordReply(200, row);
+    };
+  const show = (request: HttpRequest, path: RecordPath, row: Row | undefined): Reply => {
+    if (row === undefined) throw missing(path);
+    if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
     const seen = request.header('if-none-match');
     if (seen !== undefined && isNotModified(seen, String(row.version))) {
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
     }
-    return recordReply(200, view(row), row.version);
+    return recordReply(200, row);
   };
+  /** A reply with one record and the tag of its version. */
+  const recordReply = (status: number, row: Row, headers?: Headers): Reply =>
+    json(status, view(row), { etag: `"${row.version}"`, ...headers });
+
   return {
+    async list(request) {
+      const { userId, query, isWhole, linksOf } = parseList(request);
+      const fetchPage = async (wanted: Query) => {
+        const page = await resource.list(userId, wanted, request);
+        if (page === undefined) throw notFound('user', userId);
+        return page;
+      };
+      const monitor = await monitorLinks(repository, request, isNested ? userId : undefined);
+      const page = await fetchPage(query);
+      const total = wantsCount(request) ? await resource.count(userId, query, request) : undefined;
+      const headers = listHeaders([...linksOf(page.next), ...monitor], total);
+      if (!isWhole) return json(200, page.items.map(view), headers);
+      return jsonText(200, allRows(request, query, page, fetchPage, view), headers);
+    },
+
+    async create(request) {
+      const userId = userIdOf(request);
+      const draft = resource.parseDraft((await request.json()).value);
+      const idempotency = idempotencyKey(request, draft);
+      const options = { origin: originOf(request), ...(idempotency && { idempotency }) };
+      const created = await resource.create(userId, draft, options);
+      if (created === undefined) throw notFound('user', userId);
+      const { value, replayed } = created;
+      const collection = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
+      return recordReply(201, value, {
+        location: `${request.basePath}${collection}/${value.id}`,
+        ...(replayed && { 'idempotency-replayed': 'true' }),
+      });
+    },
+
     get(request) {
-      const key = parseKey(request);
-      return answered(resource.get(key, request), (row) => show(request, key, row));
+      const path = pathOf(request);
+      return answered(resource.get(path, request), (row) => show(request, path, row));
     },
 
-    async replace(request) {
-      const key = parseKey(request);
-      const options = changeOptions(request);
-      return change(key, resource.parseReplacement((await request.json()).value, key), options);
-    },
-
-    async update(request) {
-      const key = parseKey(request);
-      const options = changeOptions(request);
-      return change(key, resource.parsePatch((await request.json(patchTypes)).value), options);
-    },
+    replace: changing(resource.replace),
+    update: changing(resource.update, patchTypes),
 
     async delete(request) {
-      const key = parseKey(request);
-      if (!(await resource.delete(key, changeOptions(request)))) throw notFound(key);
+      const path = pathOf(request);
+      if (!(await resource.delete(path, changeOptions(request)))) throw missing(path);
       return { status: 204 };
     },
   };
 }
 
-/** Creates a record in the collection at `path`, once for an Idempotency-Key. */
-export async function create<Row extends Versioned>(
-  request: HttpRequest,
-  path: string,
-  draft: object,
-  make: (options: CreateOptions) => Promise<Created<Row>>,
-  view: (row: Row) => object,
-): Promise<Reply> {
-  const idempotency = idempotencyKey(request, draft);
-  const origin = originOf(request);
-  const { value, replayed } = await make({ origin, ...(idempotency && { idempotency }) });
-  const location = `${request.basePath}${path}/${value.id}`;
-  return recordReply(201, view(value), value.version, { location, ...replayedHeader(replayed) });
-}
-
 /** The client of a write, for the feed of changes. */
 function originOf({ id, keyName }: HttpRequest): Origin {
   return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
-}
-
-/** A reply with one record and the tag of its version. */
-function recordReply(status: number, view: object, version: number, headers?: Headers): Reply {
-  return json(status, view, { etag: `"${version}"`, ...headers });
 }

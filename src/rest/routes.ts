@@ -3,8 +3,9 @@ import type { ChangeFeed, Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
 import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
-import { postHandlers } from './posts.ts';
-import { userHandlers } from './users.ts';
+import { postResource } from './posts.ts';
+import { resourceHandlers } from './resource.ts';
+import { userResource } from './users.ts';
 import { boom, echo, health, info, ready, secret } from './utility.ts';
 
 /** The scope that a route needs if `auth` requires a key; `key`: any key is required, independent of `auth`. */
@@ -33,8 +34,8 @@ export interface RouteDependencies {
 /** Every route of the HTTP API except the static files. */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
   const { repository, requirePreconditions, utilityRoutes, followers, refusal, renderMetrics } = dependencies;
-  const users = userHandlers(repository, requirePreconditions);
-  const posts = postHandlers(repository, requirePreconditions);
+  const users = resourceHandlers(userResource(repository), repository, requirePreconditions);
+  const posts = resourceHandlers(postResource(repository), repository, requirePreconditions);
   const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },

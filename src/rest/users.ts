@@ -1,5 +1,4 @@
-import { notFound, parseId } from '../domain/record.ts';
-import type { CreateOptions, Repository } from '../domain/repository.ts';
+import type { Repository } from '../domain/repository.ts';
 import {
   parseUserDraft,
   parseUserPatch,
@@ -7,48 +6,25 @@ import {
   parseUserReplacement,
   type StoredUser,
   type User,
-  type UserPatch,
+  type UserDraft,
+  type UserQuery,
 } from '../domain/user.ts';
-import { json } from '../http/reply.ts';
-import { listHeaders, monitorLinks, pageLinks, readCursor, remembering, wantsCount } from './paging.ts';
-import { type CollectionHandlers, create, resourceHandlers } from './resource.ts';
+import type { Resource } from './resource.ts';
 
-export function userHandlers(repository: Repository, requirePreconditions: boolean): CollectionHandlers {
-  const single = resourceHandlers<number, StoredUser, UserPatch>(
-    {
-      name: 'user',
-      parseKey: (request) => parseId('user', request.param('id')),
-      notFound: (id) => notFound('user', id),
-      get: (id, options) => repository.getUser(id, options),
-      update: (id, patch, options) => repository.updateUser(id, patch, options),
-      delete: (id, options) => repository.deleteUser(id, options),
-      parseReplacement: parseUserReplacement,
-      parsePatch: parseUserPatch,
-      view: userView,
-    },
-    requirePreconditions,
-  );
-  const parseList = remembering((request) => {
-    const query = parseUserQuery(request.parameters, readCursor);
-    return { query, linksOf: pageLinks(request, query, query.filter) };
-  });
+export function userResource(repository: Repository): Resource<StoredUser, UserDraft, UserQuery> {
   return {
-    ...single,
-
-    async list(request) {
-      const { query, linksOf } = parseList(request);
-      const monitor = await monitorLinks(repository, request);
-      const page = await repository.listUsers(query, request);
-      const total = wantsCount(request) ? await repository.countUsers(query.filter, request) : undefined;
-      const headers = listHeaders([...linksOf(page.next), ...monitor], total);
-      return json(200, page.items.map(userView), headers);
-    },
-
-    async create(request) {
-      const draft = parseUserDraft((await request.json()).value);
-      const make = (options: CreateOptions) => repository.createUser(draft, options);
-      return create(request, '/users', draft, make, userView);
-    },
+    kind: 'users',
+    isNested: false,
+    parseQuery: (_, parameters, readCursor) => parseUserQuery(parameters, readCursor),
+    parseDraft: parseUserDraft,
+    view: userView,
+    list: (_, query, options) => repository.listUsers(query, options),
+    count: (_, { filter }, options) => repository.countUsers(filter, options),
+    create: (_, draft, options) => repository.createUser(draft, options),
+    get: ({ id }, options) => repository.getUser(id, options),
+    replace: ({ id }, body, options) => repository.updateUser(id, parseUserReplacement(body, id), options),
+    update: ({ id }, body, options) => repository.updateUser(id, parseUserPatch(body), options),
+    delete: ({ id }, options) => repository.deleteUser(id, options),
   };
 }
 

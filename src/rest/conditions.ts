@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
+import type { IdempotencyKey } from '../domain/repository.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
 
@@ -39,4 +41,25 @@ function matchedVersions(request: HttpRequest): readonly number[] | undefined {
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
   // Weak tags, and tags that this service never sent, match nothing.
   return tags === '*' ? undefined : tags.strong.filter((tag) => versionPattern.test(tag)).map(Number);
+}
+
+// The string of RFC 8941, 3.3.3, as in the IETF draft, or the bare token that most clients send. Neither can contain
+// the comma and space that join repeated headers.
+const quotedPattern = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
+const barePattern = /^[\x21\x23-\x2b\x2d-\x7e]+$/;
+const maxKeyLength = 255;
+
+/** Reads Idempotency-Key. The fingerprint uses the decoded path and the parsed body, to ignore their spelling. */
+export function idempotencyKey(request: HttpRequest, draft: object): IdempotencyKey | undefined {
+  const header = request.header('idempotency-key');
+  if (header === undefined) return undefined;
+  const quoted = quotedPattern.exec(header)?.[1]?.replace(/\\(.)/g, '$1');
+  const key = quoted ?? (barePattern.test(header) ? header : '');
+  if (key === '' || key.length > maxKeyLength) {
+    throw invalid('Idempotency-Key', `must be one string of 1 to ${maxKeyLength} ASCII characters`);
+  }
+  const content = JSON.stringify([request.method, request.template, request.params, draft]);
+  // Separates the keys of different clients: headers cannot contain a line break.
+  const scoped = request.keyName === undefined ? key : `${request.keyName}\n${key}`;
+  return { key: scoped, fingerprint: createHash('sha256').update(content).digest('base64url') };
 }
