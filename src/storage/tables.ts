@@ -1,7 +1,5 @@
 import { DomainError } from '../domain/errors.ts';
-import { type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
-import { afterPrefix } from '../domain/text.ts';
-import type { Condition } from './list-sql.ts';
+import { nameOf, type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {
@@ -27,32 +25,43 @@ export interface Table {
   /** The name of one record, in messages and types of changes. */
   readonly record: RecordName;
   readonly columns: readonly Column[];
+  /** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
+  readonly keys: readonly Column[];
+  /** The columns that a creation sets, except those that the store sets. */
+  readonly given: readonly Column[];
+  /** The columns that an update may change. */
+  readonly edited: readonly Column[];
+  /** The columns of a list: all except the version. */
+  readonly listed: readonly Column[];
 }
 
-export const users: Table = {
-  name: 'users',
-  record: 'user',
-  columns: [
+export const tables: Readonly<Record<RecordKind, Table>> = {
+  users: describe('users', [
     { name: 'id', field: 'id', type: 'integer' },
     { name: 'name', field: 'name', type: 'text', byPrefix: true, editable: true },
     { name: 'role', field: 'role', type: 'text', absent: '', editable: true },
     { name: 'version', field: 'version', type: 'integer' },
-  ],
-};
-
-export const posts: Table = {
-  name: 'posts',
-  record: 'post',
-  columns: [
+  ]),
+  posts: describe('posts', [
     { name: 'id', field: 'id', type: 'integer' },
     { name: 'user_id', field: 'userId', type: 'integer', parent: 'users' },
     { name: 'title', field: 'title', type: 'text', byPrefix: true, editable: true },
     { name: 'body', field: 'body', type: 'text', editable: true },
     { name: 'version', field: 'version', type: 'integer' },
-  ],
+  ]),
 };
 
-export const tables: Readonly<Record<RecordKind, Table>> = { users, posts };
+function describe(kind: RecordKind, columns: readonly Column[]): Table {
+  return {
+    name: kind,
+    record: nameOf(kind),
+    columns,
+    keys: columns.filter(({ name, parent }) => name === 'id' || parent !== undefined),
+    given: columns.filter(({ name }) => name !== 'id' && name !== 'version'),
+    edited: columns.filter(({ editable }) => editable),
+    listed: columns.filter(({ name }) => name !== 'version'),
+  };
+}
 
 /** The values of the key columns, which identify a record. */
 export type Key = readonly [id: number, ...others: number[]];
@@ -64,39 +73,20 @@ export function childTables({ name }: Table): readonly Table[] {
     .filter(({ columns }) => columns.some(({ parent }) => parent === name));
 }
 
-/** The columns of a list: all except the version. */
-export function listColumns({ columns }: Table): readonly Column[] {
-  return columns.filter(({ name }) => name !== 'version');
-}
-
-/** The columns that a creation sets, except those that the store sets. */
-export function givenColumns({ columns }: Table): readonly Column[] {
-  return columns.filter(({ name }) => name !== 'id' && name !== 'version');
-}
-
-/** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
-export function keyColumns({ columns }: Table): readonly Column[] {
-  return columns.filter(({ name, parent }) => name === 'id' || parent !== undefined);
-}
-
-export function editableColumns({ columns }: Table): readonly Column[] {
-  return columns.filter(({ editable }) => editable);
-}
-
 export function columnNames(columns: readonly Column[]): string {
   return columns.map(({ name }) => name).join(', ');
 }
 
-/** The values of a record by column. In a patch, `undefined` means unchanged; a removed field has the absent value. */
-export function columnValues(columns: readonly Column[], record: object): (string | number | undefined)[] {
-  const fields = record as Readonly<Record<string, string | number | null | undefined>>;
-  return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : fields[field]));
-}
-
-/** Like `columnValues` for a whole record. An absent field has the absent value of its column. */
+/** The values of a record by column. An absent field has the absent value of its column. */
 export function recordValues(columns: readonly Column[], record: object): (string | number)[] {
   const fields = record as Readonly<Record<string, string | number | undefined>>;
   return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
+}
+
+/** The values of a patch by column: `null` for an unchanged field, the absent value for a removed one. */
+export function patchValues(columns: readonly Column[], patch: object): (string | number | null)[] {
+  const fields = patch as Readonly<Record<string, string | number | null | undefined>>;
+  return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));
 }
 
 /** Converts a row with values in the order of the columns into a record. */
@@ -135,18 +125,6 @@ export function filterColumns(
   return columns.flatMap((column) => {
     const value = fields[column.field];
     return value === undefined ? [] : [[column, value] as const];
-  });
-}
-
-/** The conditions for the rows of a list with this filter. */
-export function filterConditions(table: Table, filter: object): readonly Condition[] {
-  return filterColumns(table, filter).flatMap(([{ name, byPrefix }, value]): Condition[] => {
-    const fields = [name];
-    if (typeof value === 'object') return [{ fields, operator: 'in', values: value }];
-    if (byPrefix === undefined) return [{ fields, operator: '=', values: [value] }];
-    const end = afterPrefix(String(value));
-    const conditions: Condition[] = [{ fields, operator: '>=', values: [value] }];
-    return end === undefined ? conditions : [...conditions, { fields, operator: '<', values: [end] }];
   });
 }
 

@@ -14,9 +14,7 @@ import { createStore, type Row } from '../store.ts';
 import {
   childTables,
   filterColumns,
-  givenColumns,
   type Key,
-  keyColumns,
   recordValues,
   type Table,
   tables,
@@ -52,7 +50,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       const table = tables[kind];
       const find = (key: Key): Row | undefined => {
         const row = rows[kind].get(key[0]);
-        return row && isDeepStrictEqual(recordValues(keyColumns(table), row), key) ? row : undefined;
+        return row && isDeepStrictEqual(recordValues(table.keys, row), key) ? row : undefined;
       };
       return {
         get: find,
@@ -63,7 +61,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
             if (isMissingParent(table, record)) return undefined;
             if (lastIds[kind] >= maxId) throw idsExhausted();
             lastIds[kind] += 1;
-            const values = recordValues(givenColumns(table), record);
+            const values = recordValues(table.given, record);
             const row = put(kind, toRecord(table.columns, [lastIds[kind], ...values, 1]));
             changes.add(`${table.record}.created`, row, options?.origin);
             return row;

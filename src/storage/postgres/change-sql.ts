@@ -1,5 +1,5 @@
 import type { ChangeType, Origin } from '../../domain/change.ts';
-import { childTables, keyColumns, type Table } from '../tables.ts';
+import { childTables, type Table } from '../tables.ts';
 import { prepared, type Sql } from './pool.ts';
 
 const columns = 'type, user_id, record, request_id, key';
@@ -43,7 +43,7 @@ export function originValues({ requestId, key }: Origin = {}): (string | undefin
 }
 
 function values(table: Table, verb: string, rows: string, n: number): string {
-  const owner = keyColumns(table).at(-1)?.name;
+  const owner = table.keys.at(-1)?.name;
   return `'${table.record}.${verb}' AS type, ${rows}.${owner} AS user_id, row_to_json(${rows}) AS record,
     $${n}::text AS request_id, $${n + 1}::text AS key`;
 }

@@ -2,18 +2,9 @@ import { type ListQuery, maxLimit, toPage } from '../../domain/list-query.ts';
 import type { Sort } from '../../domain/position.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
-import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
-import {
-  columnNames,
-  filterConditions,
-  fromNames,
-  listColumns,
-  type NamedRow,
-  type Table,
-  tables,
-} from '../tables.ts';
-import { isKey } from '../write-sql.ts';
+import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
 
 // Locks and changes nothing, but a server that accepts no writes, such as a standby, rejects it.
@@ -34,9 +25,8 @@ function tableReads(
   pool: Pick<PostgresPool, 'read'>,
   table: Table,
 ): Pick<Collection, 'get' | 'list' | 'count'> {
-  const { name, columns } = table;
-  const find = prepared(`SELECT ${columnNames(columns)} FROM ${name} WHERE ${isKey(table, '$')}`);
-  const listed = listColumns(table);
+  const { name, columns, listed } = table;
+  const find = prepared(findSql(table, '$'));
   return {
     async get(key, { signal } = {}) {
       const [row] = await pool.read<NamedRow>(find, key, signal);

@@ -1,19 +1,9 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
 import type { WriteOptions } from '../../domain/repository.ts';
+import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
-import {
-  columnNames,
-  columnValues,
-  editableColumns,
-  fromNames,
-  givenColumns,
-  keyColumns,
-  type NamedRow,
-  recordValues,
-  type Table,
-} from '../tables.ts';
-import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../write-sql.ts';
+import { columnNames, fromNames, type NamedRow, patchValues, recordValues, type Table } from '../tables.ts';
 import { addChange, originValues, withChange, withDeletions } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
 import { type OnceRow, once } from './idempotency.ts';
@@ -31,9 +21,7 @@ export function postgresWrites(
   table: Table,
   { idempotencyTtlMs, feed }: WriteSettings,
 ): Pick<Collection, 'create' | 'update' | 'delete'> {
-  const { columns } = table;
-  const given = givenColumns(table);
-  const edited = editableColumns(table);
+  const { columns, given, edited } = table;
   const { insert, insertOnce, update, remove } = statements(table, feed !== undefined);
   const write = async <R extends NamedRow>(
     sql: Sql,
@@ -69,7 +57,7 @@ export function postgresWrites(
     },
 
     async update(key, patch, options = {}) {
-      const values = [...key, options.expected, ...columnValues(edited, patch)];
+      const values = [...key, options.expected, ...patchValues(edited, patch)];
       // A retry is necessary only if another write came between the two statements.
       for (;;) {
         const [row] = await write<NamedRow>(update, values, options);
@@ -100,7 +88,7 @@ export function postgresWrites(
  * only to records that are made, so requests below what is not there cannot use them up.
  */
 function insertSql(table: Table, first: number, source?: string): string {
-  const given = givenColumns(table).map((column, i) => ({
+  const given = table.given.map((column, i) => ({
     ...column,
     place: `$${first + i}::${column.type}`,
   }));
@@ -133,9 +121,9 @@ function unchangedSql(table: Table): string {
 
 /** The writes; with a feed they add their changes, and the last two parameters of each are the origin. */
 function statements(table: Table, hasFeed: boolean) {
-  const given = givenColumns(table).length;
-  const expected = keyColumns(table).length + 1;
-  const edited = editableColumns(table).length;
+  const given = table.given.length;
+  const expected = table.keys.length + 1;
+  const edited = table.edited.length;
   const insert = insertSql(table, 1);
   const insertOnce = insertSql(table, 4, 'turn');
   const update = updateSql(table, '$', isExpected(table));

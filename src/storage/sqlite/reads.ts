@@ -1,18 +1,9 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import { type Bind, type List, orderSql, rangesFrom, selectSql } from '../list-sql.ts';
+import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Row } from '../store.ts';
-import {
-  columnNames,
-  filterConditions,
-  type Key,
-  listColumns,
-  type Table,
-  tables,
-  toRecord,
-} from '../tables.ts';
-import { isKey } from '../write-sql.ts';
+import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
 // More than the number of combinations of table, filter, sort and start.
 const maxKept = 256;
@@ -25,7 +16,7 @@ export function sqliteReads(db: DatabaseSync) {
     const conditions = filterConditions(table, filter);
     // The values that the filter fixes are known, and not read again.
     const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
-    const columns = listColumns(table).filter(({ name }) => !fixed.includes(name));
+    const columns = table.listed.filter(({ name }) => !fixed.includes(name));
     const list = { table: table.name, columns: columnNames(columns), filter: conditions };
     const { sql, parameters } = pageStatement(list, query);
     return { statement: prepare(sql), parameters, columns };
@@ -35,7 +26,7 @@ export function sqliteReads(db: DatabaseSync) {
   return {
     collections: byKind((kind) => {
       const table = tables[kind];
-      const find = prepareRows(db, findSql(table));
+      const find = prepareRows(db, findSql(table, '?'));
       return {
         get(key: Key): Row | undefined {
           const row = find.get(...key);
@@ -97,10 +88,6 @@ export function prepareRows(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
   statement.setReturnArrays(true);
   return statement;
-}
-
-export function findSql(table: Table): string {
-  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, '?')}`;
 }
 
 function binder(parameters: SQLInputValue[]): Bind {

@@ -3,14 +3,13 @@ import type { Origin } from '../../domain/change.ts';
 import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
+import { deleteSql, expectedVersions, findSql, updateSql } from '../sql.ts';
 import type { Row } from '../store.ts';
 import {
   childTables,
   columnNames,
-  columnValues,
-  editableColumns,
-  givenColumns,
   type Key,
+  patchValues,
   recordValues,
   rowDiffers,
   type Table,
@@ -18,10 +17,9 @@ import {
   toRecord,
   userMissing,
 } from '../tables.ts';
-import { deleteSql, expectedVersions, updateSql } from '../write-sql.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
 import { isMissingParent } from './errors.ts';
-import { findSql, prepareRows } from './reads.ts';
+import { prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
@@ -97,13 +95,11 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 
 /** The writes of a record of one table, each with its change. */
 function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
-  const { name, columns } = table;
-  const given = givenColumns(table);
-  const edited = editableColumns(table);
+  const { name, columns, given, edited } = table;
   const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${places(given)})`);
   const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
   const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
-  const find = prepareRows(db, findSql(table));
+  const find = prepareRows(db, findSql(table, '?'));
   const importing = db.prepare(
     `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${places(columns)}) ON CONFLICT (id) DO NOTHING`,
   );
@@ -134,7 +130,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     },
 
     update(key: Key, patch: object, expected: Expected, origin?: Origin): Row | undefined {
-      const values = columnValues(edited, patch).map((value) => value ?? null);
+      const values = patchValues(edited, patch);
       const row = update.get(...key, jsonOf(expected), ...values);
       if (row === undefined) {
         const record = unchanged(key, expected);

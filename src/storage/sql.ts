@@ -1,6 +1,8 @@
 import type { PageStart } from '../domain/list-query.ts';
 import type { Sort } from '../domain/position.ts';
-import { compareText } from '../domain/text.ts';
+import { maxVersion } from '../domain/record.ts';
+import { afterPrefix, compareText } from '../domain/text.ts';
+import { columnNames, filterColumns, type Table } from './tables.ts';
 
 /** The table, columns and conditions of a list, for the SQL that both databases share. */
 export interface List {
@@ -14,6 +16,18 @@ export interface Condition {
   readonly fields: readonly string[];
   readonly operator: '=' | '<' | '>' | '>=' | 'in';
   readonly values: readonly (string | number)[];
+}
+
+/** The conditions for the rows of a list with this filter. */
+export function filterConditions(table: Table, filter: object): readonly Condition[] {
+  return filterColumns(table, filter).flatMap(([{ name, byPrefix }, value]): Condition[] => {
+    const fields = [name];
+    if (typeof value === 'object') return [{ fields, operator: 'in', values: value }];
+    if (byPrefix === undefined) return [{ fields, operator: '=', values: [value] }];
+    const end = afterPrefix(String(value));
+    const conditions: Condition[] = [{ fields, operator: '>=', values: [value] }];
+    return end === undefined ? conditions : [...conditions, { fields, operator: '<', values: [end] }];
+  });
 }
 
 /**
@@ -83,4 +97,51 @@ export function rangesFrom(sort: Sort<string>, start: PageStart): Condition[][] 
     i = end;
   }
   return ranges;
+}
+
+/** The prefix of a parameter number: `?` in SQLite, `$` in PostgreSQL. */
+export type Mark = '?' | '$';
+
+/** The condition that finds one record; the first parameters are its key. */
+export function isKey(table: Table, mark: Mark): string {
+  return table.keys.map(({ name }, i) => `${name} = ${mark}${i + 1}`).join(' AND ');
+}
+
+/** Selects one record by its key. */
+export function findSql(table: Table, mark: Mark): string {
+  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, mark)}`;
+}
+
+/** The parameter after the key: the versions of which the record must have one, or NULL. */
+export function expectedVersions(table: Table, mark: Mark): string {
+  return `${mark}${table.keys.length + 1}`;
+}
+
+/**
+ * Whether a record differs from the wanted values. The values of the editable columns follow the versions; NULL means
+ * unchanged.
+ */
+export function isChange(table: Table, mark: Mark): string {
+  return edits(table, mark)
+    .map(({ name, next }) => `${name} IS DISTINCT FROM ${next}`)
+    .join(' OR ');
+}
+
+/** Changes a record unless it already has the wanted values, so that each returned row is a change. */
+export function updateSql(table: Table, mark: Mark, isExpected: string): string {
+  const set = edits(table, mark).map(({ name, next }) => `${name} = ${next}`);
+  return `
+    UPDATE ${table.name} SET ${set.join(', ')}, version = version + 1
+    WHERE ${isKey(table, mark)} AND ${isExpected} AND version < ${maxVersion} AND (${isChange(table, mark)})
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+export function deleteSql(table: Table, mark: Mark, isExpected: string): string {
+  return `
+    DELETE FROM ${table.name} WHERE ${isKey(table, mark)} AND ${isExpected}
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+function edits({ keys, edited }: Table, mark: Mark): { name: string; next: string }[] {
+  return edited.map(({ name }, i) => ({ name, next: `COALESCE(${mark}${keys.length + 2 + i}, ${name})` }));
 }
