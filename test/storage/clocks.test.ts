@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { KeptResults } from '../../src/storage/memory/idempotency.ts';
-import { shared } from '../../src/storage/postgres/shared.ts';
+import { shared } from '../../src/storage/postgres/promises.ts';
 import { testSchedules } from '../support/scheduler.ts';
 
 const idempotencyTtlMs = 1_000;

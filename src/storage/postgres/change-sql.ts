@@ -141,8 +141,3 @@ export const trimFeed = prepared(`
     DELETE FROM changes USING step WHERE changes.position <= step.position
   )
   UPDATE change_feed SET gone = GREATEST(gone, step.position) FROM step WHERE step.position IS NOT NULL`);
-
-export const notifyChannel = 'users_service_changes';
-
-/** Wakes the followers at other processes; $1 is this process. */
-export const notify = prepared(`SELECT pg_notify('${notifyChannel}', $1)`);

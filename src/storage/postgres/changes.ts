@@ -1,19 +1,14 @@
-import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { type Change, type ChangePage, type ChangeQuery, ChangesGone, kindOf } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
-import { type LookRow, look, notify, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
-import { type ListenerOptions, listen } from './listener.ts';
+import { type LookRow, look, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
+import { Followers } from './followers.ts';
 import type { PostgresPool } from './pool.ts';
-import { unlessAborted } from './session.ts';
-import { type Look, Settled } from './settled.ts';
-import { shared } from './shared.ts';
+import { shared, unlessAborted } from './promises.ts';
 
-/** Minimum interval between two wake-ups of followers, in this and other processes. */
-const wakeIntervalMs = 10;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
@@ -24,38 +19,84 @@ const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
 
-/** The feed of changes of a database, with the notifications and the clean-up of this process. */
+/** The result of a look at the feed. */
+export interface Look {
+  readonly newest: number;
+  readonly gone: number;
+  /** Each position from the settled one up to this one has a change. */
+  readonly unbroken: number;
+  /** Absent unless `needsWriters`. */
+  readonly writers?: readonly string[] | undefined;
+}
+
+/** Finds the position up to which no change is missing, from looks in the order in which they were made. */
+export class Settled {
+  #newest = 0;
+  /** A look, with those of its writers that were still running at each later look. */
+  #pending: { readonly newest: number; readonly writers: readonly string[] } | undefined;
+  #position: number | undefined;
+  #needsWriters = true;
+
+  /** `undefined` until the first position is known. */
+  get position(): number | undefined {
+    return this.#position;
+  }
+
+  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
+  get needsWriters(): boolean {
+    return this.#needsWriters;
+  }
+
+  add({ newest, gone, unbroken, writers }: Look): void {
+    const last = this.#newest;
+    const before = this.#position ?? 0;
+    this.#newest = newest;
+    if (newest < last) {
+      // Another server, which lacks some changes of the previous one. Its settled position is not valid here.
+      this.#pending = undefined;
+      this.#position = undefined;
+      this.#needsWriters = true;
+      return;
+    }
+    const position = Math.max(
+      before,
+      gone,
+      unbroken,
+      writers === undefined ? 0 : this.#compare(newest, writers),
+    );
+    this.#position = position;
+    this.#needsWriters = position === before && position < newest;
+  }
+
+  /** The newest position of this or the pending look if its writers have all ended; else 0. */
+  #compare(newest: number, writers: readonly string[]): number {
+    if (writers.length === 0) return newest;
+    const pending = this.#pending ?? { newest: 0, writers: [] };
+    const running = pending.writers.filter((writer) => writers.includes(writer));
+    const isOver = running.length === 0;
+    this.#pending = isOver ? { newest, writers } : { newest: pending.newest, writers: running };
+    return isOver ? pending.newest : 0;
+  }
+}
+
+/** The feed of changes of a database. */
 export class PostgresChanges implements ChangeFeed {
   readonly #pool: PostgresPool;
   /** The pool that pages are read from. Only the primary knows which positions are settled. */
   readonly #pages: Pick<PostgresPool, 'read'>;
   readonly #kept: number;
-  readonly #connect: ListenerOptions['connect'];
-  /** Identifies this process in its notifications. */
-  readonly #self = randomUUID();
+  readonly #followers: Followers;
   readonly #settled = new Settled();
-  readonly #watchers = new Set<() => void>();
-  #stopListening: (() => void) | undefined;
   /** Runs one look at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
   #writes = 0;
   #trim: Promise<unknown> | undefined;
-  #hasWritten = false;
-  #announcing: Promise<void> | undefined;
-  #nextWake: NodeJS.Timeout | undefined;
-  #wakesAt = 0;
-  #wokenAt = 0;
 
-  constructor(
-    pool: PostgresPool,
-    pages: Pick<PostgresPool, 'read'>,
-    kept: number,
-    connect: ListenerOptions['connect'],
-  ) {
+  constructor(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
     this.#pool = pool;
     this.#pages = pages;
     this.#kept = kept;
-    this.#connect = connect;
+    this.#followers = new Followers(pool);
   }
 
   async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
@@ -84,33 +125,19 @@ export class PostgresChanges implements ChangeFeed {
   }
 
   watch(wake: () => void): () => void {
-    // The same function may watch twice.
-    const watcher = () => wake();
-    this.#watchers.add(watcher);
-    this.#stopListening ??= listen({
-      connect: this.#connect,
-      self: this.#self,
-      wake: () => this.#wake(),
-    });
-    return () => {
-      this.#watchers.delete(watcher);
-      if (this.#watchers.size === 0) this.#stop();
-    };
+    return this.#followers.add(wake);
   }
 
   /** Must be called after each write. */
   written(): void {
     this.#writes += 1;
     if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
-    this.#hasWritten = true;
-    this.#announcing ??= this.#announce();
+    this.#followers.written();
   }
 
   /** Must be called before the pool is closed. */
   async close(): Promise<void> {
-    this.#watchers.clear();
-    this.#stop();
-    await Promise.all([this.#announcing, this.#trim]);
+    await Promise.all([this.#followers.close(), this.#trim]);
   }
 
   /** Looks until a change after the position is settled, if there is any, or until `settleMs` is over. */
@@ -139,34 +166,8 @@ export class PostgresChanges implements ChangeFeed {
     };
     this.#settled.add(found);
     // A running write sends no notification if it fails.
-    if (this.#settled.position !== found.newest && this.#watchers.size > 0) this.#wake(recheckMs);
+    if (this.#settled.position !== found.newest) this.#followers.wake(recheckMs);
     return found;
-  }
-
-  /** Wakes the watchers, not more often than every `wakeIntervalMs`. */
-  #wake(afterMs = 0): void {
-    const now = performance.now();
-    const at = Math.max(now + afterMs, this.#wokenAt + wakeIntervalMs);
-    if (this.#nextWake !== undefined && this.#wakesAt <= at) return;
-    clearTimeout(this.#nextWake);
-    this.#wakesAt = at;
-    this.#nextWake = setTimeout(() => {
-      this.#nextWake = undefined;
-      this.#wokenAt = performance.now();
-      for (const wake of this.#watchers) wake();
-    }, at - now).unref();
-  }
-
-  /** Wakes followers of all processes, and once more later if there was another write in the meantime. */
-  async #announce(): Promise<void> {
-    while (this.#hasWritten) {
-      this.#hasWritten = false;
-      this.#wake();
-      // In a separate statement: commits with a notification wait for each other.
-      const notified = this.#pool.read(notify, [this.#self], undefined, 'feed').catch(() => {});
-      await Promise.all([notified, delay(wakeIntervalMs)]);
-    }
-    this.#announcing = undefined;
   }
 
   #startTrim(): void {
@@ -177,13 +178,6 @@ export class PostgresChanges implements ChangeFeed {
       .finally(() => {
         this.#trim = undefined;
       });
-  }
-
-  #stop(): void {
-    this.#stopListening?.();
-    this.#stopListening = undefined;
-    clearTimeout(this.#nextWake);
-    this.#nextWake = undefined;
   }
 }
 

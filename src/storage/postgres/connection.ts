@@ -1,20 +1,46 @@
 import { connect, Socket } from 'node:net';
-import type { Client, PoolClient } from 'pg';
-import { processIdOf } from './session.ts';
+import type { Client, QueryResultRow } from 'pg';
 
-/** An open connection of a pool, with its state. */
+/** Receives warnings for the operator of the database. */
+export type Warn = (message: string) => void;
+
+export interface SessionLimits {
+  /** Whether to reject a server that does not accept writes. */
+  readonly writable: boolean;
+  readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  readonly idleInTransactionTimeoutMs: number;
+}
+
+interface Session extends QueryResultRow {
+  readonly own: boolean;
+  readonly read_only: string;
+  readonly synchronous_commit: string;
+  readonly fsync: string;
+  readonly full_page_writes: string;
+}
+
+// The code of a cancel request, which replaces the protocol version.
+const cancelCode = 80_877_102;
+const cancelGraceMs = 500;
+const cancelTimeoutMs = 30_000;
+const closeGraceMs = 1_000;
+
+/** A connection to a server, with a session that has limits and durable commits. */
 export class Connection {
-  readonly client: PoolClient;
+  readonly client: Client;
   /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
   readonly generation: number;
-  isSetUp = false;
+  /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
+  isOwn = false;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
   isKilled = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
+  #closing: Promise<void> | undefined;
 
-  constructor(client: PoolClient, generation: number) {
+  constructor(client: Client, generation: number) {
     this.client = client;
     this.generation = generation;
     client.on('error', () => {
@@ -28,48 +54,122 @@ export class Connection {
     });
   }
 
-  /** Closes the connection, and ends its running statement here and on the server. */
+  /** Connects and sets up the session. Closes the connection on a failure, and fails when the signal aborts. */
+  async open(limits: SessionLimits, warn: Warn, signal: AbortSignal): Promise<void> {
+    const cut = () => this.destroy();
+    signal.addEventListener('abort', cut);
+    try {
+      await this.client.connect();
+      await this.#setUp(limits, warn);
+    } catch (cause) {
+      await this.close();
+      throw signal.aborted ? new Error('does not answer in time', { cause }) : cause;
+    } finally {
+      signal.removeEventListener('abort', cut);
+    }
+  }
+
+  /**
+   * Limits the session, and ensures that a commit is on disk when it is acknowledged. In a session that a pooler
+   * shares with other clients it sets nothing, because the limits would apply to them too; the settings of the role
+   * apply instead. Startup parameters are not used, because poolers reject them.
+   */
+  async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
+    const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
+    const [session] = rows;
+    if (session === undefined) throw new Error('a SELECT without a condition has a row');
+    if (limits.writable && session.read_only === 'on') {
+      throw new Error('takes no writes: a standby, or read-only');
+    }
+    if (!session.own) {
+      warn(
+        'a connection pooler is in front of PostgreSQL: set statement_timeout, lock_timeout and ' +
+          'idle_in_transaction_session_timeout for the role or the database',
+      );
+    }
+    if (session.synchronous_commit === 'off') {
+      throw new Error('synchronous_commit is off, and behind a connection pooler only the role can set it');
+    }
+    for (const name of ['fsync', 'full_page_writes'] as const) {
+      if (session[name] === 'off') {
+        warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
+      }
+    }
+    this.isOwn = session.own;
+  }
+
+  /** Closes the connection, by force if the server does not respond. */
+  close(): Promise<void> {
+    this.isDead = true;
+    this.#closing ??= (async () => {
+      const force = setTimeout(() => this.destroy(), closeGraceMs);
+      await this.client.end().catch(() => {});
+      clearTimeout(force);
+    })();
+    return this.#closing;
+  }
+
+  /** Ends the connection without notice to the server. */
+  destroy(): void {
+    this.client.connection.stream.destroy();
+  }
+
+  /**
+   * Ends the connection and its running statement. Sends the protocol's cancel request, whose key belongs to this
+   * connection: it cannot cancel a statement of another client, and it works through poolers.
+   */
   kill(): void {
     this.isKilled = true;
-    cancel(this.client);
+    const { client } = this;
+    const { stream } = client.connection;
+    const key = 'secretKey' in client ? client.secretKey : undefined;
+    if (!(stream instanceof Socket) || typeof key !== 'number') {
+      this.destroy();
+      return;
+    }
+    const { remoteAddress: host, remotePort: port } = stream;
+    const path = `${client.host}/.s.PGSQL.${client.port}`;
+    const request = Buffer.alloc(16);
+    for (const [i, word] of [request.length, cancelCode, processIdOf(client), key].entries()) {
+      request.writeInt32BE(word, i * 4);
+    }
+    const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
+    // A pooler forgets the key when the connection ends, so the request is sent first.
+    const timer = setTimeout(() => this.destroy(), cancelGraceMs);
+    socket.on('close', () => {
+      clearTimeout(timer);
+      this.destroy();
+    });
+    // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
+    socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
+    socket
+      .on('error', () => {})
+      .unref()
+      .resume()
+      .write(request);
   }
 }
 
-// The code of a cancel request, which replaces the protocol version.
-const cancelCode = 80_877_102;
-const cancelGraceMs = 500;
-const cancelTimeoutMs = 30_000;
+function setUpSql(client: Client, limits: SessionLimits): string {
+  const settings = {
+    statement_timeout: limits.statementTimeoutMs,
+    lock_timeout: limits.lockTimeoutMs,
+    idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
+  };
+  const limit = ([name, ms]: [string, number]) =>
+    `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
+  // Every value except off waits at least for the disk of this server, so the setting of the operator is kept.
+  return `
+    SELECT own, current_setting('transaction_read_only') AS read_only,
+      ${Object.entries(settings).map(limit).join(', ')},
+      CASE WHEN own AND current_setting('synchronous_commit') = 'off'
+        THEN set_config('synchronous_commit', 'on', false)
+        ELSE current_setting('synchronous_commit') END AS synchronous_commit,
+      current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes
+    FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
+}
 
-/**
- * Ends a connection and its running statement. Sends the protocol's cancel request, whose key belongs to this
- * connection: it cannot cancel a statement of another client, and it works through poolers.
- */
-function cancel(client: Client): void {
-  const { stream } = client.connection;
-  const key = 'secretKey' in client ? client.secretKey : undefined;
-  if (!(stream instanceof Socket) || typeof key !== 'number') {
-    stream.destroy();
-    return;
-  }
-  const { remoteAddress: host, remotePort: port } = stream;
-  const path = `${client.host}/.s.PGSQL.${client.port}`;
-  const request = Buffer.alloc(16);
-  for (const [i, word] of [request.length, cancelCode, processIdOf(client), key].entries()) {
-    request.writeInt32BE(word, i * 4);
-  }
-  const socket = host === undefined || port === undefined ? connect({ path }) : connect({ host, port });
-  const end = () => stream.destroy();
-  // A pooler forgets the key when the connection ends, so the request is sent first.
-  const timer = setTimeout(end, cancelGraceMs);
-  socket.on('close', () => {
-    clearTimeout(timer);
-    end();
-  });
-  // The server closes the socket. PgBouncer 1.18 aborts if the client closes a request before it was forwarded.
-  socket.setTimeout(cancelTimeoutMs, () => socket.destroy());
-  socket
-    .on('error', () => {})
-    .unref()
-    .resume()
-    .write(request);
+/** The id of the session, or the id that a pooler invented. */
+export function processIdOf(client: Client): number {
+  return 'processID' in client && typeof client.processID === 'number' ? client.processID : 0;
 }

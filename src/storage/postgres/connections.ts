@@ -1,29 +1,16 @@
-import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
-import { aborted, DomainError } from '../../domain/errors.ts';
-import { Connection } from './connection.ts';
-import { cannotConnect, isWaitTimeout, notInTime, overloaded } from './errors.ts';
-import { HostSearch, type SearchSettings } from './host-search.ts';
-import {
-  endClient,
-  openSession,
-  type SessionLimits,
-  setUpSession,
-  unlessLate,
-  type Warn,
-} from './session.ts';
+import type { Client } from 'pg';
+import { aborted, type DomainError } from '../../domain/errors.ts';
+import { Connection, type SessionLimits, type Warn } from './connection.ts';
+import { cannotConnect, notInTime, overloaded } from './errors.ts';
+import { type Host, HostSearch, type SearchSettings } from './hosts.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly poolSize: number;
   readonly maxWaiting: number;
 }
 
-/** The parts of the package `pg` that are used. */
-export interface Driver {
-  createPool(
-    config: Required<Pick<PoolConfig, 'connectionString' | 'max' | 'connectionTimeoutMillis'>>,
-  ): Pool;
-  createClient(config: { readonly connectionString: string }): Client;
-}
+/** Creates a client of the driver, which is not connected yet. */
+export type CreateClient = (url: string) => Client;
 
 /** A call that waits for a connection, or has one. */
 export interface Call {
@@ -37,79 +24,140 @@ export interface Call {
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
 
-/** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
-type Pools = Readonly<Record<Call['purpose'], Pool>>;
+/** A limited number of connections, and the calls that wait for one in the order of their arrival. */
+class Lane {
+  readonly waitTimeoutMs: number;
+  /** How often a call has returned a connection that can be used again. */
+  served = 0;
+  /** How many more connections may be opened. */
+  #unopened: number;
+  readonly #idle: Connection[] = [];
+  readonly #waiting = new Set<(given: Connection | undefined) => void>();
+
+  constructor(size: number, waitTimeoutMs: number) {
+    this.#unopened = size;
+    this.waitTimeoutMs = waitTimeoutMs;
+  }
+
+  get hasIdle(): boolean {
+    return this.#idle.length > 0;
+  }
+
+  /** Resolves to a connection, or to `undefined` if the caller may open one. Fails after `waitTimeoutMs`. */
+  async take(signal: AbortSignal | undefined): Promise<Connection | undefined> {
+    const idle = this.#idle.pop();
+    if (idle !== undefined) return idle;
+    if (this.#unopened > 0) {
+      this.#unopened -= 1;
+      return undefined;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Connection | undefined>();
+    // Leaves the queue at once, so that no connection is given to a call that has stopped waiting.
+    const leave = (cause: Error) => {
+      if (this.#waiting.delete(resolve)) reject(cause);
+    };
+    const abort = () => signal && leave(aborted(signal));
+    const timer = setTimeout(() => leave(new Error('all connections are in use')), this.waitTimeoutMs);
+    signal?.addEventListener('abort', abort);
+    this.#waiting.add(resolve);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Gives back a connection, or the right to open one, to the call that waits longest. */
+  give(connection?: Connection): void {
+    if (connection !== undefined) this.served += 1;
+    const [next] = this.#waiting;
+    if (next !== undefined) {
+      this.#waiting.delete(next);
+      next(connection);
+    } else if (connection !== undefined) {
+      this.#idle.push(connection);
+    } else {
+      this.#unopened += 1;
+    }
+  }
+}
 
 /** The open connections to one database, with prepared sessions. */
 export class Connections {
-  readonly #driver: Driver;
+  readonly #createClient: CreateClient;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
   readonly hosts: HostSearch;
-  /** The pools of the current host. Earlier ones end when their last connection is released. */
-  #pools: Pools;
-  readonly #ending = new Set<Promise<unknown>>();
-  /** Aborts when the current host is abandoned, so that calls stop waiting for it. */
-  #left = new AbortController();
-  /** The number of finished calls of each pool. */
-  readonly #served = { calls: 0, feed: 0, pings: 0 };
+  /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
+  readonly #lanes: Readonly<Record<Call['purpose'], Lane>>;
   #generation = 0;
-  readonly #known = new WeakMap<PoolClient, Connection>();
-  readonly #inUse = new Set<Connection>();
+  readonly #open = new Set<Connection>();
 
-  constructor(driver: Driver, settings: PoolSettings, warn: Warn) {
-    this.#driver = driver;
+  constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
+    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
+    this.#createClient = createClient;
     this.#settings = settings;
     this.#warn = warn;
-    this.hosts = new HostSearch(
-      settings,
-      async ({ url: connectionString }, signal) => {
-        const client = driver.createClient({ connectionString });
-        await openSession(client, settings, warn, signal);
-        await endClient(client);
+    this.#lanes = {
+      calls: new Lane(poolSize, waitTimeoutMs),
+      feed: new Lane(2, waitTimeoutMs),
+      pings: new Lane(1, pingTimeoutMs),
+    };
+    this.hosts = new HostSearch(settings, {
+      probe: async (host, signal) => {
+        const connection = await this.open(signal, host);
+        await connection.close();
       },
-      () => this.#arrive(),
-      () => this.#leave(),
-    );
-    this.#pools = this.#openPools();
+      onFound: () => this.renew(),
+      onHang: () => {
+        this.renew();
+        // Ends all calls on the host.
+        for (const connection of this.#open) connection.destroy();
+      },
+    });
   }
 
   /** Gives the call a connection of the current generation for its statements. */
   async acquire(call: Call): Promise<Connection> {
-    for (let hasSearched = false; ; ) {
+    const lane = this.#lanes[call.purpose];
+    for (let hasRecovered = false; ; ) {
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.hosts.failure !== undefined && this.#pools[call.purpose].idleCount === 0) {
-        if (hasSearched && this.hosts.hasOthers) throw cannotConnect(this.hosts.failure.cause);
+      if (this.hosts.failure !== undefined && !lane.hasIdle) {
+        if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
         await this.hosts.recover(call.signal);
-        hasSearched = true;
+        hasRecovered = true;
       }
-      const left = this.#left.signal;
-      try {
-        const connection = await this.#checkOut(call, left);
-        const isStale = left.aborted || connection.generation !== this.#generation;
-        if (isStale || call.signal?.aborted) {
-          connection.client.release(isStale);
-          continue;
-        }
-        this.#inUse.add(connection);
-        if (!connection.isSetUp) await this.#setUp(connection);
+      call.connection = await this.#take(lane, call.signal);
+      if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
+        call.connection = await this.#tryToOpen(lane.waitTimeoutMs);
+      }
+      const { connection } = call;
+      if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
         this.hosts.succeeded();
-        call.connection = connection;
         return connection;
-      } catch (cause) {
-        if (left.aborted) continue;
-        if (cause instanceof DomainError) throw cause;
-        this.hosts.failed(cause);
-        if (hasSearched || !this.hosts.hasOthers) throw cannotConnect(cause);
       }
+      this.release(call);
     }
   }
 
-  release(connection: Connection, { purpose }: Call): void {
-    const isLost = connection.isDead || connection.isKilled;
-    if (!isLost) this.#served[purpose] += 1;
-    this.#inUse.delete(connection);
-    connection.client.release(isLost);
+  /** Returns the connection of a call, or the right to open one. */
+  release(call: Call): void {
+    const { connection } = call;
+    call.connection = undefined;
+    const isUsable = connection !== undefined && this.#isUsable(connection);
+    if (!isUsable) void connection?.close();
+    this.#lanes[call.purpose].give(isUsable ? connection : undefined);
+  }
+
+  /** Opens a connection, by default to the current host. Fails when the signal aborts. */
+  async open(signal: AbortSignal, host: Host = this.hosts.current): Promise<Connection> {
+    signal.throwIfAborted();
+    const connection = new Connection(this.#createClient(host.url), this.#generation);
+    this.#open.add(connection);
+    connection.client.once('end', () => this.#open.delete(connection));
+    await connection.open(this.#settings, this.#warn, signal);
+    return connection;
   }
 
   /** The reason to reject a call that cannot wait: too many calls wait, or no server is available. */
@@ -117,7 +165,7 @@ export class Connections {
     return this.hosts.failure === undefined ? overloaded() : cannotConnect(this.hosts.failure.cause);
   }
 
-  /** Closes a failed connection, and later all others of its generation. */
+  /** Abandons a failed connection, and all others of its generation. */
   discard(connection: Connection): void {
     connection.isDead = true;
     // Connections of a later generation were opened after the failure, and remain usable.
@@ -144,90 +192,35 @@ export class Connections {
   }
 
   async end(): Promise<void> {
-    this.#endPools();
-    await Promise.allSettled([...this.#ending, this.hosts.close()]);
+    await this.hosts.close();
+    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
-  #openPools(): Pools {
-    const { poolSize, waitTimeoutMs, pingTimeoutMs } = this.#settings;
-    return {
-      calls: this.#openPool(poolSize, waitTimeoutMs),
-      feed: this.#openPool(2, waitTimeoutMs),
-      pings: this.#openPool(1, pingTimeoutMs),
-    };
-  }
-
-  #openPool(max: number, connectionTimeoutMillis: number): Pool {
-    const pool = this.#driver.createPool({
-      connectionString: this.hosts.current.url,
-      max,
-      connectionTimeoutMillis,
-    });
-    // Without listeners, a connection that the server ends would end the process.
-    pool.on('error', () => {});
-    pool.on('connect', (client) => {
-      this.#known.set(client, new Connection(client, this.#generation));
-    });
-    return pool;
-  }
-
-  #endPools(): void {
-    const ends = Object.values(this.#pools).map((pool) => pool.end());
-    const ending: Promise<unknown> = Promise.allSettled(ends).then(() => this.#ending.delete(ending));
-    this.#ending.add(ending);
-  }
-
-  async #checkOut({ purpose, signal }: Call, left: AbortSignal): Promise<Connection> {
-    const pool = this.#pools[purpose];
-    const served = this.#served[purpose];
-    const mustWait = pool.waitingCount >= pool.idleCount;
-    const connecting = pool.connect();
+  async #take(lane: Lane, signal: AbortSignal | undefined): Promise<Connection | undefined> {
+    const { served } = lane;
     try {
-      const client = await unlessLate(connecting, mustWait ? left : undefined, signal);
-      const connection = this.#known.get(client);
-      if (connection === undefined) throw new Error('the pool has not reported a connection');
-      return connection;
+      return await lane.take(signal);
     } catch (cause) {
-      if (!isWaitTimeout(cause)) throw cause;
+      if (signal?.aborted) throw cause;
       // All connections may be in use because the host hangs.
       await this.hosts.checked();
       // The store is overloaded only if other calls were served in the meantime.
-      throw this.#served[purpose] === served ? notInTime(cause) : this.refusal();
+      throw lane.served === served ? notInTime(cause) : this.refusal();
     }
   }
 
-  async #setUp(connection: Connection): Promise<void> {
-    const stopWatching = this.watch(connection);
+  /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
+  async #tryToOpen(timeoutMs: number): Promise<Connection | undefined> {
+    const host = this.hosts.current;
     try {
-      await setUpSession(connection.client, this.#settings, this.#warn);
-      connection.isSetUp = true;
+      return await this.open(AbortSignal.timeout(timeoutMs), host);
     } catch (cause) {
-      this.#inUse.delete(connection);
-      connection.client.release(true);
-      throw cause;
-    } finally {
-      stopWatching();
+      this.hosts.failed(host, cause);
+      return undefined;
     }
   }
 
-  #arrive(): void {
-    this.#stopWaiting();
-    this.#endPools();
-    this.#pools = this.#openPools();
-  }
-
-  /** Ends all calls on a host that does not respond. */
-  #leave(): void {
-    this.#stopWaiting();
-    for (const connection of this.#inUse) {
-      connection.isKilled = true;
-      connection.client.connection.stream.destroy();
-    }
-  }
-
-  #stopWaiting(): void {
-    this.renew();
-    this.#left.abort();
-    this.#left = new AbortController();
+  #isUsable({ isDead, isKilled, generation }: Connection): boolean {
+    return !isDead && !isKilled && generation === this.#generation;
   }
 }

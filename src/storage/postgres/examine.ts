@@ -2,8 +2,7 @@ import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { hostName, loadDriver } from './driver.ts';
-import { parseHosts } from './hosts.ts';
+import { type Host, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const oldestVersion = 12;
@@ -12,7 +11,7 @@ const clockSlackMs = 1_000;
 // A process opens at most ten for calls, one for pings and three for the feed of changes.
 const connectionsOfProcess = 14;
 
-interface Host {
+interface Examined {
   readonly name: string;
   readonly takesWrites: boolean;
   readonly findings: readonly Finding[];
@@ -23,8 +22,8 @@ interface Host {
 /** Examines each server of a database URL, and changes nothing. */
 export async function examinePostgres(url: string): Promise<Finding[]> {
   const { Client } = await loadDriver();
-  const { urls, writable } = parseHosts(url);
-  const hosts = await Promise.all(urls.map((one) => examineHost(Client, one)));
+  const { hosts: named, writable } = parseHosts(Client, url);
+  const hosts = await Promise.all(named.map((host) => examineHost(Client, host)));
   const hasPrimary = hosts.some(({ takesWrites }) => takesWrites);
   const findings = hosts.flatMap(({ name, failure, findings }) => {
     if (failure === undefined) return findings;
@@ -39,8 +38,7 @@ export async function examinePostgres(url: string): Promise<Finding[]> {
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
 
-async function examineHost(Driver: typeof Client, url: string): Promise<Host> {
-  const name = hostName(Driver, url);
+async function examineHost(Driver: typeof Client, { name, url }: Host): Promise<Examined> {
   const client = new Driver({
     connectionString: url,
     connectionTimeoutMillis: timeoutMs,

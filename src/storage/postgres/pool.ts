@@ -1,12 +1,11 @@
 import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import type { PoolClient, QueryResultRow } from 'pg';
+import type { Client, QueryResultRow } from 'pg';
 import { aborted } from '../../domain/errors.ts';
-import type { Connection } from './connection.ts';
-import { type Call, Connections, type Driver, type PoolSettings } from './connections.ts';
+import type { Connection, Warn } from './connection.ts';
+import { type Call, Connections, type CreateClient, type PoolSettings } from './connections.ts';
 import { type Fault, faultOf, notInTime, toDomainError } from './errors.ts';
-import type { Host } from './hosts.ts';
-import { unlessAborted, type Warn } from './session.ts';
+import { unlessAborted } from './promises.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
@@ -38,7 +37,6 @@ const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
 };
 // Doubled with each attempt, and randomized so that the same transactions do not conflict again.
 const retryDelayMs = 2;
-// Most statements end within this time, so that their connections can be kept.
 const abortGraceMs = 100;
 
 /** Sends statements to one database, with bounded waiting and with retries where they are safe. */
@@ -46,30 +44,23 @@ export class PostgresPool {
   readonly #connections: Connections;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** The calls that run or wait for a connection, by purpose. */
-  readonly #calls: Readonly<Record<Call['purpose'], Set<Promise<unknown>>>> = {
-    calls: new Set(),
-    feed: new Set(),
-    pings: new Set(),
-  };
+  /** The number of calls by purpose that run or wait for a connection. One that was aborted does not count. */
+  readonly #counts = { calls: 0, feed: 0, pings: 0 };
+  /** The calls that have not ended, including aborted ones. */
+  readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
   #closing: Promise<void> | undefined;
   /** False after a pooler has mixed up the prepared statements of its clients. */
   #namesHold = true;
 
-  constructor(driver: Driver, settings: PoolSettings, warn: Warn) {
-    this.#connections = new Connections(driver, settings, warn);
+  constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
+    this.#connections = new Connections(createClient, settings, warn);
     this.#settings = settings;
     this.#warn = warn;
   }
 
-  /** The host that new connections go to. */
-  get host(): Host {
-    return this.#connections.hosts.current;
-  }
-
   /** Runs work on a connection that has no time limit, before the first call. */
-  async prepare(work: (client: PoolClient) => Promise<void>): Promise<void> {
+  async prepare(work: (client: Client) => Promise<void>): Promise<void> {
     const call: Call = { kind: 'write', purpose: 'calls' };
     const connection = await this.#connections.acquire(call);
     try {
@@ -78,8 +69,14 @@ export class PostgresPool {
       this.#connections.discard(connection);
       throw error;
     } finally {
-      this.#connections.release(connection, call);
+      this.#connections.release(call);
     }
+  }
+
+  /** Opens a connection in addition to those of the calls. Fails when the signal aborts. */
+  connect(signal: AbortSignal): Promise<Connection> {
+    const timeout = AbortSignal.timeout(this.#settings.waitTimeoutMs);
+    return this.#connections.open(AbortSignal.any([signal, timeout]));
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
@@ -98,8 +95,7 @@ export class PostgresPool {
     signal?: AbortSignal,
     purpose: Call['purpose'] = 'calls',
   ): Promise<T> {
-    const call: Call = { kind: 'read', purpose, signal };
-    return unlessAborted(this.#start(call, work), signal, () => this.#abandon(call));
+    return this.#start({ kind: 'read', purpose, signal }, work);
   }
 
   /** A statement that is a transaction. */
@@ -137,10 +133,8 @@ export class PostgresPool {
   }
 
   async #end(): Promise<void> {
-    for (;;) {
-      const running = Object.values(this.#calls).flatMap((calls) => [...calls]);
-      if (running.length === 0) break;
-      await Promise.allSettled(running);
+    while (this.#running.size > 0) {
+      await Promise.allSettled(this.#running);
       await nextTurn();
     }
     await this.#connections.end();
@@ -159,16 +153,21 @@ export class PostgresPool {
     }
   }
 
-  /** Settles when the call has released its connection, or has stopped waiting for one. */
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
-    const calls = this.#calls[call.purpose];
-    if (calls.size >= poolSize + maxWaiting) return Promise.reject(this.#connections.refusal());
+    const { purpose, signal } = call;
+    if (this.#counts[purpose] >= poolSize + maxWaiting) return Promise.reject(this.#connections.refusal());
+    this.#counts[purpose] += 1;
     const running = this.#run(call, work);
-    calls.add(running);
-    const forget = () => calls.delete(running);
+    this.#running.add(running);
+    // Most statements end soon, so that their connections can be kept.
+    const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
+    const result = unlessAborted(running, signal, abandon).finally(() => {
+      this.#counts[purpose] -= 1;
+    });
+    const forget = () => this.#running.delete(running);
     running.then(forget, forget);
-    return running;
+    return result;
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
@@ -181,19 +180,16 @@ export class PostgresPool {
         fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
         if (fault === 'lost' || fault === 'stale') this.#connections.discard(connection);
-        if (fault === 'unprepared') this.#stopNaming();
+        if (fault === 'unprepared') {
+          this.#namesHold = false;
+          this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
+        }
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
-        call.connection = undefined;
-        this.#connections.release(connection, call);
+        this.#connections.release(call);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
     }
-  }
-
-  #stopNaming(): void {
-    this.#namesHold = false;
-    this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
   }
 
   async #send<Row extends QueryResultRow>(
@@ -210,10 +206,5 @@ export class PostgresPool {
     } finally {
       stopWatching();
     }
-  }
-
-  /** Ends a statement of a call that was aborted, unless the statement ends soon. */
-  #abandon(call: Call): void {
-    setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
   }
 }

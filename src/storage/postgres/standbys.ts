@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
-import { type PostgresPool, prepared, type Send, type Sql } from './pool.ts';
-import { unlessAborted } from './session.ts';
-import { shared } from './shared.ts';
+import { type PostgresPool, prepared, type Sql } from './pool.ts';
+import { shared, unlessAborted } from './promises.ts';
 
 /** The outcome of a read that was meant for a standby. */
 export interface StandbyRead {
@@ -71,7 +70,7 @@ export class StandbyReads {
     this.#standbys = standbys.map((standby) => ({ ...standby, leftUntil: 0 }));
     this.#report = report;
     this.#askPrimary = shared(async () => {
-      const [place] = await primary.read<Place & Record<string, number>>(flushed, []);
+      const [place] = await primary.read<Place & QueryResultRow>(flushed, []);
       if (place === undefined) throw new Error('a SELECT without a condition has a row');
       return place;
     });
@@ -82,23 +81,18 @@ export class StandbyReads {
     values: readonly unknown[],
     signal?: AbortSignal,
   ): Promise<Row[]> {
-    const standby = this.#pick();
-    const place = standby && (await this.#place(signal));
-    const rows = place && (await this.#readFrom<Row>(standby, place, sql, values, signal));
-    return rows ?? (await this.#primary.read<Row>(sql, values, signal));
-  }
-
-  #pick(): Standby | undefined {
     const now = performance.now();
     const present = this.#standbys.filter(({ leftUntil }) => leftUntil <= now);
     this.#turn += 1;
-    return present[this.#turn % present.length];
-  }
-
-  /** The end of the log; `undefined` if the primary fails. The read on the primary then reports the failure. */
-  #place(signal: AbortSignal | undefined): Promise<Place | undefined> {
-    const place = this.#askPrimary().catch(() => undefined);
-    return signal === undefined ? place : unlessAborted(place, signal);
+    const standby = present[this.#turn % present.length];
+    let rows: Row[] | undefined;
+    if (standby !== undefined) {
+      // If the primary fails, the read on it reports the failure.
+      const asked = this.#askPrimary().catch(() => undefined);
+      const place = await unlessAborted(asked, signal);
+      rows = place && (await this.#readFrom<Row>(standby, place, sql, values, signal));
+    }
+    return rows ?? (await this.#primary.read<Row>(sql, values, signal));
   }
 
   /** `undefined` when another server must serve the read. */
@@ -111,23 +105,27 @@ export class StandbyReads {
   ): Promise<Row[] | undefined> {
     const since = performance.now();
     let waitMs = 0;
-    let lagBytes = 0;
+    let lagBytes: number | undefined;
     let outcome: StandbyRead['outcome'] = 'answered';
     try {
       return await standby.pool.reads(async (send, connection) => {
-        lagBytes = Math.max(0, place.bytes - (await this.#look(send, connection, place)).bytes);
-        while (!isThere(this.#places.get(connection), place)) {
+        for (;;) {
+          let known = this.#places.get(connection);
+          if (!isThere(known, place)) {
+            [known] = await send<Place & QueryResultRow>(replayed);
+            if (known === undefined) throw new Error('the server is not a standby');
+            this.#places.set(connection, known);
+          }
+          lagBytes ??= Math.max(0, place.bytes - known.bytes);
           waitMs = performance.now() - since;
           if (signal?.aborted) throw aborted(signal);
+          if (isThere(known, place)) return await send<Row>(sql, values);
           if (waitMs > maxWaitMs) {
             outcome = 'late';
             return undefined;
           }
           await delay(lookAgainMs);
-          await this.#look(send, connection, place);
         }
-        waitMs = performance.now() - since;
-        return await send<Row>(sql, values);
       }, signal);
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
@@ -137,18 +135,8 @@ export class StandbyReads {
       return undefined;
     } finally {
       if (outcome !== 'answered') standby.leftUntil = performance.now() + leaveMs;
-      this.#report({ host: standby.host, outcome, waitMs, lagBytes });
+      this.#report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
     }
-  }
-
-  /** Queries how far the server of a connection has replayed, unless it is known to have reached the place. */
-  async #look(send: Send, connection: object, place: Place): Promise<Place> {
-    const known = this.#places.get(connection);
-    if (isThere(known, place)) return known;
-    const [found] = await send<Place & Record<string, number>>(replayed);
-    if (found === undefined) throw new Error('the server is not a standby');
-    this.#places.set(connection, found);
-    return found;
   }
 }
 

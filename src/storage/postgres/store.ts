@@ -1,4 +1,3 @@
-import type { PoolConfig } from 'pg';
 import { maxTimerMs, readNumbers } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { byKind } from '../../domain/record.ts';
@@ -6,15 +5,14 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';
-import type { Driver, PoolSettings } from './connections.ts';
-import { hostName, loadDriver } from './driver.ts';
+import type { Warn } from './connection.ts';
+import type { PoolSettings } from './connections.ts';
 import { cannotOpen } from './errors.ts';
-import { parseHosts, standbyUrls } from './hosts.ts';
+import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { postgresImport } from './import.ts';
 import { PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
-import { endClient, openSession, type Warn } from './session.ts';
 import { type StandbyRead, StandbyReads } from './standbys.ts';
 import { postgresWrites } from './writes.ts';
 
@@ -81,29 +79,26 @@ const numbers = {
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = readNumbers(options, numbers);
   const { readDatabase, applicationName = 'users-service', onWarning, onStandbyRead } = options;
-  const { urls, writable } = parseHosts(url);
-  const { Client, Pool } = await loadDriver();
-  const [first, ...others] = urls.map((one) => ({ name: hostName(Client, one), url: one }));
-  if (first === undefined) throw new Error('a URL has a host');
-  const settings = { ...limits, writable, hosts: [first, ...others] as const };
-  const config: PoolConfig = {
-    // Idle connections stay open, so that the first request after a quiet hour is not slower.
-    idleTimeoutMillis: 0,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveDelayMs,
-    application_name: applicationName,
-  };
+  const { Client } = await loadDriver();
+  const settings = { ...limits, ...parseHosts(Client, url) };
   const warn = once(onWarning);
-  const driver: Driver = {
-    createPool: (host) => new Pool({ ...config, ...host }),
-    createClient: (host) => new Client({ ...config, ...host }),
-  };
-  const openPool = (of: PoolSettings) => new PostgresPool(driver, of, warn);
+  const openPool = (one: PoolSettings) =>
+    new PostgresPool(
+      (connectionString) =>
+        new Client({
+          connectionString,
+          application_name: applicationName,
+          keepAlive: true,
+          keepAliveInitialDelayMillis: keepAliveDelayMs,
+        }),
+      one,
+      warn,
+    );
   const pool = openPool(settings);
-  const standbys = standbyUrls(readDatabase).map((one) => {
-    const host = { name: hostName(Client, one), url: one };
-    return { host: host.name, pool: openPool({ ...limits, writable: false, hosts: [host] }) };
-  });
+  const standbys = (readDatabase === undefined ? [] : hostsOf(Client, readDatabase)).map((host) => ({
+    host: host.name,
+    pool: openPool({ ...limits, writable: false, hosts: [host] }),
+  }));
   const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, onStandbyRead);
   try {
     await pool.prepare(async (client) => {
@@ -114,15 +109,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const connect = async (signal: AbortSignal) => {
-    const client = driver.createClient({ connectionString: pool.host.url });
-    const isOver = AbortSignal.any([signal, AbortSignal.timeout(settings.waitTimeoutMs)]);
-    if (await openSession(client, settings, warn, isOver)) return client;
-    await endClient(client);
-    return undefined;
-  };
-  const feed =
-    settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept, connect) : undefined;
+  const feed = settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept) : undefined;
   const answers = postgresReads({
     read: (sql, values, signal) => reads.read(sql, values, signal),
     ping: (sql, signal) => pool.ping(sql, signal),

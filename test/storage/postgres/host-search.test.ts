@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { HostSearch } from '../../../src/storage/postgres/host-search.ts';
+import { HostSearch } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
 
 const host = (name: string) => ({ name, url: `postgres://${name}` });
@@ -20,19 +20,18 @@ function start(t: TestContext) {
   const hang = (signal: AbortSignal) =>
     new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   const settings = { hosts: [a, b, c] as const, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const search: HostSearch = new HostSearch(
-    settings,
-    async ({ name }, signal) => {
+  const search: HostSearch = new HostSearch(settings, {
+    async probe({ name }, signal) {
       asked[name] = (asked[name] ?? 0) + 1;
       const answer = answers.get(name) ?? 'fails';
       if (answer === 'hangs') await hang(signal);
       if (answer === 'fails') throw new Error('takes no writes');
     },
-    () => found.push(search.current.name),
-    () => {},
-  );
+    onFound: () => found.push(search.current.name),
+    onHang: () => {},
+  });
   t.after(() => search.close());
-  search.failed(new Error('gone'));
+  search.failed(a, new Error('gone'));
   const pass = async (ms: number) => {
     for (let left = ms; left > 0; left -= 10) {
       now += 10;

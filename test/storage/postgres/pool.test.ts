@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Pool } from 'pg';
-import type { Driver } from '../../../src/storage/postgres/connections.ts';
+import type { Client } from 'pg';
+import type { CreateClient } from '../../../src/storage/postgres/connections.ts';
 import { PostgresPool, prepared } from '../../../src/storage/postgres/pool.ts';
 import { session, settings } from './fake-session.ts';
 
@@ -12,34 +12,24 @@ interface Statement {
   readonly text: string;
 }
 
-/** A driver whose connections run statements with `query`. `connect` replaces the way to open one. */
+/** Creates clients that run statements with `query`. `connect` replaces the way to open a connection. */
 function fakeDriver(
   query: (statement: Statement) => Promise<object>,
-  connect?: (open: () => object) => Promise<object>,
-): Driver {
-  const createPool = () => {
-    const pool = new EventEmitter();
-    const open = () => {
-      const client = Object.assign(new EventEmitter(), {
-        host: 'host',
-        port: 5432,
-        query: async (sent: string | Statement) =>
-          typeof sent === 'string' ? { rows: [session] } : await query(sent),
-        release: () => {},
-      });
-      pool.emit('connect', client);
-      return client;
-    };
-    return Object.assign(pool, {
-      connect: async () => (connect === undefined ? open() : await connect(open)),
-      end: async () => {},
-      idleCount: 0,
-      waitingCount: 0,
-      options: {},
-    }) as unknown as Pool;
+  connect = async () => {},
+): CreateClient {
+  return () => {
+    const client = Object.assign(new EventEmitter(), {
+      host: 'host',
+      port: 5432,
+      connect,
+      query: async (sent: string | Statement) =>
+        typeof sent === 'string' ? { rows: [session] } : await query(sent),
+      async end() {
+        client.emit('end');
+      },
+    });
+    return client as unknown as Client;
   };
-  const createClient = () => assert.fail('there must be no search with one host');
-  return { createPool, createClient };
 }
 
 /** A pool whose server rejects every statement with a SQLSTATE, and the statements that it received. */
@@ -98,45 +88,45 @@ describe('a failing PostgreSQL statement is sent', () => {
 });
 
 describe('a PostgreSQL read that has waited too long for a connection', () => {
-  /** A pool that opens one connection. All others time out. */
-  function exhaustedPool() {
-    const waits: (() => void)[] = [];
-    const running = Promise.withResolvers<object>();
-    let hasOne = false;
-    const driver = fakeDriver(
-      () => running.promise,
-      async (open) => {
-        if (!hasOne) {
-          hasOne = true;
-          return open();
-        }
-        await new Promise<void>((resolve) => waits.push(resolve));
-        throw new Error('timeout exceeded when trying to connect');
-      },
-    );
-    const pool = new PostgresPool(driver, settings, () => {});
-    const first = pool.read(prepared('SELECT 1'), []);
-    const second = pool.read(prepared('SELECT 2'), []);
-    return { pool, first, second, waits, answer: () => running.resolve({ rows: [] }) };
+  /** A pool with one connection that is in use, and reads that wait for it. The server never answers the others. */
+  function exhaustedPool(t: TestContext, reads: number) {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const answers: PromiseWithResolvers<object>[] = [];
+    const driver = fakeDriver(() => {
+      const answer = Promise.withResolvers<object>();
+      answers.push(answer);
+      return answer.promise;
+    });
+    const pool = new PostgresPool(driver, { ...settings, poolSize: 1 }, () => {});
+    const running = Array.from({ length: reads }, (_, i) => pool.read(prepared(`SELECT ${i}`), []));
+    const answer = async () => {
+      answers.shift()?.resolve({ rows: [] });
+      await nextTurn();
+    };
+    return { pool, running, answer };
   }
 
-  it('fails as unavailable when the database completed no call during that time', async () => {
-    const { pool, first, second, waits, answer } = exhaustedPool();
+  it('fails as unavailable when the database completed no call during that time', async (t) => {
+    const { pool, running, answer } = exhaustedPool(t, 2);
     await nextTurn();
-    for (const end of waits) end();
-    await assert.rejects(second, { kind: 'unavailable', message: 'the database does not answer in time' });
-    answer();
-    await first;
+    t.mock.timers.tick(settings.waitTimeoutMs);
+    await assert.rejects(async () => running[1], {
+      kind: 'unavailable',
+      message: 'the database does not answer in time',
+    });
+    await answer();
+    await running[0];
     await pool.close();
   });
 
-  it('fails as overloaded when the database completed other calls during that time', async () => {
-    const { pool, first, second, waits, answer } = exhaustedPool();
+  it('fails as overloaded when the database completed other calls during that time', async (t) => {
+    const { pool, running, answer } = exhaustedPool(t, 3);
     await nextTurn();
-    answer();
-    await first;
-    for (const end of waits) end();
-    await assert.rejects(second, { kind: 'overloaded' });
+    await answer();
+    t.mock.timers.tick(settings.waitTimeoutMs);
+    await assert.rejects(async () => running[2], { kind: 'overloaded' });
+    await answer();
+    await Promise.all(running.slice(0, 2));
     await pool.close();
   });
 });
@@ -146,9 +136,8 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
   const stuck = Promise.withResolvers<object>();
   const driver = fakeDriver(
     () => stuck.promise,
-    async (open) => {
+    async () => {
       if (isDown) throw new Error('connect ECONNREFUSED');
-      return open();
     },
   );
   const pool = new PostgresPool(driver, { ...settings, poolSize: 1, maxWaiting: 1 }, () => {});

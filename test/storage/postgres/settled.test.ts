@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Look, Settled } from '../../../src/storage/postgres/settled.ts';
+import { type Look, Settled } from '../../../src/storage/postgres/changes.ts';
 
 const none: Look = { newest: 0, gone: 0, unbroken: 0 };
 

@@ -1,0 +1,34 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { aborted } from '../../domain/errors.ts';
+
+/** Settles at once when the signal, if there is one, aborts. */
+export function unlessAborted<T>(
+  result: Promise<T>,
+  signal: AbortSignal | undefined,
+  onAbort?: () => void,
+): Promise<T> {
+  if (signal === undefined) return result;
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      reject(aborted(signal));
+      onAbort?.();
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort);
+    result.finally(() => signal.removeEventListener('abort', abort)).then(resolve, reject);
+  });
+}
+
+/** Shares one call of `ask` between all callers before it starts, one at a time: no result is older than its call. */
+export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let last: Promise<T> | undefined;
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= Promise.allSettled([last, nextTurn()]).then(() => {
+      next = undefined;
+      last = ask();
+      return last;
+    });
+    return next;
+  };
+}
