@@ -1,8 +1,6 @@
 export type Headers = Readonly<Record<string, string>>;
 
-/**
- * Headers of every response: browsers must not guess its type, and pages of other sites must not embed it.
- */
+/** Headers of every response: browsers must not guess its type, and pages of other sites must not embed it. */
 export const securityHeaders: Headers = Object.freeze({
   'x-content-type-options': 'nosniff',
   'cross-origin-resource-policy': 'same-origin',
@@ -25,6 +23,8 @@ export interface ByteStream {
   readonly heldBytes?: number;
   /** Called when a chunk has been written, and its memory can be reused. */
   readonly release?: (chunk: string | Uint8Array) => void;
+  /** Called at the end of the reply, even if no chunk was read. */
+  readonly close?: () => Promise<void>;
 }
 
 const jsonType = 'application/json; charset=utf-8';
@@ -55,7 +55,7 @@ export class HttpError extends Error {
   }
 }
 
-/** The response for a path that does not exist, for any reason. */
+/** The error for a path that does not exist, for any reason. */
 export function noSuchResource(cause?: unknown): HttpError {
   return new HttpError(404, 'no such resource', {}, { cause });
 }

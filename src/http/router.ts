@@ -13,10 +13,7 @@ export interface Pattern {
 const methodPattern = /^[A-Z]+$/;
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/**
- * Parses `METHOD /path/{parameter}` into its normal form.
- * Throws on a mistake, which is the programmer's, with its offset.
- */
+/** Parses `METHOD /path/{parameter}` into its normal form. Throws with the offset of a mistake. */
 export function parsePattern(source: string): Pattern {
   const fail = (offset: number, problem: string) =>
     new SyntaxError(`pattern "${source}": ${problem} (at offset ${offset})`);
@@ -53,19 +50,12 @@ export interface Match<T> {
   readonly params: Readonly<Record<string, string>>;
 }
 
-interface Leaf<T> {
-  readonly value: T;
-  readonly names: readonly string[];
-  readonly template: string;
-}
-
 class Node<T> {
   readonly literals = new Map<string, Node<T>>();
   parameter: Node<T> | undefined;
-  readonly leaves = new Map<string, Leaf<T>>();
+  /** The routes that end here, by method. */
+  readonly leaves = new Map<string, { readonly value: T; readonly pattern: Pattern }>();
 }
-
-const noParams = Object.freeze({});
 
 /** Finds the route for a method and a path: literal segments first, then parameters. */
 export class Router<T> {
@@ -76,38 +66,37 @@ export class Router<T> {
   /** Registers a route. Throws if another route with the same method matches the same paths. */
   add(pattern: Pattern, value: T): void {
     let node = this.#root;
-    const names: string[] = [];
     for (const segment of pattern.segments) {
-      let next: Node<T> | undefined;
-      if ('literal' in segment) {
-        next = node.literals.get(segment.literal) ?? new Node();
-        node.literals.set(segment.literal, next);
-      } else {
-        names.push(segment.parameter);
-        next = node.parameter ?? new Node();
-        node.parameter = next;
-      }
+      let next = 'literal' in segment ? node.literals.get(segment.literal) : node.parameter;
+      next ??= new Node();
+      if ('literal' in segment) node.literals.set(segment.literal, next);
+      else node.parameter = next;
       node = next;
     }
     const { method, template } = pattern;
-    const other = node.leaves.get(method);
+    const other = node.leaves.get(method)?.pattern;
     if (other !== undefined) {
       throw new Error(`pattern "${method} ${template}" conflicts with "${method} ${other.template}"`);
     }
-    node.leaves.set(method, { value, names, template });
+    node.leaves.set(method, { value, pattern });
     this.methods.add(method);
     if (method === 'GET') this.methods.add('HEAD');
   }
 
   /** Whether the path of a pattern without parameters already has a route, for any method. */
-  has(pattern: Pattern): boolean {
-    const texts = pattern.segments.map((segment) => ('literal' in segment ? segment.literal : ''));
-    return this.#methodsOf(texts).length > 0;
+  has({ segments }: Pattern): boolean {
+    const texts = segments.map((segment) => ('literal' in segment ? segment.literal : ''));
+    return this.#nodesOf(texts).length > 0;
   }
 
   /** Whether a path has a route, for any method. */
   knows(path: string): boolean {
-    return this.#methodsOf(splitPath(path)).length > 0;
+    return this.#nodesOf(splitPath(path)).length > 0;
+  }
+
+  /** The methods of a path, for `Allow`. Fails with 404 when there is no such path. */
+  allow(path: string): string {
+    return allowed(this.#nodesOf(splitPath(path)));
   }
 
   /**
@@ -116,59 +105,34 @@ export class Router<T> {
    */
   match(method: string, path: string): Match<T> {
     const segments = splitPath(path);
+    const nodes = this.#nodesOf(segments);
     const wanted = method === 'HEAD' ? 'GET' : method;
-    const values: string[] = [];
-    const leaf = find(this.#root, segments, 0, wanted, values);
-    if (leaf === undefined) throw this.#refusal(segments);
-    if (leaf.names.length === 0) return { value: leaf.value, params: noParams };
+    const leaf = nodes.find(({ leaves }) => leaves.has(wanted))?.leaves.get(wanted);
+    if (leaf === undefined) {
+      const allow = allowed(nodes);
+      throw new HttpError(405, `method not allowed; allowed: ${allow}`, { allow });
+    }
     const params: Record<string, string> = {};
-    for (const [i, name] of leaf.names.entries()) params[name] = values[i] ?? '';
+    for (const [i, segment] of leaf.pattern.segments.entries()) {
+      if ('parameter' in segment) params[segment.parameter] = segments[i] ?? '';
+    }
     return { value: leaf.value, params };
   }
 
-  /** The methods of a path, for `Allow`. Fails with 404 when there is no such path. */
-  allow(path: string): string {
-    return allowed(this.#methodsOf(splitPath(path)));
-  }
-
-  #refusal(segments: readonly string[]): HttpError {
-    const allow = allowed(this.#methodsOf(segments));
-    return new HttpError(405, `method not allowed; allowed: ${allow}`, { allow });
-  }
-
-  // All methods of all matching patterns, of any precedence.
-  #methodsOf(segments: readonly string[]): string[] {
-    let nodes: Node<T>[] = [this.#root];
+  /** The ends of all matching patterns. Those with literal segments come first. */
+  #nodesOf(segments: readonly string[]): Node<T>[] {
+    let nodes = [this.#root];
     for (const segment of segments) {
-      nodes = nodes.flatMap((node) => {
-        const parameter = segment === '' ? undefined : node.parameter;
-        return [node.literals.get(segment), parameter].filter((next) => next !== undefined);
-      });
+      const next: Node<T>[] = [];
+      for (const { literals, parameter } of nodes) {
+        const literal = literals.get(segment);
+        if (literal !== undefined) next.push(literal);
+        if (parameter !== undefined && segment !== '') next.push(parameter);
+      }
+      nodes = next;
     }
-    return nodes.flatMap((node) => [...node.leaves.keys()]);
+    return nodes.filter(({ leaves }) => leaves.size > 0);
   }
-}
-
-function find<T>(
-  node: Node<T>,
-  segments: readonly string[],
-  depth: number,
-  method: string,
-  values: string[],
-): Leaf<T> | undefined {
-  const segment = segments[depth];
-  if (segment === undefined) return node.leaves.get(method);
-  // Skip the lookup in an empty map: hashing the value of a parameter would be wasted.
-  const literal = node.literals.size === 0 ? undefined : node.literals.get(segment);
-  if (literal !== undefined) {
-    const leaf = find(literal, segments, depth + 1, method, values);
-    if (leaf !== undefined) return leaf;
-  }
-  if (node.parameter === undefined || segment === '') return undefined;
-  values.push(segment);
-  const leaf = find(node.parameter, segments, depth + 1, method, values);
-  if (leaf === undefined) values.pop();
-  return leaf;
 }
 
 // Split first, then decode: an encoded slash is part of its segment, not a separator.
@@ -185,9 +149,9 @@ function decodeSegment(segment: string): string {
   }
 }
 
-function allowed(methods: readonly string[]): string {
-  if (methods.length === 0) throw noSuchResource();
-  const all = new Set([...methods, 'OPTIONS']);
-  if (all.has('GET')) all.add('HEAD');
-  return [...all].sort().join(', ');
+function allowed<T>(nodes: readonly Node<T>[]): string {
+  if (nodes.length === 0) throw noSuchResource();
+  const methods = new Set(['OPTIONS', ...nodes.flatMap(({ leaves }) => [...leaves.keys()])]);
+  if (methods.has('GET')) methods.add('HEAD');
+  return [...methods].sort().join(', ');
 }

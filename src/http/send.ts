@@ -26,8 +26,8 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     if (request.method === 'HEAD') writeWhole(request, reply, undefined);
     else await writeStream(request, reply, body, chunks);
   } finally {
-    // Close the stream even if nothing was read: it may have opened a file at its start.
     await chunks.return?.();
+    await body.close?.();
   }
 }
 

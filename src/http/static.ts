@@ -9,7 +9,7 @@ import {
   type Validators,
 } from './conditional.ts';
 import type { Handler } from './listener.ts';
-import { type ByteStream, type Headers, HttpError, noSuchResource, type Reply } from './reply.ts';
+import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
@@ -86,17 +86,17 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory
     if (opened === undefined) throw noSuchResource();
     const { handle, stat } = opened;
     const coding = sibling && accepted;
-    let reply: Reply | undefined;
+    let isStreamed = false;
     try {
       const isSmall = stat.size <= smallFileBytes;
       const content = isSmall ? await readFully(handle, 0, Buffer.allocUnsafeSlow(stat.size)) : handle;
       const version = describe(stat, content, coding);
       keep(coding, version);
-      reply = toReply(request, version);
+      const reply = toReply(request, version);
+      isStreamed = isStream(reply.body);
       return reply;
     } finally {
-      // A stream closes the file at its end.
-      if (!(reply?.body instanceof FileStream)) await handle.close();
+      if (!isStreamed) await handle.close();
     }
   };
 
@@ -129,7 +129,7 @@ function toReply(request: HttpRequest, version: Version): Reply {
   const range = requestedRange(request, validators, stat.size);
   const { start, end } = range ?? { start: 0, end: stat.size - 1 };
   const body =
-    content instanceof Uint8Array ? content.subarray(start, end + 1) : new FileStream(content, start, end);
+    content instanceof Uint8Array ? content.subarray(start, end + 1) : fileStream(content, start, end);
   if (range === undefined) return { status: 200, headers: contentHeaders, body };
   const contentRange = `bytes ${start}-${end}/${stat.size}`;
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
@@ -175,56 +175,28 @@ function requestedRange(request: HttpRequest, validators: Validators, size: numb
 }
 
 const chunkBytes = 64 * 1024;
-// The memory of written chunks, to reuse for any file: at most 16 MiB. V8 frees a chunk only after it has marked the
-// whole heap, so without reuse V8 would do little else while many files are sent.
+// Written chunks, at most 16 MiB, to reuse for any file. V8 frees a chunk only after it has marked the whole heap, so
+// without reuse it would spend much of its time there while many files are sent.
 const freeChunks: Uint8Array[] = [];
 const maxFreeChunks = 256;
 
-/**
- * Reads a range of an open file chunk by chunk. The stream owns the handle, and closes it at the end, on a failure, or
- * when it is returned early. A generator would not close it if it was never started.
- */
-class FileStream implements ByteStream, AsyncIterableIterator<Uint8Array> {
-  readonly chunks = this;
-  readonly length: number;
-  readonly #handle: FileHandle;
-  readonly #end: number;
-  #position: number;
-
-  constructor(handle: FileHandle, start: number, end: number) {
-    this.#handle = handle;
-    this.#position = start;
-    this.#end = end;
-    this.length = end - start + 1;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async next(): Promise<IteratorResult<Uint8Array>> {
-    if (this.#position > this.#end) return await this.return();
-    const length = Math.min(chunkBytes, this.#end - this.#position + 1);
-    const memory = freeChunks.pop() ?? new Uint8Array(chunkBytes);
-    try {
-      const value = await readFully(this.#handle, this.#position, memory.subarray(0, length));
-      this.#position += length;
-      return { done: false, value };
-    } catch (error) {
-      await this.return();
-      throw error;
-    }
-  }
-
-  readonly release = (chunk: string | Uint8Array): void => {
-    if (typeof chunk === 'string' || freeChunks.length === maxFreeChunks) return;
-    freeChunks.push(new Uint8Array(chunk.buffer));
+/** A range of an open file, whose end closes the file. */
+function fileStream(handle: FileHandle, start: number, end: number): ByteStream {
+  return {
+    chunks: readRange(handle, start, end),
+    length: end - start + 1,
+    release(chunk) {
+      if (typeof chunk === 'string' || freeChunks.length === maxFreeChunks) return;
+      freeChunks.push(new Uint8Array(chunk.buffer));
+    },
+    close: () => handle.close(),
   };
+}
 
-  async return(): Promise<IteratorReturnResult<undefined>> {
-    this.#position = Number.POSITIVE_INFINITY;
-    await this.#handle.close();
-    return { done: true, value: undefined };
+async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
+  for (let position = start; position <= end; position += chunkBytes) {
+    const memory = freeChunks.pop() ?? new Uint8Array(chunkBytes);
+    yield await readFully(handle, position, memory.subarray(0, end - position + 1));
   }
 }
 
