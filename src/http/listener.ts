@@ -44,7 +44,7 @@ const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true 
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
 
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
-// The status of nginx for a client that disconnected before its response. It appears only in logs and metrics.
+// As in nginx, the status in logs and metrics for a client that disconnected before its response.
 const clientLeft = 499;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
@@ -119,7 +119,9 @@ export class HttpListener {
   }
 
   #report(request: HttpRequest, now: number): void {
-    const { id, method, raw, response, startedAt, template, keyName } = request;
+    const { id, method, raw, response, startedAt, template, keyName, longLived, stalled } = request;
+    // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
+    const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
     this.#options.observe({
       type: 'request',
       face: 'http',
@@ -127,9 +129,9 @@ export class HttpListener {
       method,
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.split('?', 1)[0] ?? '',
-      status: isWhole(request) ? response.statusCode : clientLeft,
+      status: isWhole ? response.statusCode : clientLeft,
       durationMs: now - startedAt,
-      ...(request.longLived && { longLived: true }),
+      ...(longLived && { longLived }),
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
@@ -204,9 +206,4 @@ export class HttpListener {
 function withHeaders(reply: Reply, common: Headers): Reply {
   const vary = [reply.headers?.['vary'], common['vary']].filter((value) => value !== undefined).join(', ');
   return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
-}
-
-// A client ends a long-lived reply by disconnecting. The reply is complete if the client has read all of it so far.
-function isWhole({ longLived, stalled, response }: HttpRequest): boolean {
-  return response.writableFinished || (longLived && response.headersSent && !stalled);
 }

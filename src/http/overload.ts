@@ -10,11 +10,11 @@ const maxReadsPerTurn = 4;
 const maxArrivals = 16;
 // How many turns in a row may do no work while connections arrive.
 const maxYields = 64;
-// The maximum number of promise steps of a reply when its store returns synchronously.
+// A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
 
-/** Does some work; returns whether it continues in promises. */
-type Work = () => boolean;
+/** Does some work; returns `false` unless it continues in promises. */
+type Work = () => unknown;
 
 /**
  * Shares the event loop. In each turn the loop accepts one connection and reads the bytes that have arrived. Then this
@@ -26,7 +26,7 @@ export class Turns {
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Replies that have started continue before others start, so that few of them are in memory at a time. */
-  readonly #begun: Work[] = [];
+  readonly #begun: (() => void)[] = [];
   readonly #waiting: Work[] = [];
   #scheduled = false;
   /** When the time for work is over in the present turn, by `performance.now()`. */
@@ -67,10 +67,7 @@ export class Turns {
   /** Resolves when a reply that has started may continue. */
   wait(): Promise<void> {
     return new Promise((resolve) => {
-      this.#begun.push(() => {
-        resolve();
-        return true;
-      });
+      this.#begun.push(resolve);
       this.#schedule();
     });
   }
@@ -107,9 +104,9 @@ export class Turns {
   async #work(): Promise<void> {
     this.#end = performance.now() + turnMs;
     do {
-      const work = this.#begun.shift() ?? this.#waiting.shift();
+      const work: Work | undefined = this.#begun.shift() ?? this.#waiting.shift();
       if (work === undefined) return;
-      if (work()) for (let i = 0; i < promiseSteps; i += 1) await undefined;
+      if (work() !== false) for (let i = 0; i < promiseSteps; i += 1) await undefined;
     } while (performance.now() < this.#end);
   }
 }
@@ -126,9 +123,9 @@ const chunkBytes = 64 * 1024;
 const maxBudgetBytes = 64 * 1024 * 1024;
 
 /**
- * The memory budget for data that waits for clients: request bodies until their request ends, and replies until the
- * client has received them. Beyond the budget, it cancels the requests that have made no progress for the longest
- * time. Without this, clients that read slowly could keep all other requests waiting.
+ * The memory budget for data that waits for clients: bodies until their request ends, and replies until their client
+ * has received them. Beyond it, the requests without progress for the longest time are cancelled. If they waited
+ * instead, clients that read slowly could block all others.
  */
 export class MemoryBudget {
   readonly #maxBytes: number;
@@ -171,16 +168,18 @@ export class MemoryBudget {
 
 // The memory of a pipelined request without its body.
 const requestBytes = 2 * 1024;
-// How much may wait on each connection without being counted. Beyond it, reading pauses, and a paused connection
-// cannot notice that its client has disconnected.
+// How much may wait on a connection until its reading pauses. A paused connection does not notice that its client
+// has disconnected.
 const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
-// The amount that counts for a connection beyond that limit: the requests of a whole packet.
+// What a paused connection counts for: the requests of a whole packet.
 const packetBytes = 3 * 1024 * 1024;
+// Weak, since the server and its connections may belong to a host application.
+const connections = new WeakMap<Duplex, Connection>();
 
 /** The state of a connection between requests. */
 export class Connection {
   readonly #socket: Duplex;
-  /** The response to the newest request until it has ended. Responses to earlier requests are sent before it. */
+  /** The response to the newest request until it has ended. */
   newest: ServerResponse | undefined;
   /** Whether a request is being handled. Requests pipelined after it wait. */
   busy = false;
@@ -200,6 +199,7 @@ export class Connection {
 
   constructor(socket: Duplex) {
     this.#socket = socket;
+    connections.set(socket, this);
   }
 
   /** Aborts when the connection closes, because an HTTP/1 client cancels by closing it. */
@@ -207,6 +207,7 @@ export class Connection {
     if (this.#signal !== undefined) return this.#signal;
     const aborter = new AbortController();
     this.#signal = aborter.signal;
+    // All requests of the connection use it.
     setMaxListeners(0, aborter.signal);
     if (this.#socket.destroyed) aborter.abort();
     else this.#socket.once('close', () => aborter.abort());
@@ -230,9 +231,7 @@ export class Connection {
   #pause(memory: MemoryBudget): void {
     const socket = this.#socket;
     memory.hold(this, packetBytes);
-    const pause = (): void => {
-      socket.pause();
-    };
+    const pause = () => void socket.pause();
     const endPause = (): void => {
       this.#endPause = undefined;
       memory.hold(this, 0);
@@ -264,13 +263,6 @@ export class Connection {
   }
 }
 
-// Weak, since the server and its connections may belong to a host application.
-const connections = new WeakMap<Duplex, Connection>();
-
 export function connectionOf(socket: Duplex): Connection {
-  const known = connections.get(socket);
-  if (known !== undefined) return known;
-  const connection = new Connection(socket);
-  connections.set(socket, connection);
-  return connection;
+  return connections.get(socket) ?? new Connection(socket);
 }

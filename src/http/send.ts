@@ -9,29 +9,15 @@ const sliceBytes = 64 * 1024;
 // Up to this length, reading the rest of a body is cheaper than a new connection.
 const shortBodyBytes = 64 * 1024;
 
-/**
- * Writes a reply. No other function does. A whole body is written at once. A stream can fail before or after the
- * head.
- */
+/** Writes a reply. No other function does. A stream can fail before or after the head. */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = sliced(reply.body);
   if (isStream(body)) return sendStream(request, { ...reply, body }, body);
-  writeWhole(request, reply, body);
+  sendWhole(request, reply, body);
   return undefined;
 }
 
-async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
-  const chunks = body.chunks[Symbol.asyncIterator]();
-  try {
-    if (request.method === 'HEAD') writeWhole(request, reply, undefined);
-    else await writeStream(request, reply, body, chunks);
-  } finally {
-    await chunks.return?.();
-    await body.close?.();
-  }
-}
-
-function writeWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
+function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array | undefined): void {
   const { response } = request;
   if (isOver(response)) return;
   const content = request.method === 'HEAD' ? undefined : body;
@@ -48,45 +34,47 @@ function writeWhole(request: HttpRequest, reply: Reply, body: string | Uint8Arra
   }
 }
 
-async function writeStream(
-  request: HttpRequest,
-  reply: Reply,
-  body: ByteStream,
-  chunks: AsyncIterator<string | Uint8Array>,
-): Promise<void> {
+async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const { response } = request;
-  // Before the first chunk, a failure can still become an error status.
-  let next = await chunks.next();
-  if (isOver(response)) return;
-  const linger = writeHead(request, reply);
-  // A client may read nothing until the server has read all of its request.
-  if (linger) request.raw.resume();
   const { heldBytes } = body;
-  const drained = drains(response);
-  // Checked after each wait, because a destroyed reply emits no more events.
-  while (next.done !== true && !response.destroyed) {
-    const { value } = next;
-    // Middleware that compresses may never call back. The stream then reuses no memory.
-    if (!response.write(value, (error) => (error ? undefined : body.release?.(value)))) {
-      request.hold(heldBytes ?? response.writableLength, () => response.destroy());
-      await drained().finally(limitStall(request));
-      if (response.destroyed) return;
-      request.hold(0);
+  const chunks = body.chunks[Symbol.asyncIterator]();
+  try {
+    if (request.method === 'HEAD') return sendWhole(request, reply, undefined);
+    // Before the first chunk, a failure can still become an error status.
+    let next = await chunks.next();
+    if (isOver(response)) return;
+    const linger = writeHead(request, reply);
+    // A client may read nothing until the server has read all of its request.
+    if (linger) request.raw.resume();
+    const drained = drains(response);
+    // Checked after each wait, because a destroyed reply emits no more events.
+    while (next.done !== true && !response.destroyed) {
+      const { value } = next;
+      // Middleware that compresses may never call back. The stream then reuses no memory.
+      if (!response.write(value, (error) => (error ? undefined : body.release?.(value)))) {
+        request.hold(heldBytes ?? response.writableLength, () => response.destroy());
+        await drained().finally(limitStall(request));
+        if (response.destroyed) return;
+        request.hold(0);
+      }
+      // A stream with prepared chunks does not wait: it is better to send them than to keep them.
+      if (heldBytes === undefined) await turns.wait();
+      next = await chunks.next();
     }
-    // A stream with prepared chunks does not wait: it is better to send them than to keep them.
-    if (heldBytes === undefined) await turns.wait();
-    next = await chunks.next();
+    if (response.destroyed) return;
+    response.once('close', limitStall(request));
+    if (linger) endLingering(response);
+    else response.end();
+  } finally {
+    await chunks.return?.();
+    await body.close?.();
   }
-  if (response.destroyed) return;
-  response.once('close', limitStall(request));
-  if (linger) endLingering(response);
-  else response.end();
 }
 
 /**
- * Returns a function that resolves when the response drains or closes. It adds one listener for the whole reply:
- * middleware that compresses moves listeners to another stream, and `once` and `off` cannot remove them there. This
- * is a separate function, so that no listener keeps the body in memory as long as the response.
+ * Returns a function that resolves when the response drains or closes. It adds one listener for the whole reply, since
+ * middleware that compresses moves listeners to another stream, where `off` cannot remove them. As a separate
+ * function, it does not keep the body in memory.
  */
 function drains(response: ServerResponse): () => Promise<void> {
   let proceed: () => void = () => undefined;
@@ -103,7 +91,7 @@ function isOver(response: ServerResponse): boolean {
   return response.destroyed || response.headersSent;
 }
 
-/** Writes the head. Returns whether the client may still be sending, so that the reply must linger. */
+/** Writes the head. Returns whether the client is probably still sending, so that the reply must linger. */
 function writeHead({ id, raw, response, connection, shared }: HttpRequest, reply: Reply): boolean {
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.

@@ -35,23 +35,16 @@ export interface HttpTimeouts {
   readonly checkingIntervalMs?: number;
 }
 
-export interface CloseServerOptions {
-  /** How long an idle connection may still send a request, in milliseconds. */
-  readonly idleMs: number;
-  /** Closes all remaining connections when it aborts. */
-  readonly signal: AbortSignal;
-}
-
 // Node's own default. Requests may contain cookies that other services on the same host have set.
 const maxHeaderBytes = 16 * 1024;
 // Maximum memory of a connection with a running request. With a small heap, fewer than `maxConnections` fit.
 const heapPerConnection = 80 * 1024;
-// The maximum that the kernel allows. When its queue of new connections is full, a client, such as a probe, waits
-// for a second or more before it tries again.
+// The maximum of the kernel. If its queue of new connections is full, a client waits at least a second to try again.
 const backlog = 65_535;
-// While the server closes, some replies had already started without `Connection: close`. This is the interval
-// between checks for their connections.
+// Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
+// A rejected connection stays open until its client has read the error response.
+const maxRejectingAtOnce = 100;
 const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
@@ -61,19 +54,40 @@ export class HttpServer {
 
   /** Does not listen yet. */
   constructor({ listener, observe, tls, timeouts, maxConnections = 0 }: HttpServerOptions) {
-    const settings = serverSettings(timeouts);
-    const { headersTimeout, keepAliveTimeout, connectionsCheckingInterval } = settings;
+    const { requestTimeoutMs, keepAliveTimeoutMs, checkingIntervalMs = 5_000 } = timeouts;
+    // Node rejects a timeout of the head that is longer than the timeout of the whole request.
+    const headersTimeoutMs = Math.min(
+      timeouts.headersTimeoutMs,
+      requestTimeoutMs || Number.POSITIVE_INFINITY,
+    );
+    const settings = {
+      requestTimeout: requestTimeoutMs,
+      headersTimeout: headersTimeoutMs,
+      keepAliveTimeout: keepAliveTimeoutMs,
+      connectionsCheckingInterval: checkingIntervalMs,
+      maxHeaderSize: maxHeaderBytes,
+      insecureHTTPParser: false,
+      // Node then creates no body stream for a request without a body, which makes a GET faster.
+      optimizeEmptyRequests: true,
+      // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
+      requireHostHeader: false,
+    };
     const server =
       tls === undefined
         ? http.createServer(settings)
-        : loadHttps().createServer({ ...settings, ...tlsSettings, ...tls, handshakeTimeout: headersTimeout });
+        : loadHttps().createServer({
+            ...settings,
+            ...tlsSettings,
+            ...tls,
+            handshakeTimeout: headersTimeoutMs,
+          });
     this.#server = server;
     // The listener limits the number of headers. Node would silently drop the headers beyond its limit.
     server.maxHeadersCount = 0;
     this.#connections = new Connections(server, {
       max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
-      maxIdleMs: headersTimeout > 0 && keepAliveTimeout > 0 ? keepAliveTimeout + headersTimeout : 0,
-      checkingIntervalMs: connectionsCheckingInterval,
+      maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
+      checkingIntervalMs,
       reject(socket, silently) {
         // With TLS, a response would need a handshake, which costs most.
         if (!silently && tls === undefined) refuse(socket, full, observe);
@@ -87,9 +101,7 @@ export class HttpServer {
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
     server.on('checkContinue', listener);
     server.on('checkExpectation', listener);
-    server.on('connect', (_request, socket) => {
-      refuseConnect(socket, observe);
-    });
+    server.on('connect', (_request, socket) => refuseConnect(socket, observe));
     server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
     server.on('error', (cause) => {
       if (server.listening) observe({ type: 'failure', where: 'http', cause });
@@ -99,7 +111,6 @@ export class HttpServer {
   /** Opens the port. Resolves to its number. Rejects when the port cannot be opened. */
   async listen(host: string, port: number): Promise<number> {
     this.#server.listen({ host, port, backlog });
-    // Rejects on the event `error`.
     await once(this.#server, 'listening');
     const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
@@ -111,10 +122,10 @@ export class HttpServer {
   }
 
   /**
-   * Accepts no more connections, and resolves when all open connections have ended. From before this call, replies
-   * must ask their clients to close the connection.
+   * Accepts no more connections, and resolves when all open connections have ended. Before this call, the listener
+   * must drain. An idle connection may still send a request for `idleMs`. An abort of `signal` closes the rest.
    */
-  async close({ idleMs, signal }: CloseServerOptions): Promise<void> {
+  async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     // `http.Server.close` would close idle connections at once, although a request may be on its way.
     NetServer.prototype.close.call(this.#server, () => resolve());
@@ -145,23 +156,6 @@ export class HttpServer {
   }
 }
 
-function serverSettings({ checkingIntervalMs = 5_000, ...timeouts }: HttpTimeouts) {
-  const { requestTimeoutMs, headersTimeoutMs } = timeouts;
-  return {
-    requestTimeout: requestTimeoutMs,
-    // Node rejects a timeout of the head that is longer than the timeout of the whole request.
-    headersTimeout: requestTimeoutMs === 0 ? headersTimeoutMs : Math.min(headersTimeoutMs, requestTimeoutMs),
-    keepAliveTimeout: timeouts.keepAliveTimeoutMs,
-    connectionsCheckingInterval: checkingIntervalMs,
-    maxHeaderSize: maxHeaderBytes,
-    insecureHTTPParser: false,
-    // Node then creates no body stream for a request without a body, which makes a GET faster.
-    optimizeEmptyRequests: true,
-    // `checkFraming` rejects a missing Host, because Node's own response would have an empty body.
-    requireHostHeader: false,
-  };
-}
-
 export interface ConnectionsOptions {
   /** Maximum number of open connections; 0 for no limit. */
   readonly max: number;
@@ -173,9 +167,6 @@ export interface ConnectionsOptions {
   readonly reject: (socket: Socket, silently: boolean) => void;
 }
 
-// A rejected connection stays open until its client has read the error response.
-const maxRejectingAtOnce = 100;
-
 /** Limits the number of open connections of a server, and closes idle ones. */
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -186,8 +177,8 @@ export class Connections {
 
   constructor(server: Server, options: ConnectionsOptions) {
     this.#options = options;
-    // Runs before Node's own listeners. Node's `maxConnections` cannot send a response, and full workers would
-    // pass a connection to each other endlessly.
+    // Replaces Node's `maxConnections`, which cannot send a response, and with which full workers would pass a
+    // connection to each other endlessly.
     const takers = server.listeners('connection');
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
