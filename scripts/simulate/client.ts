@@ -2,16 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import { getUser } from '../../test/kit/grpc.ts';
 import type { Address } from './cluster.ts';
-import {
-  type Answer,
-  type Entry,
-  type Guard,
-  type History,
-  pathOf,
-  type Query,
-  type Request,
-  type RequestKind,
-} from './history.ts';
+import { type Entry, type History, pathOf, type Request, type Response } from './history.ts';
 import type { Step } from './plan.ts';
 
 /** What all clients and followers of a run share. */
@@ -42,7 +33,7 @@ export class Client {
 
   async run(step: Step): Promise<void> {
     await sleep(step.pauseMs);
-    const { n, kind, record, process, rank, sent } = step;
+    const { n, kind, record, process, rank, sent, query = {} } = step;
     const { users, posts } = this.#world;
     const isList = kind === 'list' || kind === 'walk';
     const user = record === 'user' && (isList || kind === 'create') ? undefined : (ranked(users, rank) ?? 1);
@@ -50,8 +41,10 @@ export class Client {
     // As long as there is no post, the path of one that does not exist.
     const path = isPost ? (ranked(posts, rank) ?? { user: 1, post: 1 }) : { user };
     const request = { step: n, client: this.#number, process, record, ...path };
-    if (isList) await this.#list({ ...request, kind: 'list', query: this.#query(step) }, kind === 'walk');
-    else if (step.key) await this.#createWithKey({ ...request, kind }, step);
+    if (isList) {
+      const id = query.id?.map((rank) => ranked(users, rank) ?? 1);
+      await this.#list({ ...request, kind: 'list', query: { ...query, id } }, kind === 'walk');
+    } else if (step.key) await this.#createWithKey({ ...request, kind }, step);
     else await this.#send({ ...request, kind, sent, guard: this.#guard(step, request) });
   }
 
@@ -67,11 +60,7 @@ export class Client {
     await this.#list({ ...request, kind: 'list', query: { limit: 50 } }, true);
   }
 
-  #query({ query = {} }: Step): Query {
-    return { ...query, id: query.id?.map((rank) => ranked(this.#world.users, rank) ?? 1) };
-  }
-
-  #guard({ guard }: Step, { record, user, post }: Omit<Request, 'kind'>): Guard | undefined {
+  #guard({ guard }: Step, { record, user, post }: Omit<Request, 'kind'>): Request['guard'] {
     const seen = this.#seen.get(`${record} ${post ?? user}`);
     if (guard === 'any') return { header: 'if-match', versions: '*' };
     if (guard === 'none' || seen === undefined) return undefined;
@@ -93,36 +82,31 @@ export class Client {
     await Promise.all(attempts);
   }
 
+  /** Requests a page, or all pages of a walk, each from another process. */
   async #list(request: Request, isWalk: boolean): Promise<void> {
-    let { process, step } = request;
-    let walk: Request['walk'] = isWalk ? { step } : undefined;
-    for (let cursor: string | undefined; ; process += 1) {
-      // Each page from another process.
-      const { rows, next } = await this.#send({ ...request, process, cursor, walk });
-      if (!isWalk || next === undefined) return;
-      walk = { step, after: rows?.at(-1) };
-      cursor = next;
+    const { step } = request;
+    let page = await this.#send({ ...request, ...(isWalk && { walk: { step } }) });
+    while (isWalk && page.next !== undefined) {
+      const walk = { step, after: page.rows?.at(-1) };
+      page = await this.#send({ ...request, process: page.process + 1, cursor: page.next, walk });
     }
   }
 
   async #send(asked: Request): Promise<Entry> {
-    const { addresses, now, entries } = this.#world;
-    const request = { ...asked, process: asked.process % addresses.length };
+    const { addresses, now, entries, users, posts } = this.#world;
+    const process = asked.process % addresses.length;
+    const address = addresses[process];
+    if (address === undefined) throw new Error('there is no process');
     const start = now();
-    const address = addresses[request.process];
-    const answer = await (request.kind === 'call' ? call : exchange)(address, request).catch(noteOf);
-    const entry = { ...request, start, end: now(), ...answer };
-    this.#learn(entry);
+    const response = await (asked.kind === 'call' ? call : exchange)(address, asked).catch(noteOf);
+    const entry = { ...asked, process, start, end: now(), ...response };
     entries.push(entry);
-    return entry;
-  }
-
-  #learn({ kind, record, user = 0, row, version, replayed }: Entry): void {
-    if (row === undefined || version === undefined || replayed) return;
+    const { kind, record, user = 0, row, version, replayed } = entry;
+    if (row === undefined || version === undefined || replayed) return entry;
     this.#seen.set(`${record} ${row.id}`, version);
-    if (kind !== 'create') return;
-    if (record === 'user') this.#world.users.push(row.id);
-    else this.#world.posts.push({ user, post: row.id });
+    if (kind === 'create' && record === 'user') users.push(row.id);
+    if (kind === 'create' && record === 'post') posts.push({ user, post: row.id });
+    return entry;
   }
 }
 
@@ -132,34 +116,38 @@ function ranked<T>(known: readonly T[], rank: number): T | undefined {
 }
 
 /** A failed request, as the history has it. */
-export function noteOf(caught: unknown): Pick<Answer, 'note'> {
+export function noteOf(caught: unknown): Response {
   return { note: String(caught instanceof Error ? (caught.cause ?? caught) : caught) };
 }
 
-async function call(address: Address | undefined, { user }: Request): Promise<Partial<Answer>> {
-  if (address === undefined) return {};
-  const outcome = await getUser(address.grpc, user, { deadline: Date.now() + timeoutMs });
-  const { code, details, user: row } = outcome;
+async function call({ grpc }: Address, { user }: Request): Promise<Response> {
+  const { code, details, user: row } = await getUser(grpc, user, { deadline: Date.now() + timeoutMs });
   return { status: grpcStatus[code] ?? code, ...(row ? { row } : { note: details }) };
 }
 
-const methods: Readonly<Partial<Record<RequestKind, string>>> = {
+const methods: Readonly<Record<string, string>> = {
   create: 'POST',
   replace: 'PUT',
   patch: 'PATCH',
   delete: 'DELETE',
 };
 
-async function exchange(address: Address | undefined, request: Request): Promise<Partial<Answer>> {
-  const { kind, sent, guard, key, query } = request;
+async function exchange({ http }: Address, request: Request): Promise<Response> {
+  const { kind, record, sent, guard, key, query = {}, cursor } = request;
+  const { count, prefix, ...others } = query;
+  const url = new URL(kind === 'invalid' ? '/users/0x1' : pathOf(request), http);
+  const parameters = { [record === 'user' ? 'name' : 'title']: prefix, ...others, cursor };
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
   const tags = guard?.versions === '*' ? '*' : guard?.versions.map((version) => `"${version}"`).join(', ');
-  const response = await fetch(`${address?.http}${targetOf(request)}`, {
+  const response = await fetch(url, {
     method: methods[kind] ?? 'GET',
     headers: {
       ...(sent && { 'content-type': 'application/json' }),
       ...(guard && { [guard.header]: tags }),
       ...(key && { 'idempotency-key': `"${key}"` }),
-      ...(query?.count && { prefer: 'count=exact' }),
+      ...(count && { prefer: 'count=exact' }),
     },
     body: sent ? JSON.stringify(sent) : null,
     signal: AbortSignal.timeout(timeoutMs),
@@ -179,14 +167,4 @@ async function exchange(address: Address | undefined, request: Request): Promise
     ...(status >= 400 && { note: text }),
     ...(body && (Array.isArray(body) ? { rows: body } : { row: body })),
   };
-}
-
-function targetOf(request: Request): string {
-  const { kind, record, query = {}, cursor } = request;
-  const { count: _, prefix, ...others } = query;
-  if (kind === 'invalid') return '/users/0x1';
-  const parameters = { [record === 'user' ? 'name' : 'title']: prefix, ...others, cursor };
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return search.size === 0 ? pathOf(request) : `${pathOf(request)}?${search}`;
 }

@@ -16,7 +16,7 @@ import type { Plan } from './plan.ts';
 
 export const run = promisify(execFile);
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const planted = fileURLToPath(new URL('server.ts', import.meta.url));
+const planted = fileURLToPath(new URL('defects.ts', import.meta.url));
 
 /** Where clients reach a process. */
 export interface Address {

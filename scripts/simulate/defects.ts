@@ -1,10 +1,15 @@
+// The planted defects. Run as a program, this is the service with one of them, in the place of `src/main.ts`.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { Random } from '../../src/conformance/random.ts';
 import type { Change } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
+import type { Page } from '../../src/domain/list-query.ts';
 import { positionOf } from '../../src/domain/position.ts';
 import type { Repository } from '../../src/domain/repository.ts';
-import type { StoredUser, User } from '../../src/domain/user.ts';
+import type { StoredUser, User, UserQuery } from '../../src/domain/user.ts';
+import { createService } from '../../src/service.ts';
+import { openStore } from '../../src/storage/open.ts';
 
 /** Makes wrong methods for a repository. `nowAndThen` is true for one call in four. */
 type Defect = (store: Repository, nowAndThen: () => boolean) => Partial<Repository>;
@@ -21,6 +26,17 @@ function instead<Name extends Method>(
   });
 }
 
+type UserPage = Page<User>;
+
+/** Now and then returns another page of users. */
+function inPage(
+  spoil: (page: UserPage, query: UserQuery, store: Repository) => UserPage | Promise<UserPage>,
+): Defect {
+  return instead('listUsers', async (store, query, options) =>
+    spoil(await store.listUsers(query, options), query, store),
+  );
+}
+
 /** Now and then returns other changes of the feed. */
 function inFeed(spoil: (changes: readonly Change[]) => Change[]): Defect {
   return ({ changes: feed }, nowAndThen) => {
@@ -33,7 +49,7 @@ function inFeed(spoil: (changes: readonly Change[]) => Change[]): Defect {
   };
 }
 
-/** The planted defects. Each breaks one promise, and the model must find it. */
+/** Each breaks one promise, and the model must find it. */
 export const defects: Readonly<Record<string, Defect>> = {
   // Reads, then writes the whole row, which undoes the writes in between.
   'lost update': (store) => ({
@@ -77,26 +93,18 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     };
   },
-  'skipped row': instead('listUsers', async (store, query, options) => {
-    const page = await store.listUsers(query, options);
-    return { ...page, items: page.items.toSpliced(1, 1) };
-  }),
-  'cursor that jumps': instead('listUsers', async (store, query, options) => {
-    const page = await store.listUsers(query, options);
+  'skipped row': inPage((page) => ({ ...page, items: page.items.toSpliced(1, 1) })),
+  'cursor that jumps': inPage(async (page, query, store) => {
     if (page.next === undefined) return page;
     const further = await store.listUsers({ ...query, limit: 1, start: { after: page.next } });
     return { ...page, next: further.next ?? page.next };
   }),
   // The next page begins at the last row but one.
-  'repeated row': instead('listUsers', async (store, query, options) => {
-    const page = await store.listUsers(query, options);
+  'repeated row': inPage((page, { sort }) => {
     const place = page.items.at(-2) ?? page.items[0];
-    return page.next && place ? { ...page, next: positionOf(place, query.sort) } : page;
+    return page.next && place ? { ...page, next: positionOf(place, sort) } : page;
   }),
-  'wrong order': instead('listUsers', async (store, query, options) => {
-    const page = await store.listUsers(query, options);
-    return { ...page, items: page.items.toReversed() };
-  }),
+  'wrong order': inPage((page) => ({ ...page, items: page.items.toReversed() })),
   'wrong filter': instead('listUsers', (store, query, options) => {
     const { role: _role, ...filter } = query.filter;
     return store.listUsers({ ...query, filter }, options);
@@ -140,17 +148,6 @@ export const defects: Readonly<Record<string, Defect>> = {
   ),
 };
 
-/** The store with a defect in it. */
-export function plant(store: Repository, name: string, seed: number): Repository {
-  const make = defects[name];
-  if (make === undefined) throw new Error(`no defect is called ${name}`);
-  const random = new Random(seed);
-  return overlaid(
-    store,
-    make(store, () => random.below(4) === 0),
-  );
-}
-
 /** `target` with the methods of `other` in the place of its own. */
 function overlaid<T extends object>(target: T, other: Partial<T>): T {
   return new Proxy(target, {
@@ -159,4 +156,23 @@ function overlaid<T extends object>(target: T, other: Partial<T>): T {
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
+}
+
+if (import.meta.main) {
+  const text = { type: 'string', default: '' } as const;
+  const { values } = parseArgs({
+    options: { database: text, port: text, 'grpc-port': text, defect: text, seed: text },
+  });
+  const store = await openStore(values.database);
+  const random = new Random(Number(values.seed));
+  const wrong = defects[values.defect]?.(store, () => random.below(4) === 0);
+  if (wrong === undefined) throw new Error(`no defect is called ${values.defect}`);
+  const [port, grpcPort] = [Number(values.port), Number(values['grpc-port'])];
+  const service = createService({ repository: overlaid(store, wrong), port, grpcPort });
+  process.on('SIGHUP', () => undefined);
+  process.once('SIGTERM', async () => {
+    await service.close();
+    await store.close();
+  });
+  await service.listen();
 }

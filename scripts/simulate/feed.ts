@@ -1,94 +1,80 @@
 import { isDeepStrictEqual } from 'node:util';
-import { fieldsOf, findInversion, isSuccess, tokenOf, type Violation } from './evidence.ts';
-import type { Change, Entry, History } from './history.ts';
-import type { Timeline } from './timeline.ts';
+import { type Change, type Entry, fieldsOf, type History, isSuccess, tokenOf } from './history.ts';
+import type { Life, Violation } from './life.ts';
 
 /** Checks that followers saw every change once and in order, and that the last ones are the state of the store. */
-export function checkFeed(
-  { entries, feed }: History,
-  timelines: readonly Timeline[],
-  isOver: boolean,
-): Violation[] {
-  const violations: Violation[] = [];
-  const fail = (rule: string, message: string, culprits: Entry[] = []) =>
-    violations.push({ rule, message, culprits });
-  const failOf = (rule: string, message: string, record: string) =>
-    violations.push({ rule, message, culprits: [], record });
-
+export function* checkFeed({ entries, feed }: History, lives: readonly Life[]): Generator<Violation> {
+  if (feed.length === 0) return;
   const byPosition = new Map<number, Change>();
   for (const { follower, after, changes } of feed) {
     for (const [i, change] of changes.entries()) {
       const { position } = change;
       const previous = changes[i - 1]?.position ?? after;
-      if (position <= previous)
-        fail('reordered feed', `follower ${follower} saw ${position} after ${previous}`);
       const known = byPosition.get(position) ?? change;
-      if (!isDeepStrictEqual(known, change)) {
-        fail('feeds that differ', `${JSON.stringify(known)} and ${JSON.stringify(change)}`);
-      }
       byPosition.set(position, change);
+      const order = `follower ${follower} saw ${position} after ${previous}`;
+      if (position <= previous) yield { rule: 'reordered feed', message: order, culprits: [] };
+      const both = `${JSON.stringify(known)} and ${JSON.stringify(change)}`;
+      if (!isDeepStrictEqual(known, change)) yield { rule: 'feeds that differ', message: both, culprits: [] };
     }
   }
   const changes = [...byPosition.values()].sort((a, b) => a.position - b.position);
-  for (const [follower, reads] of isOver ? Map.groupBy(feed, (read) => read.follower) : []) {
+  for (const [follower, reads] of Map.groupBy(feed, (read) => read.follower)) {
     const seen = new Set(reads.flatMap((read) => read.changes.map(({ position }) => position)));
-    const missing = changes.filter(({ position }) => !seen.has(position));
-    if (missing.length === 0) continue;
-    fail('hole in the feed', `follower ${follower} missed ${missing.length}: ${JSON.stringify(missing[0])}`);
+    const missed = changes.find(({ position }) => !seen.has(position));
+    const message = `follower ${follower} missed ${JSON.stringify(missed)}`;
+    if (missed) yield { rule: 'hole in the feed', message, culprits: [] };
   }
 
-  const lives = Map.groupBy(changes, ({ type, row }) => `${type.split('.')[0]} ${row.id}`);
+  const changesOf = Map.groupBy(changes, ({ type, row }) => `${type.split('.')[0]} ${row.id}`);
   const positions = new Map<string, number>();
-  for (const [record, life] of lives) {
-    for (const [i, { type, version, position }] of life.entries()) {
-      const before = life[i - 1];
+  for (const [record, own] of changesOf) {
+    const life = lives.find(({ name }) => name === record);
+    for (const [i, { type, version, position, row }] of own.entries()) {
+      const before = own[i - 1] ?? { type: 'nothing', version: 0 };
       const isGone = isDeletion(type);
-      const next = isGone ? `.deleted ${before?.version}` : `.updated ${(before?.version ?? 0) + 1}`;
-      const expected = before === undefined ? '.created 1' : next;
-      if (!`${type} ${version}`.endsWith(expected) || isDeletion(before?.type)) {
-        const previous = `${before?.type ?? 'nothing'} of version ${before?.version ?? 0}`;
-        failOf('wrong feed', `${type} of version ${version} follows ${previous}`, record);
-      }
+      const next = isGone ? `.deleted ${before.version}` : `.updated ${before.version + 1}`;
+      const isNext = `${type} ${version}`.endsWith(i === 0 ? '.created 1' : next) && !isDeletion(before.type);
+      const known = isGone ? undefined : life?.fieldsOf(version);
+      const message = `${type} ${version} of ${JSON.stringify(row)} after ${before.type} ${before.version}`;
+      const isKnown = known === undefined || isDeepStrictEqual(known, fieldsOf(row));
+      if (!isNext || !isKnown) yield { rule: 'wrong feed', message, culprits: [], record };
       positions.set(`${record} ${isGone ? 'gone' : version}`, position);
     }
   }
-  for (const { name, fields, last, maybes, isGone, canBeGone } of timelines) {
-    const life = lives.get(name) ?? [];
-    for (const { type, version, row } of life) {
-      const known = isDeletion(type) ? undefined : fields[version];
-      if (known !== undefined && !isDeepStrictEqual(known, fieldsOf(row))) {
-        failOf('wrong feed', `version ${version} is ${JSON.stringify(row)}`, name);
-      }
-    }
-    if (!isOver) continue;
-    const end = life.at(-1);
+  for (const { name, last, isGone, maybes } of lives) {
+    const end = changesOf.get(name)?.at(-1);
     // Without a response there is no version to compare. After a deletion, only the feed shows whether a
     // write without a response happened.
     const later = (end?.version ?? 0) - last;
-    const isLast = last === 0 || later === 0 || (later > 0 && (isGone || later <= maybes.length));
-    const isDeleted = isDeletion(end?.type);
-    if (end === undefined || !isLast || (isDeleted ? !canBeGone : isGone)) {
-      const state = `version ${last}${isGone ? ', gone' : ''}`;
-      failOf('feed without its end', `ends with ${JSON.stringify(end)}, the store with ${state}`, name);
-    }
+    const isLast = last === 0 || later === 0 || (later > 0 && (isGone === 'yes' || later <= maybes.size));
+    if (end && isLast && isGone !== (isDeletion(end.type) ? 'no' : 'yes')) continue;
+    const message = `it ends with ${JSON.stringify(end)}, the store with version ${last}, gone: ${isGone}`;
+    yield { rule: 'feed without its end', message, culprits: [], record: name };
   }
 
   const writes = entries.flatMap((entry) => {
     const { kind, record, user, post, row, version, replayed, sent } = entry;
     // A patch without a text of its own may have changed nothing.
     const isChange = kind === 'patch' ? tokenOf(sent) !== undefined : kind === 'delete' || sent !== undefined;
-    if (!isSuccess(entry) || replayed || !isChange) return [];
     const id = row?.id ?? (record === 'post' ? post : user);
     const rank = positions.get(`${record} ${id} ${kind === 'delete' ? 'gone' : version}`);
-    return rank === undefined ? [] : [{ entry, rank }];
+    return !isSuccess(entry) || replayed || !isChange || rank === undefined ? [] : [{ entry, rank }];
   });
-  const inverted = findInversion(writes);
-  if (inverted !== undefined) {
-    fail('reordered feed', 'a write began after the other had ended, but comes first in the feed', inverted);
-  }
-  return violations;
+  const culprits = findInversion(writes);
+  const message = 'a write began after the other had ended, but comes first in the feed';
+  if (culprits) yield { rule: 'reordered feed', message, culprits };
 }
 
-function isDeletion(type: string | undefined): boolean {
-  return type?.endsWith('.deleted') === true;
+function isDeletion(type: string): boolean {
+  return type.endsWith('.deleted');
+}
+
+/** Finds two writes of which the second began after the first had ended, but has no higher rank. */
+export function findInversion(writes: readonly { entry: Entry; rank: number }[]): Entry[] | undefined {
+  for (const { entry, rank } of writes) {
+    const earlier = writes.find((other) => other.entry.end < entry.start && other.rank >= rank);
+    if (earlier !== undefined) return [earlier.entry, entry];
+  }
+  return undefined;
 }

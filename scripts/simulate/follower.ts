@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { noteOf, timeoutMs, type World } from './client.ts';
-import type { Change, FeedEntry } from './history.ts';
-import type { FollowerPlan } from './plan.ts';
+import type { Change, Response as Outcome } from './history.ts';
+import type { Plan } from './plan.ts';
 
 const idleMs = 30;
 
@@ -12,36 +12,30 @@ export interface End {
 }
 
 /** Follows `/changes` from the beginning, by pages or as a stream that it closes and resumes. */
-export async function follow(plan: FollowerPlan, { addresses, now, feed }: World, end: End): Promise<void> {
-  const { n: follower, leaveAfter } = plan;
-  let after = 0;
-  for (let round = follower; after < end.last; round += 1) {
+export async function follow(plan: Plan['followers'][number], world: World, end: End): Promise<void> {
+  const { addresses, now, feed } = world;
+  for (let [after, round] = [0, plan.n]; after < end.last; round += 1) {
     const process = round % addresses.length;
     const isStream = plan.isStream && !end.signal.aborted;
-    const start = now();
-    const changes: Change[] = [];
-    let outcome: Pick<FeedEntry, 'status' | 'note'>;
-    let next: string | undefined;
-    const url = `${addresses[process]?.http}/changes`;
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = isStream ? AbortSignal.any([timeout, end.signal]) : timeout;
+    const headers = { 'last-event-id': `${after}`, ...(isStream && { accept: 'text/event-stream' }) };
+    const start = now();
+    const changes: Change[] = [];
+    let outcome: Outcome;
+    let next: string | undefined;
     try {
-      const headers = { accept: 'text/event-stream', 'last-event-id': `${after}` };
-      const response = isStream
-        ? await fetch(url, { headers, signal })
-        : await fetch(`${url}?after=${after}&limit=50`, { signal });
+      const query = isStream ? '' : `?after=${after}&limit=50`;
+      const response = await fetch(`${addresses[process]?.http}/changes${query}`, { headers, signal });
       outcome = { status: response.status };
-      if (isStream && response.ok) changes.push(...(await readEvents(response, leaveAfter)));
-      else {
-        const text = await response.text();
-        if (response.ok) changes.push(...JSON.parse(text).map(toChange));
-        else outcome = { status: response.status, note: text };
-        next = /[?&]after=(\d+)/.exec(response.headers.get('link') ?? '')?.[1];
-      }
+      if (!response.ok) outcome = { status: response.status, note: await response.text() };
+      else if (isStream) changes.push(...(await readEvents(response, plan.leaveAfter)));
+      else changes.push(...JSON.parse(await response.text()).map(toChange));
+      next = /[?&]after=(\d+)/.exec(response.headers.get('link') ?? '')?.[1];
     } catch (caught) {
       outcome = isStream && signal.aborted ? { status: 200 } : noteOf(caught);
     }
-    feed.push({ follower, process, after, changes, start, end: now(), ...outcome });
+    feed.push({ follower: plan.n, process, after, changes, start, end: now(), ...outcome });
     after = Number(next ?? changes.at(-1)?.position ?? after);
     if (changes.length === 0) await sleep(idleMs);
   }
@@ -60,13 +54,9 @@ async function readEvents(response: Response, enough: number): Promise<Change[]>
   return events.flatMap((data) => (data === undefined ? [] : toChange(JSON.parse(data))));
 }
 
-interface CloudEvent {
-  readonly id: string;
-  readonly type: string;
-  readonly version: number;
-  readonly data: Change['row'];
-}
-
-function toChange({ id, type, version, data }: CloudEvent): Change {
+function toChange(
+  event: Omit<Change, 'position' | 'row'> & { readonly id: string; readonly data: Change['row'] },
+): Change {
+  const { id, type, version, data } = event;
   return { position: Number(id), type, version, row: data };
 }

@@ -1,33 +1,27 @@
+import type { Post } from '../../src/domain/post.ts';
+import type { RecordName } from '../../src/domain/record.ts';
+import type { User } from '../../src/domain/user.ts';
+
 /** The same fields, each of which may be absent. */
 type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
-/** The fields of a user or a post without its ids. An absent role is an absent field. */
+/** The fields of a user or a post without its ids. */
 export type Fields = Readonly<Record<string, string>>;
 
 /** What a write sends. In a merge patch, `null` removes a field. */
 export type Sent = Readonly<Record<string, string | null>>;
 
-export type RecordKind = 'user' | 'post';
+/** A user or a post as a response has it. */
+export type Row = Optional<User & Post> & { readonly id: number };
 
 /** `call` is GetUser over gRPC; `invalid` is a path that no user can have. */
 export type RequestKind = 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'invalid';
 
 /** What a list asks for. `id` holds ids of users. */
-export type Query = Optional<{
-  role: string;
-  prefix: string;
-  id: readonly number[];
-  sort: string;
-  limit: number;
-  page: number;
-  count: boolean;
-}>;
-
-/** A user or a post as a response has it. */
-export interface Row extends Optional<Record<'name' | 'role' | 'title' | 'body', string>> {
-  readonly id: number;
-  readonly userId?: number;
-}
+export type Query = Optional<
+  Record<'role' | 'prefix' | 'sort', string> &
+    Record<'limit' | 'page', number> & { id: readonly number[]; count: boolean }
+>;
 
 /** A precondition: the versions named, or `*` for any. */
 export interface Guard {
@@ -53,10 +47,10 @@ export interface Request extends Optional<Asked> {
   readonly client: number;
   readonly process: number;
   readonly kind: RequestKind;
-  readonly record: RecordKind;
+  readonly record: RecordName;
 }
 
-export interface Answer {
+interface Answer {
   /** An HTTP status or the name of a gRPC code; absent without a response. */
   status: number | string;
   version: number;
@@ -69,20 +63,30 @@ export interface Answer {
   /** Why there was no response, or the text of an error. */
   note: string;
 }
+export type Response = Optional<Answer>;
 
-/** A request and its response: a line of the history. Times are in ms since the start of the run. */
-export interface Entry extends Request, Optional<Answer> {
+/** Times are in ms since the start of the run. */
+export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
+/** A request and its response. Like the next two, a line of the history. */
+export interface Entry extends Request, Response, Span {}
+
 /** A fault that was made, or the reason why this machine cannot have it. */
-export interface FaultEntry {
+export interface FaultEntry extends Span {
   readonly fault: string;
   readonly target: number;
-  readonly start: number;
-  readonly end: number;
   readonly skipped?: string | undefined;
+}
+
+/** A page or a connection of a follower. */
+export interface FeedEntry extends Pick<Response, 'status' | 'note'>, Span {
+  readonly follower: number;
+  readonly process: number;
+  readonly after: number;
+  readonly changes: readonly Change[];
 }
 
 /** A change as `/changes` shows it. */
@@ -91,16 +95,6 @@ export interface Change {
   readonly type: string;
   readonly version: number;
   readonly row: Row;
-}
-
-/** A page or a connection of a follower. */
-export interface FeedEntry extends Optional<Pick<Answer, 'status' | 'note'>> {
-  readonly follower: number;
-  readonly process: number;
-  readonly after: number;
-  readonly changes: readonly Change[];
-  readonly start: number;
-  readonly end: number;
 }
 
 export interface History {
@@ -124,24 +118,24 @@ export function pathOf({ record, user, post }: Request): string {
   return ['/users', user, record === 'post' && 'posts', post].filter(Boolean).join('/');
 }
 
-/** A request in one line of a story. */
-export function describe(entry: Entry): string {
-  const { kind, sent, guard, key, query, walk, status, version, row, rows, note } = entry;
-  const parts = [
-    `${entry.start.toFixed(1)}-${entry.end.toFixed(1)} ms`,
-    `client ${entry.client} at process ${entry.process}:`,
-    walk ? `walk ${walk.step}` : kind,
-    pathOf(entry),
-    query && JSON.stringify(query),
-    sent && JSON.stringify(sent),
-    guard && `${guard.header}: ${guard.versions}`,
-    key && `key ${key}`,
-    `-> ${status ?? 'no response'}`,
-    version && `version ${version}`,
-    entry.replayed && 'replayed',
-    row && JSON.stringify(row),
-    rows && `${rows.length} rows`,
-    note,
-  ];
-  return parts.filter(Boolean).join(' ');
+export function isSuccess({ status }: Response): boolean {
+  return status === 'OK' || Number(status) < 400;
+}
+
+export function isNotFound({ status }: Response): boolean {
+  return status === 404 || status === 'NOT_FOUND';
+}
+
+/** Whether a write may have happened or not. */
+export function isUnknown({ status }: Response): boolean {
+  return typeof status === 'number' ? status >= 500 : status !== 'OK' && status !== 'NOT_FOUND';
+}
+
+/** The text that only one request sends, if it sends one. */
+export function tokenOf(fields: Sent | Row | undefined): string | undefined {
+  return Object(fields).name ?? Object(fields).title;
+}
+
+export function fieldsOf({ id: _id, userId: _userId, ...fields }: Row): Fields {
+  return fields as Fields;
 }

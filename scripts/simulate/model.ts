@@ -1,64 +1,34 @@
-import { deduce } from './deduce.ts';
-import {
-  type Evidence,
-  findInversion,
-  gather,
-  isNotFound,
-  isUnknown,
-  tokenOf,
-  type Violation,
-} from './evidence.ts';
-import { checkFeed } from './feed.ts';
-import { describe, type Entry, type History, type RequestKind } from './history.ts';
+import { gather } from './evidence.ts';
+import { checkFeed, findInversion } from './feed.ts';
+import { type Entry, type History, isUnknown, pathOf, type RequestKind, tokenOf } from './history.ts';
+import { Life, type Violation } from './life.ts';
 import { checkPage } from './pages.ts';
 
 export interface Verdict {
   readonly violations: readonly Violation[];
-  readonly evidence: readonly Evidence[];
+  readonly lives: readonly Life[];
 }
 
-const records = ['user', 'post'] as const;
-// The shortest timeout of the service, that of a connection to PostgreSQL.
-const patienceMs = 2_000;
-
-/** Judges a history. While the run is not over, the feed may lack the last changes. */
-export function judge(history: History, isOver = true): Verdict {
-  const { entries, faults, feed } = history;
-  // On a slow machine the service may run into its timeouts without any fault.
-  const isFast = entries.every(({ start, end }) => end - start < patienceMs);
-  const isQuiet = isFast && faults.every(({ skipped }) => skipped !== undefined);
-  const evidence = records.flatMap((record) => gather(record, entries));
-  const timelines = evidence.map(deduce);
-  const strays = entries.filter((entry) => entry.kind === 'create' && isUnknown(entry));
-  const pages = entries.filter(({ kind, status }) => kind === 'list' && status === 200);
-  const violations = [
-    ...entries.flatMap((entry) => checkStatus(entry, isQuiet)),
-    ...feed
-      .filter(({ status }) => status !== 200 && (isQuiet || !isRefusal(status)))
-      .map(({ follower, status = 'no response', note }) => {
-        return { rule: 'wrong status', message: `follower ${follower}: ${status} ${note}`, culprits: [] };
-      }),
-    ...checkKeys(entries),
-    ...checkIds(entries),
-    ...timelines.flatMap((timeline) => timeline.violations),
-    ...pages.flatMap((page) => {
-      const isIn = ({ kind, userId }: Pick<Evidence, 'kind' | 'userId'>) =>
-        kind === page.record && (kind === 'user' || userId === page.user);
-      const near = strays.filter(
-        ({ record, user, start }) => isIn({ kind: record, userId: user }) && start <= page.end,
-      );
-      return checkPage(
-        page,
-        timelines.filter((timeline) => isIn(timeline.evidence)),
-        near.length,
-      );
-    }),
-    ...(feed.length > 0 ? checkFeed(history, timelines, isOver) : []),
-  ];
-  return { violations, evidence };
+/** Judges the history of a run. */
+export function judge(history: History): Verdict {
+  const { entries } = history;
+  const lives = [...gather('user', entries), ...gather('post', entries)].map((one) => new Life(one));
+  const violations = [...checkStatuses(history), ...checkKeys(entries), ...checkIds(entries)];
+  for (const life of lives) violations.push(...life.violations);
+  for (const page of entries.filter(({ kind, status }) => kind === 'list' && status === 200)) {
+    const isIn = (record: string, user: number | undefined) =>
+      record === page.record && (record === 'user' || user === page.user);
+    const own = lives.filter(({ evidence: { kind, userId } }) => isIn(kind, userId));
+    const strays = entries.filter(
+      (one) => one.kind === 'create' && isUnknown(one) && isIn(one.record, one.user),
+    );
+    violations.push(...checkPage(page, own, strays.filter(({ start }) => start <= page.end).length));
+  }
+  violations.push(...checkFeed(history, lives));
+  return { violations, lives };
 }
 
-const statuses: Readonly<Record<RequestKind, readonly unknown[]>> = {
+const statuses: Readonly<Record<RequestKind, readonly Entry['status'][]>> = {
   create: [201],
   get: [200, 304, 404, 412],
   call: ['OK', 'NOT_FOUND'],
@@ -68,90 +38,87 @@ const statuses: Readonly<Record<RequestKind, readonly unknown[]>> = {
   list: [200],
   invalid: [400],
 };
+/** Of overload and outage. */
 const refusals = [undefined, 408, 503, 504, 'UNAVAILABLE', 'DEADLINE_EXCEEDED', 'RESOURCE_EXHAUSTED'];
-
-function isRefusal(status: Entry['status']): boolean {
-  return refusals.includes(status);
-}
+// The shortest timeout of the service, that of a connection to PostgreSQL.
+const patienceMs = 2_000;
 
 /** Only the documented statuses are allowed, and a rejection for overload or outage only in a run with faults. */
-function checkStatus(entry: Entry, isQuiet: boolean): Violation[] {
-  const { kind, record, status, guard, key, note } = entry;
-  const isAllowed =
-    (statuses[kind].includes(status) &&
-      (status !== 412 || guard !== undefined) &&
-      (status !== 304 || guard?.header === 'if-none-match')) ||
-    (record === 'post' && isNotFound(entry)) ||
-    (key !== undefined && (status === 409 || status === 422)) ||
-    (isRefusal(status) && !isQuiet);
-  if (isAllowed) return [];
-  const why = isRefusal(status) ? 'without a fault' : 'which is not documented';
-  const message = `${status ?? 'no response'} ${why}: ${note ?? ''}`;
-  return [{ rule: 'wrong status', message, culprits: [entry] }];
+function* checkStatuses({ entries, faults, feed }: History): Generator<Violation> {
+  // On a slow machine the service may run into its timeouts without any fault.
+  const isSlow = entries.some(({ start, end }) => end - start >= patienceMs);
+  const excused = isSlow || faults.some(({ skipped }) => skipped === undefined) ? refusals : [];
+  for (const entry of entries) {
+    const { kind, record, status, guard, key, note = '' } = entry;
+    const allowed = [...statuses[kind], ...excused];
+    if (record === 'post') allowed.push(404);
+    if (key !== undefined) allowed.push(409, 422);
+    const isReason =
+      status === 304 ? guard?.header === 'if-none-match' : status !== 412 || guard !== undefined;
+    if (allowed.includes(status) && isReason) continue;
+    yield { rule: 'wrong status', message: `${status ?? 'no response'}: ${note}`, culprits: [entry] };
+  }
+  for (const { follower, status, note = '' } of feed) {
+    if (status === 200 || excused.includes(status)) continue;
+    const message = `follower ${follower}: ${status ?? 'no response'}: ${note}`;
+    yield { rule: 'wrong status', message, culprits: [] };
+  }
 }
 
 /** A creation with a key happens once, and each text that a request wrote is in one record only. */
-function checkKeys(entries: readonly Entry[]): Violation[] {
-  const violations: Violation[] = [];
+function* checkKeys(entries: readonly Entry[]): Generator<Violation> {
   const owners = new Map<string, { readonly id: number; readonly entry: Entry }>();
-  const own = (what: string, id: number, entry: Entry) => {
-    const known = owners.get(what) ?? { id, entry };
-    owners.set(what, known);
-    if (known.id === id) return;
-    const message = `${known.id} and ${id} were both made or changed by the request with ${what}`;
-    violations.push({ rule: 'doubled', message, culprits: [known.entry, entry] });
-  };
   for (const entry of entries) {
-    const { record, key, row, rows = [] } = entry;
-    if (key !== undefined && row !== undefined) own(`${record} ${key}`, row.id, entry);
-    for (const { id, name, title } of row === undefined ? rows : [row])
-      own(`${record} ${name ?? title}`, id, entry);
-  }
-  const keyed = entries.filter(({ key }) => key !== undefined);
-  for (const entry of keyed) {
-    const { key, status, sent, end } = entry;
-    const others = keyed.filter((other) => other !== entry && other.key === key && other.start <= end);
-    const isOtherBody = others.some((other) => tokenOf(other.sent) !== tokenOf(sent));
-    if ((status === 422 && !isOtherBody) || (status === 409 && others.length === 0)) {
-      violations.push({
-        rule: 'wrong status',
-        message: `${status} for the first use of ${key}`,
-        culprits: [entry],
-      });
+    const { record, key, status, sent, row, rows = [], end } = entry;
+    const shown = (row ? [row] : rows).map((one) => ({ id: one.id, what: `${record} ${tokenOf(one)}` }));
+    if (key !== undefined && row) shown.push({ id: row.id, what: `${record} ${key}` });
+    for (const { id, what } of shown) {
+      const known = owners.get(what) ?? { id, entry };
+      owners.set(what, known);
+      const message = `the request with ${what} made or changed both ${known.id} and ${id}`;
+      if (known.id !== id) yield { rule: 'doubled', message, culprits: [known.entry, entry] };
     }
+    if (key === undefined || (status !== 409 && status !== 422)) continue;
+    const others = entries.filter((other) => other !== entry && other.key === key && other.start <= end);
+    const reasons = others.filter((other) => status === 409 || tokenOf(other.sent) !== tokenOf(sent));
+    const message = `${status} for the first use of ${key}`;
+    if (reasons.length === 0) yield { rule: 'wrong status', message, culprits: [entry] };
   }
-  return violations;
 }
 
 /** A later creation has a higher id. */
-function checkIds(entries: readonly Entry[]): Violation[] {
-  return records.flatMap((record) => {
-    const made = entries.filter(
-      (e) => e.kind === 'create' && e.record === record && e.status === 201 && !e.replayed,
-    );
-    const culprits = findInversion(made.map((entry) => ({ entry, rank: entry.row?.id ?? 0 })));
-    if (culprits === undefined) return [];
-    const [earlier, later] = culprits;
-    const message = `${record} ${later?.row?.id} after ${earlier?.row?.id}`;
-    return [{ rule: 'id not rising', message, culprits }];
-  });
+function* checkIds(entries: readonly Entry[]): Generator<Violation> {
+  const made = entries.filter(({ status, replayed }) => status === 201 && !replayed);
+  for (const some of Map.groupBy(made, ({ record }) => record).values()) {
+    const [earlier, later] = findInversion(some.map((entry) => ({ entry, rank: entry.row?.id ?? 0 }))) ?? [];
+    if (earlier === undefined || later === undefined) continue;
+    const message = `${later.record} ${later.row?.id} after ${earlier.row?.id}`;
+    yield { rule: 'id not rising', message, culprits: [earlier, later] };
+  }
 }
 
 const storyLines = 25;
 
 /** The requests for the record of a violation, in the order of time. Those that show it are marked. */
-export function story({ rule, message, record, culprits }: Violation, { evidence }: Verdict): string {
-  const about = evidence.find(({ kind, id }) => `${kind} ${id}` === record);
-  const sightings = about?.sightings.map(({ entry }) => entry) ?? [];
-  const all = new Set([...culprits, ...(about?.entries ?? []), ...sightings, ...(about?.cascades ?? [])]);
+export function story({ rule, message, record, culprits }: Violation, { lives }: Verdict): string {
+  const about = lives.find(({ name }) => name === record)?.evidence.operations ?? [];
   const from = Math.min(...culprits.map(({ start }) => start));
   const to = Math.max(...culprits.map(({ end }) => end));
-  const during = [...all].filter(({ start, end }) => end >= from && start <= to);
+  const all = [...new Set([...culprits, ...about.map(({ entry }) => entry)])];
+  const during = all.filter(({ start, end }) => end >= from && start <= to);
   // If there are too many lines, other reads are left out first.
-  const reads: readonly RequestKind[] = ['get', 'list', 'call'];
-  const weight = (entry: Entry) => (culprits.includes(entry) ? 0 : reads.includes(entry.kind) ? 2 : 1);
+  const weight = (one: Entry) => (culprits.includes(one) ? 0 : one.sent || one.kind === 'delete' ? 1 : 2);
   const kept = during.sort((a, b) => weight(a) - weight(b)).slice(0, storyLines);
-  kept.sort((a, b) => a.start - b.start);
-  const lines = kept.map((entry) => `${culprits.includes(entry) ? '>' : ' '} ${describe(entry)}`);
+  const lines = kept
+    .sort((a, b) => a.start - b.start)
+    .map((entry) => {
+      const { client, process, start, end, kind, walk, rows, status = 'no response', note = '' } = entry;
+      const { sent, guard, key, query, version, row } = entry;
+      const what = `${walk ? `walk ${walk.step}` : kind} ${pathOf(entry)} ${JSON.stringify({ query, sent, guard, key })}`;
+      const shown = rows ? `${rows.length} rows` : JSON.stringify({ version, row });
+      const mark = culprits.includes(entry) ? '>' : ' ';
+      const times = `${start.toFixed(1)}-${end.toFixed(1)} ms`;
+      return `${mark} ${times} client ${client} at process ${process}: ${what} -> ${status} ${shown} ${note}`;
+    });
   return [`${rule}: ${message}`, ...lines].join('\n');
 }

@@ -1,5 +1,7 @@
 import { Random } from '../../src/conformance/random.ts';
-import type { Fields, Query, RecordKind, RequestKind, Sent } from './history.ts';
+import type { RecordName } from '../../src/domain/record.ts';
+import type { Fields, Query, RequestKind, Sent } from './history.ts';
+import type { FaultKind } from './nemesis.ts';
 
 /** A step of a client. It names its records by rank among those known by then, the newest first. */
 export interface Step {
@@ -8,26 +10,15 @@ export interface Step {
   readonly process: number;
   readonly pauseMs: number;
   readonly kind: RequestKind | 'walk';
-  readonly record: RecordKind;
+  readonly record: RecordName;
   readonly rank: number;
+  /** The precondition: a version that the client has seen, an older one, or any. */
   readonly guard: 'none' | 'seen' | 'stale' | 'any' | 'unless seen';
   readonly sent?: Sent;
   /** A creation with an Idempotency-Key: copies sent at once, and what a further one sends instead. */
   readonly key?: { readonly copies: number; readonly other?: Fields };
   readonly query?: Query;
 }
-
-const anywhere = ['stop', 'hang up', 'cut clients', 'delay clients', 'descriptors', 'clock'] as const;
-const durable = ['kill', 'terminate'] as const;
-const onPostgres = [
-  'crash database',
-  'restart database',
-  'end sessions',
-  'cut database',
-  'delay database',
-] as const;
-type AnyFault = (typeof anywhere | typeof durable | typeof onPostgres)[number];
-export type FaultKind = AnyFault | 'kill worker' | 'disk full' | 'file away' | 'fail over';
 
 /** A fault begins when `at` steps are done. `target` is the number of a process. */
 export interface Fault {
@@ -38,20 +29,13 @@ export interface Fault {
 }
 
 export type StoreKind = 'memory' | 'sqlite' | 'postgres';
-export type StorePlan = ReturnType<typeof drawStore>;
+type Stores = readonly [StoreKind, ...StoreKind[]];
+type StorePlan = ReturnType<typeof drawStore>;
 export type Plan = ReturnType<typeof drawPlan>;
-export type FollowerPlan = Plan['followers'][number];
-
-export interface PlanOptions {
-  readonly steps?: number;
-  /** The stores to draw from. */
-  readonly stores?: readonly [StoreKind, ...StoreKind[]];
-}
-
 const anyStore = ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres'] as const;
 
 /** Draws everything for a run. The same seed always draws the same plan. */
-export function drawPlan(seed: number, { steps: count = 1_500, stores = anyStore }: PlanOptions = {}) {
+export function drawPlan(seed: number, count = 1_500, stores: Stores = anyStore) {
   const random = new Random(seed);
   const store = drawStore(random, stores);
   const clients = 4 + random.below(9);
@@ -66,7 +50,7 @@ export function drawPlan(seed: number, { steps: count = 1_500, stores = anyStore
   return { seed, store, clients, followers, steps, faults };
 }
 
-function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]]) {
+function drawStore(random: Random, stores: Stores) {
   const kind = random.pick(stores);
   const processes = kind === 'memory' ? 1 : 1 + random.below(3);
   // PostgreSQL behind PgBouncer, and with a synchronous standby: `hosts` has both servers in the URL, with
@@ -80,13 +64,19 @@ function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]])
   return { kind, processes, workers, smallDisk, pooler, standby, standbyReads };
 }
 
-function drawFaults(random: Random, store: StorePlan, steps: number): Fault[] {
-  const possible: [FaultKind, ...FaultKind[]] = [...anywhere];
-  if (store.kind !== 'memory') possible.push(...durable);
-  if (store.workers > 1) possible.push('kill worker');
-  if (store.smallDisk) possible.push('disk full');
-  if (store.kind === 'sqlite') possible.push('file away');
-  if (store.kind === 'postgres') possible.push(...onPostgres);
+function drawFaults(
+  random: Random,
+  { kind, workers, smallDisk, ...store }: StorePlan,
+  steps: number,
+): Fault[] {
+  const possible: [FaultKind, ...FaultKind[]] = ['stop', 'hang up', 'cut clients', 'delay clients'];
+  possible.push('descriptors', 'clock');
+  if (kind !== 'memory') possible.push('kill', 'terminate');
+  if (workers > 1) possible.push('kill worker');
+  if (smallDisk) possible.push('disk full');
+  if (kind === 'sqlite') possible.push('file away');
+  if (kind === 'postgres') possible.push('crash database', 'restart database', 'end sessions');
+  if (kind === 'postgres') possible.push('cut database', 'delay database');
   // A run without faults shows that the service does not reject requests without a reason.
   const count = random.below(5) === 0 ? 0 : 2 + random.below(6);
   const faults = Array.from({ length: count }, (_, i) => ({
@@ -104,12 +94,16 @@ function drawFaults(random: Random, store: StorePlan, steps: number): Fault[] {
 
 const letters = ['a', 'b', 'é', '\u{ff5e}', '\u{1d4b3}'] as const;
 const roles = ['admin', 'guest', 'staff'] as const;
-const guards = ['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any'] as const;
+const guards = {
+  replace: ['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any'],
+  get: ['none', 'none', 'unless seen', 'seen', 'any'],
+} as const;
 const sorts = {
   user: ['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'role', 'name,-id'],
   post: ['id', '-id', 'title', '-title', 'title,-id'],
 } as const;
-const weights: readonly (readonly [weight: number, kind: Step['kind'], record: RecordKind])[] = [
+/** How many of a hundred steps are of a kind. */
+const weights: readonly (readonly [weight: number, kind: Step['kind'], record: RecordName])[] = [
   [14, 'create', 'user'],
   [8, 'create', 'post'],
   [14, 'get', 'user'],
@@ -136,46 +130,43 @@ function drawStep(random: Random, n: number, clients: number): Step {
   const client = random.below(clients);
   const process = random.below(6);
   const pauseMs = random.below(8) === 0 ? random.below(40) : random.below(3);
-  const base = { n, client, process, pauseMs, kind, record, rank, guard: 'none' } as const;
-  const text = (): string => `${random.pick(letters)}${n}`;
-  const whole = (): Fields =>
-    record === 'post'
-      ? { title: text(), body: random.below(2) === 0 ? '' : `body ${n}` }
-      : { name: text(), ...(random.below(3) > 0 && { role: random.pick(roles) }) };
+  const step = { n, client, process, pauseMs, kind, record, rank, guard: 'none' } as const;
+  const isPost = record === 'post';
+  const named = () => ({ [isPost ? 'title' : 'name']: `${random.pick(letters)}${n}` });
+  const whole = (): Fields => ({
+    ...named(),
+    ...(isPost && { body: random.below(2) === 0 ? '' : `body ${n}` }),
+    ...(!isPost && random.below(3) > 0 && { role: random.pick(roles) }),
+  });
   switch (kind) {
     case 'create': {
-      const keyed = random.below(2) === 0;
-      const differs = random.below(8) === 0;
-      const other = differs && { ...whole(), [record === 'post' ? 'title' : 'name']: `o${n}` };
+      const isKeyed = random.below(2) === 0;
+      const other = random.below(8) === 0 && { ...whole(), [isPost ? 'title' : 'name']: `o${n}` };
       const key = { copies: 1 + random.below(2), ...(other && { other }) };
-      return { ...base, sent: whole(), ...(keyed && { key }) };
+      return { ...step, sent: whole(), ...(isKeyed && { key }) };
     }
     case 'replace':
-      return { ...base, guard: random.pick(guards), sent: whole() };
-    case 'patch':
-      return { ...base, guard: random.pick(guards), sent: drawPatch(random, record, text) };
+      return { ...step, guard: random.pick(guards.replace), sent: whole() };
+    case 'patch': {
+      const guard = random.pick(guards.replace);
+      const which = random.below(10);
+      const other = () =>
+        isPost ? { body: random.pick(['', 'x', 'y']) } : { role: roles[random.below(4)] ?? null };
+      return { ...step, guard, sent: { ...(which > 0 && which < 7 && named()), ...(which > 4 && other()) } };
+    }
     case 'delete':
-      return { ...base, guard: random.pick(guards) };
+      return { ...step, guard: random.pick(guards.replace) };
     case 'get':
-      return { ...base, guard: random.pick(['none', 'none', 'unless seen', 'seen', 'any']) };
+      return { ...step, guard: random.pick(guards.get) };
     case 'list':
     case 'walk':
-      return { ...base, query: drawQuery(random, kind, record) };
+      return { ...step, query: drawQuery(random, kind, record) };
     default:
-      return base;
+      return step;
   }
 }
 
-function drawPatch(random: Random, record: RecordKind, text: () => string): Sent {
-  const which = random.below(10);
-  if (which === 0) return {};
-  const named = which < 7 && { [record === 'post' ? 'title' : 'name']: text() };
-  const other = () =>
-    record === 'post' ? { body: random.pick(['', 'x', 'y']) } : { role: roles[random.below(4)] ?? null };
-  return { ...named, ...(which > 4 && other()) };
-}
-
-function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordKind): Query {
+function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordName): Query {
   const isUser = record === 'user';
   const sort = random.below(3) > 0 && { sort: random.pick<string>(sorts[record]) };
   const prefix = random.below(3) === 0 && { prefix: random.pick(letters) };

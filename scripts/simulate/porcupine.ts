@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type Evidence, fieldsOf, isNotFound, isSuccess, isUnknown } from './evidence.ts';
-import type { Entry } from './history.ts';
+import type { Operation } from './evidence.ts';
+import { fieldsOf } from './history.ts';
 import type { Verdict } from './model.ts';
 
 const cwd = fileURLToPath(new URL('porcupine', import.meta.url));
@@ -19,76 +19,38 @@ async function build(): Promise<string> {
   return program;
 }
 
-/** The verdicts of the two judges on the records of a history. */
-export interface Comparison {
-  readonly records: number;
-  /** Records without a verdict of Porcupine in 10 s. */
-  readonly undecided: number;
-  readonly disagreements: readonly string[];
-}
-
-/** Gives every record to Porcupine too; resolves to the reason if it cannot run. */
-export async function compareJudges({ evidence, violations }: Verdict): Promise<Comparison | string> {
+/** Gives every record to Porcupine too. Returns its verdicts, and the records on which the judges disagree. */
+export async function compareJudges({ lives }: Verdict) {
   built ??= build();
-  try {
-    const child = spawn(await built, { stdio: ['pipe', 'pipe', 'inherit'] });
-    child.stdin.end(evidence.map((one) => `${JSON.stringify(operationsOf(one))}\n`).join(''));
-    const output = Buffer.concat(await child.stdout.toArray()).toString();
-    const verdicts = output.split('\n').filter(Boolean);
-    if (verdicts.length !== evidence.length) return 'Porcupine has crashed';
-    const broken = new Set(violations.filter(({ isOfTimeline }) => isOfTimeline).map(({ record }) => record));
-    const disagreements = evidence.flatMap(({ kind, id }, i) => {
-      const accepted = broken.has(`${kind} ${id}`) ? 'Ok' : 'Illegal';
-      return verdicts[i] === accepted ? [`${kind} ${id}: Porcupine ${accepted}`] : [];
-    });
-    const undecided = verdicts.filter((verdict) => verdict === 'Unknown').length;
-    return { records: verdicts.length - undecided, undecided, disagreements };
-  } catch (caught) {
-    return `Porcupine is left out: ${caught instanceof Error ? caught.message.split('\n')[0] : caught}`;
-  }
+  const program = await built.catch((error: Error) => error);
+  if (program instanceof Error)
+    return { verdicts: [`left out: ${program.message.split('\n')[0]}`], disagreements: [] };
+  const child = spawn(program, { stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.end(
+    lives.map(({ evidence }) => `${JSON.stringify(evidence.operations.map(toInput))}\n`).join(''),
+  );
+  const verdicts = Buffer.concat(await child.stdout.toArray())
+    .toString()
+    .split('\n')
+    .slice(0, -1);
+  if (verdicts.length !== lives.length) throw new Error('Porcupine has crashed');
+  const disagreements = lives.filter(
+    ({ violations }, i) => verdicts[i] === (violations.length > 0 ? 'Ok' : 'Illegal'),
+  );
+  return { verdicts, disagreements: disagreements.map(({ name }) => name) };
 }
 
-type Outcome = 'done' | 'same' | 'missing' | 'refused' | 'unknown';
-
-function operationsOf({ entries, sightings, cascades, dependents }: Evidence): object[] {
-  return [
-    // The names that calls showed are among the sightings.
-    ...entries.filter((e) => e.kind !== 'call' || isNotFound(e)).flatMap((e) => toOperation(e)),
-    ...sightings.flatMap(({ entry, fields }) => {
-      const kind = entry.kind === 'list' ? 'read' : 'name';
-      return { kind, outcome: 'done', call: entry.start, return: entry.end, fields };
-    }),
-    ...cascades.filter((e) => isSuccess(e) || isUnknown(e)).flatMap((e) => toOperation(e, 'cascade')),
-    ...dependents.filter((e) => isSuccess(e) && !e.replayed).flatMap((e) => toOperation(e, 'alive', 'done')),
-    ...dependents
-      .filter((e) => isNotFound(e) && e.post === undefined)
-      .flatMap((e) => toOperation(e, 'alive', 'missing')),
-  ];
-}
-
-function toOperation(entry: Entry, as?: string, outcome = outcomeOf(entry)): object[] {
-  const { kind, record, start, end, sent, guard, version, row, replayed } = entry;
-  const isWrite = sent !== undefined || kind === 'delete';
-  // A read without a response shows nothing, and neither does another rejection.
-  if (outcome === undefined || (outcome === 'unknown' && !isWrite)) return [];
-  const operation = {
-    kind: as ?? (replayed ? 'replayed' : isWrite ? kind : 'read'),
+function toInput({ kind, outcome, entry, row, version }: Operation): object {
+  const { start, end, sent, guard, record } = entry;
+  return {
+    kind,
     outcome,
     call: start,
     return: outcome === 'unknown' ? undefined : end,
     sent: record === 'post' && kind === 'replace' ? { body: '', ...sent } : sent,
     header: guard?.header,
     versions: guard?.versions === '*' ? undefined : guard?.versions,
-    version: as === undefined ? version : undefined,
+    version,
     fields: row && fieldsOf(row),
   };
-  return [operation];
-}
-
-function outcomeOf(entry: Entry): Outcome | undefined {
-  const { kind, status } = entry;
-  if (isUnknown(entry)) return 'unknown';
-  if (isSuccess(entry)) return status === 304 ? 'same' : 'done';
-  if (kind === 'create') return undefined;
-  return isNotFound(entry) ? 'missing' : status === 412 ? 'refused' : undefined;
 }

@@ -7,26 +7,22 @@ import { startCluster } from './cluster.ts';
 import { type End, follow } from './follower.ts';
 import type { History } from './history.ts';
 import { inflict } from './nemesis.ts';
-import type { Plan } from './plan.ts';
+import type { Fault, Plan } from './plan.ts';
 
 export interface RunOptions {
   readonly defect?: string | undefined;
-  readonly onProgress?: (done: number) => void;
-  /** Whether the run can end early. It is called now and then, while no request is open. */
-  readonly isEnough?: (history: History) => boolean;
   /** A folder to keep the logs of the processes in. */
   readonly keep?: string | undefined;
+  readonly onProgress?: (done: number) => void;
 }
 
 const settleLimitMs = 600_000;
-const stepsBetweenLooks = 150;
 
 /** Runs a plan, and resolves to its history. */
-export async function runPlan(plan: Plan, options: RunOptions = {}): Promise<History> {
-  const { defect, onProgress, isEnough, keep } = options;
+export async function runPlan(plan: Plan, { defect, keep = '', onProgress }: RunOptions): Promise<History> {
   await using stack = new AsyncDisposableStack();
   const cluster = await startCluster(plan, defect, stack);
-  const { addresses } = cluster;
+  const { addresses, processes, folder } = cluster;
   const startedAt = performance.now();
   const now = () => Math.round((performance.now() - startedAt) * 1_000) / 1_000;
   const history: History = { entries: [], faults: [], feed: [] };
@@ -36,61 +32,35 @@ export async function runPlan(plan: Plan, options: RunOptions = {}): Promise<His
   const end: End = { signal: ending.signal, last: Number.POSITIVE_INFINITY };
   const following = Promise.all(plan.followers.map((follower) => follow(follower, world, end)));
 
-  let done = 0;
-  let isOver = false;
-  let wake = Promise.withResolvers<void>();
-  const makeFaults = async () => {
-    for (const fault of plan.faults) {
-      while (done < fault.at && !isOver) {
-        await wake.promise;
-        wake = Promise.withResolvers();
-      }
-      if (isOver) return;
-      const begun = { fault: fault.kind, target: fault.target, start: now(), end: Number.MAX_SAFE_INTEGER };
-      const place = history.faults.push(begun) - 1;
-      const skipped = await inflict(fault, cluster);
-      history.faults[place] = { ...begun, end: now(), skipped };
-    }
+  const make = async (fault: Fault) => {
+    const start = now();
+    const skipped = await inflict(fault, cluster);
+    history.faults.push({ fault: fault.kind, target: fault.target, start, end: now(), skipped });
   };
-  const faults = makeFaults();
-  // A failure is reported below. Until then it must not end the process.
-  faults.catch(() => undefined);
-  const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
-  for (let from = 0; from < plan.steps.length && !isOver; from += length) {
-    const steps = plan.steps.slice(from, from + length);
-    const work = clients.map(async (client, i) => {
-      for (const step of steps.filter((one) => one.client === i)) {
-        await client.run(step);
-        done += 1;
-        wake.resolve();
-        onProgress?.(done);
-      }
-    });
-    await Promise.all(work);
-    isOver = isEnough?.(history) ?? false;
-  }
-  wake.resolve();
-  await faults;
+  let done = 0;
+  let making = Promise.resolve();
+  const work = clients.map(async (client, i) => {
+    for (const step of plan.steps.filter((one) => one.client === i)) {
+      await client.run(step);
+      done += 1;
+      for (const fault of plan.faults.filter(({ at }) => at === done))
+        making = making.then(() => make(fault));
+      onProgress?.(done);
+    }
+  });
+  await Promise.all(work);
+  await making;
 
-  if (isOver) end.last = 0;
-  else {
-    for (const { http } of addresses)
-      await until(() => isOk(`${http}/health/ready`), `${http} is ready again`, settleLimitMs);
-    // Every process must have every acknowledged write.
-    await clients[0]?.readAll(plan.steps.length);
-    end.last = await lastPosition(addresses[0]?.http);
-  }
+  for (const { http } of addresses)
+    await until(() => isOk(`${http}/health/ready`), `${http} is ready again`, settleLimitMs);
+  // Every process must have every acknowledged write.
+  await clients[0]?.readAll(plan.steps.length);
+  const { headers } = await fetch(`${addresses[0]?.http}/users?limit=1`);
+  end.last = Number(/after=(\d+)[^>]*>; rel="monitor"/.exec(headers.get('link') ?? '')?.[1]);
   ending.abort();
   await following;
-  for (const i of keep === undefined ? [] : cluster.processes.keys()) {
-    const log = `process-${i}.log`;
-    await copyFile(join(cluster.folder, log), join(keep ?? '', `seed-${plan.seed}-${log}`));
+  for (const i of keep === '' ? [] : processes.keys()) {
+    await copyFile(join(folder, `process-${i}.log`), join(keep, `seed-${plan.seed}-process-${i}.log`));
   }
   return history;
-}
-
-/** The position of the last change. */
-async function lastPosition(base: string | undefined): Promise<number> {
-  const { headers } = await fetch(`${base}/users?limit=1`);
-  return Number(/after=(\d+)[^>]*>; rel="monitor"/.exec(headers.get('link') ?? '')?.[1]);
 }

@@ -14,7 +14,7 @@ import { createProgress } from '../../src/commands/progress.ts';
 import { defects } from './defects.ts';
 import { type History, parseHistory } from './history.ts';
 import { judge, story, type Verdict } from './model.ts';
-import { drawPlan, type Plan, type StoreKind } from './plan.ts';
+import { drawPlan, type StoreKind } from './plan.ts';
 import { compareJudges } from './porcupine.ts';
 import { runPlan } from './run.ts';
 
@@ -33,135 +33,101 @@ const { values, positionals } = parseArgs({
     defects: { type: 'boolean', default: false },
   },
 });
-const { defect, keep } = values;
-const stores = values.store === undefined ? {} : { stores: [values.store as StoreKind] as const };
-const options = { steps: Number(values.steps), ...stores };
+const { defect, keep, steps, store } = values;
 const storiesShown = 3;
+const defectLimitMs = 60_000;
+const defectSteps = 120;
 
-/** How often each thing was seen, by group. */
-const tallies: Record<string, Map<string, number>> = {};
-function count(group: string, what: string, n = 1): void {
-  tallies[group] ??= new Map();
-  tallies[group].set(what, (tallies[group].get(what) ?? 0) + n);
+/** How often each thing was seen. */
+const tally = new Map<string, number>();
+function count(what: string, n = 1): void {
+  tally.set(what, (tally.get(what) ?? 0) + n);
 }
 
-/** Judges a history by both judges, prints the stories of what is wrong, and counts. */
-async function report(history: History, label: string): Promise<void> {
+function fail(message: string): void {
+  console.log(message);
+  process.exitCode = 1;
+}
+
+/** Judges a history by both judges, and keeps it. */
+async function judgeTwice(history: History, label: string): Promise<Verdict> {
+  const lines = Object.values(history).flat();
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+  if (keep !== undefined) writeFileSync(join(keep, `history-${label.replaceAll(' ', '-')}.ndjson`), text);
   const verdict = judge(history);
+  const { verdicts, disagreements } = await compareJudges(verdict);
+  for (const one of verdicts) count(`Porcupine: ${one}`);
+  for (const one of disagreements) fail(`${label}: the judges disagree on ${one}`);
+  count('Porcupine: disagreements', disagreements.length);
+  return verdict;
+}
+
+/** Judges a history, prints the stories of what is wrong, and counts. */
+async function report(history: History, label: string): Promise<void> {
+  const verdict = await judgeTwice(history, label);
   const { violations } = verdict;
-  for (const { kind, record, walk } of history.entries)
-    count('operations', `${walk ? 'walk' : kind} ${record}`);
-  for (const { changes } of history.feed) count('operations', 'followed changes', changes.length);
+  for (const { kind, record, walk } of history.entries) count(`operation: ${walk ? 'walk' : kind} ${record}`);
+  for (const { changes } of history.feed) count('followed changes', changes.length);
   for (const { fault, skipped } of history.faults)
-    count('faults', skipped ? `${fault} (skipped: ${skipped})` : fault);
-  for (const { rule } of violations) count('anomalies', rule);
-  for (const violation of violations.slice(0, storiesShown))
-    console.log(`${label} ${story(violation, verdict)}\n`);
-  if (violations.length > storiesShown) console.log(`${label} and ${violations.length - storiesShown} more`);
-  if (violations.length > 0) process.exitCode = 1;
-  await compare(verdict, label);
-}
-
-/** Gives the records to the second judge, and prints where it disagrees. */
-async function compare(verdict: Verdict, label: string): Promise<void> {
-  const other = await compareJudges(verdict);
-  if (typeof other === 'string') return count('porcupine', other);
-  count('porcupine', 'records judged', other.records);
-  count('porcupine', 'records without a verdict in time', other.undecided);
-  count('porcupine', 'disagreements', other.disagreements.length);
-  for (const one of other.disagreements) console.log(`${label} the judges disagree: ${one}`);
-  if (other.disagreements.length > 0) process.exitCode = 1;
-}
-
-function printTable(): void {
-  for (const [group, tally] of Object.entries(tallies)) {
-    const rows = [...tally].sort(([a], [b]) => (a < b ? -1 : 1));
-    const total = rows.reduce((sum, [, n]) => sum + n, 0);
-    console.log(`\n${group.padEnd(52)}${String(total).padStart(10)}`);
-    for (const [name, n] of rows) console.log(`  ${name.padEnd(50)}${String(n).padStart(10)}`);
-  }
-}
-
-function printPlan({ steps, faults, ...rest }: Plan): void {
-  console.log(JSON.stringify(rest));
-  for (const step of steps) {
-    for (const fault of faults.filter(({ at }) => at === step.n)) console.log(JSON.stringify(fault));
-    console.log(JSON.stringify(step));
-  }
+    count(`fault: ${fault}${skipped ? ` (skipped: ${skipped})` : ''}`);
+  for (const { rule } of violations) count(`anomaly: ${rule}`);
+  for (const one of violations.slice(0, storiesShown)) fail(`${label} ${story(one, verdict)}\n`);
+  if (violations.length > storiesShown) fail(`${label} and ${violations.length - storiesShown} more`);
 }
 
 async function runSeed(seed: number): Promise<void> {
-  const plan = drawPlan(seed, options);
-  const shape = Object.entries({ ...plan.store, clients: plan.clients, faults: plan.faults.length });
-  const label = `seed ${seed} (${shape.map(([name, value]) => `${name} ${value}`).join(', ')})`;
-  const progress = createProgress(process.stderr, label, plan.steps.length);
+  const plan = drawPlan(seed, Number(steps), store === undefined ? undefined : [store as StoreKind]);
+  const shape = { ...plan.store, clients: plan.clients, faults: plan.faults.length };
+  console.log(`seed ${seed}: ${JSON.stringify(shape)}`);
+  const progress = createProgress(process.stderr, `seed ${seed}`, plan.steps.length);
   try {
-    const onProgress = (done: number) => progress.update(done);
-    const history = await runPlan(plan, { defect, onProgress, keep });
+    const history = await runPlan(plan, { keep, onProgress: (done) => progress.update(done) });
     progress.finish();
-    await report(history, `seed ${seed}:`);
-    if (keep === undefined) return;
-    const lines = Object.values(history)
-      .flat()
-      .map((line) => `${JSON.stringify(line)}\n`);
-    writeFileSync(join(keep, `history-${seed}.ndjson`), lines.join(''));
+    await report(history, `seed ${seed}`);
   } catch (caught) {
-    console.log(`seed ${seed}: ${caught instanceof Error ? caught.stack : caught}`);
-    count('anomalies', 'the run could not end');
-    process.exitCode = 1;
+    fail(`seed ${seed}: ${caught instanceof Error ? caught.stack : caught}`);
+    count('anomaly: the run could not end');
   }
 }
 
-const defectLimitMs = 60_000;
-const defectOptions = { steps: 300, stores: ['memory', 'sqlite'] } as const;
-
-/** Runs plans with a defect until the model finds it, and resolves to the rule that is broken. */
-async function find(name: string, seed: number): Promise<string | undefined> {
+/** Runs plans with a defect until the model finds it. Resolves to the rule that is broken, and to the time. */
+async function find(name: string, seed: number): Promise<{ rule: string; ms: number } | undefined> {
   const startedAt = performance.now();
-  for (let attempt = 0; performance.now() - startedAt < defectLimitMs / 2; attempt += 1) {
-    let isFound = false;
-    const isEnough = (history: History) => {
-      isFound = judge(history, false).violations.length > 0;
-      return isFound;
-    };
-    const plan = drawPlan(seed + attempt * 1_000, defectOptions);
-    const history = await runPlan(plan, { defect: name, isEnough }).catch(() => undefined);
+  for (let attempt = 0; performance.now() - startedAt < defectLimitMs; attempt += 1) {
+    const plan = drawPlan(seed + attempt * 1_000, defectSteps, ['memory', 'sqlite']);
+    // A defect can also keep a run from its end.
+    const history = await runPlan(plan, { defect: name }).catch(() => undefined);
     if (history === undefined) continue;
-    const verdict = judge(history, !isFound);
-    await compare(verdict, `${name}, seed ${seed}:`);
-    const [violation] = verdict.violations;
-    if (violation !== undefined) return violation.rule;
+    const { violations } = await judgeTwice(history, `${name} ${seed}`);
+    if (violations[0]) return { rule: violations[0].rule, ms: performance.now() - startedAt };
   }
   return undefined;
 }
 
 /** Runs a defect over some seeds, and prints on how many it was found in time, and how fast. */
 async function proveSharp(name: string, seeds: readonly number[]): Promise<void> {
-  let [found, slowest] = [0, 0];
-  const rules = new Set<string>();
-  for (const seed of seeds) {
-    const startedAt = performance.now();
-    const rule = await find(name, seed);
-    if (rule === undefined) continue;
-    const ms = performance.now() - startedAt;
-    rules.add(rule);
-    slowest = Math.max(slowest, ms);
-    if (ms <= defectLimitMs) found += 1;
-  }
-  const seconds = `${(slowest / 1_000).toFixed(1)} s`;
-  console.log(
-    `${name.padEnd(24)}${found}/${seeds.length}`.padEnd(32),
-    seconds.padEnd(8),
-    [...rules].join(', '),
-  );
-  if (found < seeds.length * 0.9) process.exitCode = 1;
+  const finds = [];
+  for (const seed of seeds) finds.push((await find(name, seed)) ?? []);
+  const all = finds.flat();
+  const found = all.filter(({ ms }) => ms <= defectLimitMs).length;
+  const slowest = Math.max(...all.map(({ ms }) => ms)) / 1_000;
+  const rules = [...new Set(all.map(({ rule }) => rule))].join(', ');
+  const line = `${name.padEnd(24)}${found} of ${seeds.length}, slowest ${slowest.toFixed(1)} s: ${rules}`;
+  if (found < seeds.length * 0.9) fail(line);
+  else console.log(line);
 }
 
 const [first = 1, given] = (values.seeds ?? (values.defects ? '1-10' : values.seed)).split('-').map(Number);
 const last = given ?? (values.minutes === 'Infinity' ? first : Number.POSITIVE_INFINITY);
 if (keep !== undefined) mkdirSync(keep, { recursive: true });
-if (values.plan) printPlan(drawPlan(Number(values.seed), options));
-else if (values.defects) {
+if (values.plan) {
+  const { steps: planned, faults, ...rest } = drawPlan(first, Number(steps));
+  console.log(JSON.stringify(rest));
+  for (const step of planned) {
+    for (const fault of faults.filter(({ at }) => at === step.n)) console.log(JSON.stringify(fault));
+    console.log(JSON.stringify(step));
+  }
+} else if (values.defects) {
   const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i);
   for (const name of defect === undefined ? Object.keys(defects) : [defect]) await proveSharp(name, seeds);
 } else if (values.judge) {
@@ -174,4 +140,4 @@ else if (values.defects) {
     console.log(`seed ${seed} of ${first} to ${last}, ${minutes.toFixed(1)} minutes`);
   }
 }
-printTable();
+for (const [what, n] of [...tally].sort()) console.log(what.padEnd(52), String(n).padStart(10));
