@@ -4,8 +4,10 @@ export type {
   ListQuery,
   Page,
   PageStart,
+  Position,
+  Sort,
+  SortKey,
 } from './domain/list-query.ts';
-export type { Position, Sort, SortKey } from './domain/position.ts';
 export type {
   Post,
   PostDraft,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { formatSort, type Position, type Sort } from '../domain/position.ts';
+import { formatSort, type Position, type Sort } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import { compareText } from '../domain/text.ts';
 import type { User, UserField } from '../domain/user.ts';

@@ -1,4 +1,3 @@
-import { invalid } from './errors.ts';
 import {
   type ListQuery,
   type Parameters,
@@ -7,7 +6,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { checkPathFields, parseInteger, parseRecord } from './record.ts';
+import { bodyParsers, parseInteger } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
@@ -25,10 +24,7 @@ export interface StoredPost extends Post {
 }
 
 /** A post without the fields that the store and the path set. */
-export interface PostDraft {
-  readonly title: string;
-  readonly body: string;
-}
+export type PostDraft = Omit<Post, 'id' | 'userId'>;
 
 /** The changes of a merge patch (RFC 7396). Absent fields do not change, and no field can be removed. */
 export type PostPatch = Partial<PostDraft>;
@@ -58,36 +54,17 @@ function parseTitle(value: unknown): string {
   return parseText('title', value, titleRule);
 }
 
-function parseBody(value: unknown): string {
-  return parseText('body', value, bodyRule);
-}
-
 export function parsePostQuery(userId: number, parameters: Parameters, readCursor: ReadCursor): PostQuery {
   const given = parseParameters(parameters, ['title', ...pageParameters]);
   const filter = given.title === undefined ? {} : { title: parsePrefix('title', given.title, titleRule) };
   return { filter, ...parsePage(given, postFields, { userId, ...filter }, [], readCursor) };
 }
 
-export function parsePostDraft(value: unknown): PostDraft {
-  return draft(parseRecord('the body', value, ['title', 'body']));
-}
-
-/** Parses a whole post. An absent body becomes empty. It may repeat the ids of the path. */
-export function parsePostReplacement(value: unknown, path: { id: number; userId: number }): PostPatch {
-  const fields = parseRecord('the body', value, ['id', 'userId', 'title', 'body']);
-  checkPathFields(fields, path);
-  return draft(fields);
-}
-
-export function parsePostPatch(value: unknown): PostPatch {
-  const fields = parseRecord('the body', value, ['title', 'body']);
-  return {
-    ...(fields.title !== undefined && { title: parseTitle(fields.title) }),
-    ...(fields.body !== undefined && { body: parseBody(fields.body) }),
-  };
-}
-
-function draft(fields: { title?: unknown; body?: unknown }): PostDraft {
-  if (fields.title === undefined) throw invalid('title', 'is required');
-  return { title: parseTitle(fields.title), body: fields.body === undefined ? '' : parseBody(fields.body) };
-}
+export const {
+  parseDraft: parsePostDraft,
+  parseReplacement: parsePostReplacement,
+  parsePatch: parsePostPatch,
+} = bodyParsers<PostDraft, PostPatch>({
+  title: { parse: parseTitle },
+  body: { parse: (value) => parseText('body', value, bodyRule), byDefault: '' },
+});

@@ -85,16 +85,56 @@ export function parseRecord<Field extends string>(
   return value;
 }
 
-/** Rejects a resource with a value, such as its `id`, that differs from the one in the path. */
-export function checkPathFields(
-  fields: Readonly<Record<string, unknown>>,
-  path: Readonly<Record<string, number>>,
-): void {
-  for (const [name, value] of Object.entries(path)) {
-    if (fields[name] !== undefined && fields[name] !== value) {
-      throw invalid(name, `must be ${value}, the one in the path`);
+/** How clients write a field of a record. A field with neither `isOptional` nor `byDefault` is required. */
+export interface FieldRule {
+  readonly parse: (value: unknown) => string;
+  /** Whether the field may be absent, and `null` in a patch removes it. */
+  readonly isOptional?: true;
+  /** The value of an absent field. */
+  readonly byDefault?: string;
+}
+
+/** Returns the parsers of the bodies of POST, PUT and PATCH for records with these fields. */
+export function bodyParsers<Draft, Patch>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
+  const entries = Object.entries<FieldRule>(rules);
+  const names = Object.keys(rules);
+  const parseFields = (fields: Readonly<Record<string, unknown>>): Draft => {
+    const draft: Record<string, string> = {};
+    for (const [name, { parse, isOptional, byDefault }] of entries) {
+      const value = fields[name];
+      if (value !== undefined) draft[name] = parse(value);
+      else if (byDefault !== undefined) draft[name] = byDefault;
+      else if (!isOptional) throw invalid(name, 'is required');
     }
-  }
+    return draft as Draft;
+  };
+  const removed = Object.fromEntries(
+    entries.flatMap(([name, rule]) => (rule.isOptional ? [[name, null]] : [])),
+  );
+  return {
+    parseDraft: (body: unknown): Draft => parseFields(parseRecord('the body', body, names)),
+
+    /** Parses a whole record into a patch. The body may repeat the ids of the path. */
+    parseReplacement(body: unknown, path: Readonly<Record<string, number>>): Patch {
+      const fields = parseRecord('the body', body, [...Object.keys(path), ...names]);
+      for (const [name, id] of Object.entries(path)) {
+        if (fields[name] !== undefined && fields[name] !== id) {
+          throw invalid(name, `must be ${id}, the one in the path`);
+        }
+      }
+      return { ...removed, ...parseFields(fields) } as Patch;
+    },
+
+    parsePatch(body: unknown): Patch {
+      const fields = parseRecord('the body', body, names);
+      const patch: Record<string, string | null> = {};
+      for (const [name, { parse, isOptional }] of entries) {
+        const value = fields[name];
+        if (value !== undefined) patch[name] = isOptional && value === null ? null : parse(value);
+      }
+      return patch as Patch;
+    },
+  };
 }
 
 /** Quotes text of a client for an error message: escaped, and not longer than a line. */

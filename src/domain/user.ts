@@ -7,7 +7,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { checkPathFields, parseIds, parseInteger, parseRecord } from './record.ts';
+import { bodyParsers, parseIds, parseInteger } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
@@ -24,10 +24,7 @@ export interface StoredUser extends User {
 }
 
 /** A user without its id: the body of POST and PUT. */
-export interface UserDraft {
-  readonly name: string;
-  readonly role?: string;
-}
+export type UserDraft = Omit<User, 'id'>;
 
 /** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes a field. */
 export interface UserPatch {
@@ -78,25 +75,14 @@ export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): 
   return { filter, ...parsePage(given, userFields, filter, fixed, readCursor) };
 }
 
-export function parseUserDraft(value: unknown): UserDraft {
-  const fields = parseRecord('the body', value, ['name', 'role']);
-  return draft(fields);
-}
-
-/** Parses a whole user. An absent role is removed. An `id` must be equal to the one in the path. */
-export function parseUserReplacement(value: unknown, id: number): UserPatch {
-  const fields = parseRecord('the body', value, ['id', 'name', 'role']);
-  checkPathFields(fields, { id });
-  return { role: null, ...draft(fields) };
-}
-
-export function parseUserPatch(value: unknown): UserPatch {
-  const fields = parseRecord('the body', value, ['name', 'role']);
-  return {
-    ...(fields.name !== undefined && { name: parseName(fields.name) }),
-    ...(fields.role !== undefined && { role: fields.role === null ? null : parseRole(fields.role) }),
-  };
-}
+export const {
+  parseDraft: parseUserDraft,
+  parseReplacement: parseUserReplacement,
+  parsePatch: parseUserPatch,
+} = bodyParsers<UserDraft, UserPatch>({
+  name: { parse: parseName },
+  role: { parse: parseRole, isOptional: true },
+});
 
 export function parseRole(value: unknown): string {
   if (typeof value !== 'string') throw invalid('role', 'must be a string');
@@ -104,10 +90,4 @@ export function parseRole(value: unknown): string {
     throw invalid('role', 'must be a lower-case letter, then at most 49 of a-z, 0-9, _ and -');
   }
   return value;
-}
-
-function draft(fields: { name?: unknown; role?: unknown }): UserDraft {
-  if (fields.name === undefined) throw invalid('name', 'is required');
-  const name = parseName(fields.name);
-  return fields.role === undefined ? { name } : { name, role: parseRole(fields.role) };
 }

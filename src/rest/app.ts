@@ -5,13 +5,12 @@ import type { Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
-import type { ListenerLimits } from '../http/request.ts';
+import type { HttpRequest, ListenerLimits } from '../http/request.ts';
 import { parsePattern, Router } from '../http/router.ts';
 import { fileHandler } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
-import { corsHeaders } from './cors.ts';
 import { toHttpError } from './errors.ts';
 import { Followers } from './followers.ts';
 import { requireKey, routes } from './routes.ts';
@@ -72,6 +71,15 @@ const packagePublicDir = new URL('../../public', import.meta.url);
 const maxKeptBytes = 16 * 1024 * 1024;
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
+
+// The headers of CORS: which of a response a page may read, and what it may send.
+const exposed =
+  'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id';
+const allowedHeaders =
+  'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
+const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+// The maximum time that Chromium caches a preflight, in seconds.
+const preflightMaxAge = '7200';
 
 /**
  * The HTTP API as a plain `(request, response, next?)` listener, which can be mounted beside other routes:
@@ -179,5 +187,30 @@ function redirectToRoot(serve: Handler, headers: Headers): Handler {
     if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) return serve(request);
     const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;
     return { status: 308, headers: { location, 'cache-control': 'no-cache', ...headers } };
+  };
+}
+
+/** Returns the CORS headers for requests with a listed Origin (`*` lists all); `undefined` if the list is empty. */
+function corsHeaders(
+  origins: readonly string[],
+): ((request: HttpRequest) => Headers | undefined) | undefined {
+  if (origins.length === 0) return undefined;
+  const listed = new Set(origins);
+  const any = listed.has('*');
+  return (request) => {
+    const origin = request.header('origin');
+    // The response differs by origin, so a cache must not serve it to another origin.
+    const vary = any ? undefined : { vary: 'origin' };
+    if (origin === undefined || !(any || listed.has(origin))) return vary;
+    const headers = { ...vary, 'access-control-allow-origin': any ? '*' : origin };
+    if (request.method !== 'OPTIONS' || request.header('access-control-request-method') === undefined) {
+      return { ...headers, 'access-control-expose-headers': exposed };
+    }
+    return {
+      ...headers,
+      'access-control-allow-methods': allowedMethods,
+      'access-control-allow-headers': allowedHeaders,
+      'access-control-max-age': preflightMaxAge,
+    };
   };
 }

@@ -1,5 +1,11 @@
-import type { ListQuery, Page } from '../domain/list-query.ts';
-import { formatSort, type Position, positionOf, type Sort } from '../domain/position.ts';
+import {
+  formatSort,
+  type ListQuery,
+  type Page,
+  type Position,
+  positionOf,
+  type Sort,
+} from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { ByteStream, Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';

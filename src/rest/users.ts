@@ -22,7 +22,8 @@ export function userResource(repository: Repository): Resource<StoredUser, UserD
     count: (_, { filter }, options) => repository.countUsers(filter, options),
     create: (_, draft, options) => repository.createUser(draft, options),
     get: ({ id }, options) => repository.getUser(id, options),
-    replace: ({ id }, body, options) => repository.updateUser(id, parseUserReplacement(body, id), options),
+    replace: ({ id }, body, options) =>
+      repository.updateUser(id, parseUserReplacement(body, { id }), options),
     update: ({ id }, body, options) => repository.updateUser(id, parseUserPatch(body), options),
     delete: ({ id }, options) => repository.deleteUser(id, options),
   };

@@ -1,5 +1,4 @@
-import type { PageStart } from '../domain/list-query.ts';
-import type { Sort } from '../domain/position.ts';
+import type { PageStart, Sort } from '../domain/list-query.ts';
 import { maxVersion } from '../domain/record.ts';
 import { afterPrefix, compareText } from '../domain/text.ts';
 import { columnNames, filterColumns, type Table } from './tables.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { asksForPage, maxOffset } from '../../src/domain/list-query.ts';
-import { formatSort, type Sort } from '../../src/domain/position.ts';
+import { asksForPage, formatSort, maxOffset, type Sort } from '../../src/domain/list-query.ts';
 import { parsePostQuery } from '../../src/domain/post.ts';
 import { parseUserQuery } from '../../src/domain/user.ts';
 import { refuses } from './refuses.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { userQuery } from '../../src/conformance/fixture.ts';
-import { toPage } from '../../src/domain/list-query.ts';
-import { positionOf } from '../../src/domain/position.ts';
+import { positionOf, toPage } from '../../src/domain/list-query.ts';
 import { show } from './refuses.ts';
 
 const sortOf = (text: string) => userQuery(`sort=${text}`).sort;

@@ -182,7 +182,7 @@ describe('parseUserReplacement', () => {
       { name: 'Ada', role: 'admin' },
     ],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, 7), patch));
+    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, { id: 7 }), patch));
   }
 
   for (const [body, culprit] of [
@@ -193,7 +193,8 @@ describe('parseUserReplacement', () => {
     [{ id: null, name: 'Ada' }, 'id'] as const,
     [{ id: 7.5, name: 'Ada' }, 'id'] as const,
   ]) {
-    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserReplacement(body, 7), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () =>
+      refuses(() => parseUserReplacement(body, { id: 7 }), culprit));
   }
 });
 

@@ -1,6 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ListQuery, type Page, toPage } from '../../domain/list-query.ts';
-import { type Position, positionOf, type Sort } from '../../domain/position.ts';
+import {
+  type ListQuery,
+  type Page,
+  type Position,
+  positionOf,
+  type Sort,
+  toPage,
+} from '../../domain/list-query.ts';
 import type { RecordKind } from '../../domain/record.ts';
 import { compareText } from '../../domain/text.ts';
 import type { Row } from '../store.ts';

@@ -1,5 +1,4 @@
-import { type ListQuery, maxLimit, toPage } from '../../domain/list-query.ts';
-import type { Sort } from '../../domain/position.ts';
+import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
