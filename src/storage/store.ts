@@ -1,18 +1,19 @@
-import type { ChangePage, ChangeQuery } from '../domain/change.ts';
+import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { ListQuery, Page } from '../domain/list-query.ts';
 import type { StoredPost } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
-import type {
-  Answer,
-  CallOptions,
-  ChangeFeed,
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  Records,
-  Store,
-  StoreSummary,
+import {
+  type Answer,
+  type CallOptions,
+  type ChangeFeed,
+  type ChangeOptions,
+  type Created,
+  type CreateOptions,
+  idempotencyTtlMs,
+  type Records,
+  type Store,
+  type StoreSummary,
 } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import type { Key } from './tables.ts';
@@ -57,6 +58,21 @@ export interface Scratch {
   /** Removes all these stores. */
   remove(): Promise<void>;
 }
+
+/** The options of the stores in this process. */
+export interface EmbeddedStoreOptions {
+  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
+  readonly now?: () => number;
+  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
+  readonly idempotencyTtlMs?: number;
+  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
+  readonly changesKept?: number;
+}
+
+export const embeddedNumbers = {
+  idempotencyTtlMs: [idempotencyTtlMs, 1, Number.MAX_SAFE_INTEGER],
+  changesKept: [defaultChangesKept, 0, maxChangesKept],
+} as const;
 
 /** Wraps a bare store: it closes once, then rejects every call. A read with an aborted signal does not begin. */
 export function createStore(bare: BareStore): Store {

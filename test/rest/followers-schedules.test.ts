@@ -37,10 +37,8 @@ function requestOf(signal: AbortSignal, chunkBytes = 64 * 1024): HttpRequest {
 testSchedules(
   'followers receive every change once and in order after each resume, or learn that changes are gone',
   async (scheduler) => {
-    const kept = new KeptChanges({ changesKept });
-    const { changes: store } = kept.feed();
-    assert.ok(store);
-    const feed = slowFeed(scheduler, store);
+    const kept = new KeptChanges(changesKept);
+    const feed = slowFeed(scheduler, kept);
     let hasFailed = false;
     const followers = new Followers(feed, 0, () => {
       hasFailed = true;
@@ -53,7 +51,7 @@ testSchedules(
         if (isRestarted) kept.restart();
         const type = scheduler.oneIn(3) ? 'user.updated' : 'user.created';
         kept.add(type, { id, name: 'Ann', version: 1 });
-        made.push({ position: await store.position(), type, at: scheduler.now });
+        made.push({ position: await kept.position(), type, at: scheduler.now });
         if (scheduler.oneIn(3)) await scheduler.turn();
         if (scheduler.oneIn(15)) followers.disconnect();
       }
@@ -74,7 +72,7 @@ testSchedules(
           await feed.read(query);
         } catch (caught) {
           if (DomainError.from(caught).kind === 'gone') {
-            after = await store.position();
+            after = await kept.position();
             from = after;
             seen.length = 0;
           }
@@ -114,10 +112,8 @@ testSchedules(
 );
 
 it('sends a change that was made while the client connected, without waiting for the heartbeat', async (t) => {
-  const kept = new KeptChanges({ changesKept });
-  const { changes: feed } = kept.feed();
-  assert.ok(feed);
-  const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
+  const kept = new KeptChanges(changesKept);
+  const followers = new Followers(kept, 0, (cause) => assert.fail(String(cause)));
   const follow = () => followers.follow({ after: 0, limit }, requestOf(AbortSignal.timeout(10_000)));
   const [first, second] = [follow(), follow()];
   t.after(() => Promise.all([first.return(undefined), second.return(undefined)]));
@@ -134,15 +130,14 @@ it('sends a change that was made while the client connected, without waiting for
 });
 
 it('reads a change once for followers with any filter, and again only for those that are behind', async (t) => {
-  const kept = new KeptChanges({ changesKept: 100 });
-  const { changes: store } = kept.feed();
-  assert.ok(store);
+  const kept = new KeptChanges(100);
   const reads: number[] = [];
   const feed: ChangeFeed = {
-    ...store,
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
     async read(query) {
       reads.push(query.after);
-      return store.read(query);
+      return kept.read(query);
     },
   };
   const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));

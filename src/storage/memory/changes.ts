@@ -1,22 +1,16 @@
-import { checkRanges } from '../../check-range.ts';
 import {
   type Change,
+  type ChangePage,
+  type ChangeQuery,
   ChangesGone,
   type ChangeType,
-  defaultChangesKept,
   isWanted,
-  maxChangesKept,
   type Origin,
 } from '../../domain/change.ts';
 import type { ChangeFeed } from '../../domain/repository.ts';
 
-export interface KeptChangesOptions {
-  /** The minimum number of kept changes, 0 to 100,000,000; 0: no feed. Default: 100,000. */
-  readonly changesKept?: number;
-}
-
 /** The newest changes and the watchers of the feed. */
-export class KeptChanges {
+export class KeptChanges implements ChangeFeed {
   readonly #kept: number;
   readonly #watchers = new Set<() => void>();
   #changes: Change[] = [];
@@ -24,9 +18,9 @@ export class KeptChanges {
   /** The position of the last removed change. */
   #gone = 0;
 
-  constructor({ changesKept = defaultChangesKept }: KeptChangesOptions) {
-    checkRanges({ changesKept }, { changesKept: [0, maxChangesKept] });
-    this.#kept = changesKept;
+  /** @param kept The minimum number of kept changes; 0: none is added. */
+  constructor(kept: number) {
+    this.#kept = kept;
   }
 
   add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
@@ -49,26 +43,21 @@ export class KeptChanges {
     for (const wake of this.#watchers) wake();
   }
 
-  feed(): { readonly changes?: ChangeFeed } {
-    if (this.#kept === 0) return {};
-    return {
-      changes: {
-        read: async (query) => {
-          const { after, limit } = query;
-          if (after < this.#gone || after > this.#last) throw new ChangesGone(after, this.#gone + 1);
-          const matching = this.#changes
-            .slice(after - this.#gone)
-            .filter((change) => isWanted(change, query));
-          const changes = matching.slice(0, limit);
-          const more = matching.length > limit;
-          return { changes, next: more ? (changes.at(-1)?.position ?? after) : this.#last, more };
-        },
-        position: async () => this.#last,
-        watch: (wake) => {
-          this.#watchers.add(wake);
-          return () => this.#watchers.delete(wake);
-        },
-      },
-    };
+  async read(query: ChangeQuery): Promise<ChangePage> {
+    const { after, limit } = query;
+    if (after < this.#gone || after > this.#last) throw new ChangesGone(after, this.#gone + 1);
+    const matching = this.#changes.slice(after - this.#gone).filter((change) => isWanted(change, query));
+    const changes = matching.slice(0, limit);
+    const more = matching.length > limit;
+    return { changes, next: more ? (changes.at(-1)?.position ?? after) : this.#last, more };
+  }
+
+  async position(): Promise<number> {
+    return this.#last;
+  }
+
+  watch(wake: () => void): () => void {
+    this.#watchers.add(wake);
+    return () => this.#watchers.delete(wake);
   }
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { preconditionFailed } from '../../domain/errors.ts';
+import { readNumbers } from '../../check-range.ts';
+import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import {
   byKind,
   idsExhausted,
@@ -9,8 +10,8 @@ import {
   recordKinds,
   versionsExhausted,
 } from '../../domain/record.ts';
-import type { ChangeOptions, Store } from '../../domain/repository.ts';
-import { createStore, type Row } from '../store.ts';
+import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
+import { createStore, type EmbeddedStoreOptions, embeddedNumbers, type Row } from '../store.ts';
 import {
   childTables,
   filterColumns,
@@ -21,11 +22,10 @@ import {
   toRecord,
   userMissing,
 } from '../tables.ts';
-import { KeptChanges, type KeptChangesOptions } from './changes.ts';
-import { KeptResults, type KeptResultsOptions } from './idempotency.ts';
+import { KeptChanges } from './changes.ts';
 import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './rows.ts';
 
-export interface MemoryStoreOptions extends KeptResultsOptions, KeptChangesOptions {}
+export type MemoryStoreOptions = EmbeddedStoreOptions;
 
 /**
  * The simplest implementation of the contract, for tests and demos. No method awaits, so each is atomic. Rows are
@@ -34,18 +34,20 @@ export interface MemoryStoreOptions extends KeptResultsOptions, KeptChangesOptio
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());
   const lastIds = byKind(() => 0);
-  const results = new KeptResults(options);
-  const changes = new KeptChanges(options);
+  const { idempotencyTtlMs, changesKept } = readNumbers(options, embeddedNumbers);
+  const once = createOnce(idempotencyTtlMs, options.now);
+  const changes = new KeptChanges(changesKept);
 
   const put = (kind: RecordKind, row: Row): Row => {
     rows[kind].set(row.id, Object.freeze(row));
+    lastIds[kind] = Math.max(lastIds[kind], row.id);
     return row;
   };
   const isMissingParent = (table: Table, record: object): boolean =>
     filterColumns(table, record).some(([{ parent }, id]) => parent && !rows[parent].has(Number(id)));
 
   return createStore({
-    ...changes.feed(),
+    ...(changesKept > 0 && { changes }),
     collections: byKind((kind) => {
       const table = tables[kind];
       const find = (key: Key): Row | undefined => {
@@ -57,16 +59,14 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         list: (filter, query) => pageOf(matching(table, rows[kind], filter).map(withoutVersion), query),
         count: (filter) => matching(table, rows[kind], filter).length,
         create(record, options) {
-          const { value, replayed } = results.once(options, () => {
+          return once(options, () => {
             if (isMissingParent(table, record)) return undefined;
             if (lastIds[kind] >= maxId) throw idsExhausted();
-            lastIds[kind] += 1;
             const values = recordValues(table.given, record);
-            const row = put(kind, toRecord(table.columns, [lastIds[kind], ...values, 1]));
+            const row = put(kind, toRecord(table.columns, [lastIds[kind] + 1, ...values, 1]));
             changes.add(`${table.record}.created`, row, options?.origin);
             return row;
           });
-          return value && { value, replayed };
         },
         update(key, patch, options) {
           const row = find(key);
@@ -94,14 +94,11 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     ping: () => undefined,
     close: () => undefined,
     summary: () => byKind((kind) => ({ count: rows[kind].size, lastId: lastIds[kind] })),
-    exportRows: async (kind, afterId, limit) => rowsById(rows[kind], afterId, limit),
+    exportRows: (kind, afterId, limit) => rowsById(rows[kind], afterId, limit),
     importRows(kind, given) {
       const added = newRows(kind, rows[kind], given);
       for (const row of added) if (isMissingParent(tables[kind], row)) throw userMissing(kind, row.id);
-      for (const row of added) {
-        put(kind, { ...row });
-        lastIds[kind] = Math.max(lastIds[kind], row.id);
-      }
+      for (const row of added) put(kind, { ...row });
       if (added.length > 0) changes.restart();
       return added.length;
     },
@@ -122,4 +119,29 @@ function updated(table: Table, row: Row, patch: object, options?: ChangeOptions)
 
 function checkExpected({ record }: Table, { id, version }: Row, { expected }: ChangeOptions = {}): void {
   if (expected?.includes(version) === false) throw preconditionFailed(record, id);
+}
+
+/** Makes a creation happen once for a key, until the key expires. A creation without a result is not kept. */
+export function createOnce(ttlMs: number, now = Date.now) {
+  // Results as JSON, so that later changes cannot modify them; the oldest first.
+  const results = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
+  return <T>({ idempotency }: CreateOptions = {}, create: () => T | undefined): Created<T> | undefined => {
+    const usedAt = now();
+    const kept = idempotency && results.get(idempotency.key);
+    if (kept !== undefined && kept.expiresAt > usedAt) {
+      if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
+      return { value: JSON.parse(kept.result), replayed: true };
+    }
+    const value = create();
+    if (value === undefined) return undefined;
+    if (idempotency !== undefined) {
+      const { key, fingerprint } = idempotency;
+      for (const [old, { expiresAt }] of results) {
+        if (expiresAt > usedAt) break;
+        results.delete(old);
+      }
+      results.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: usedAt + ttlMs });
+    }
+    return { value, replayed: false };
+  };
 }

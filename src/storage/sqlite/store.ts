@@ -2,11 +2,10 @@ import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { readNumbers } from '../../check-range.ts';
-import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { DomainError, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
-import { type CreateOptions, idempotencyTtlMs, type Store } from '../../domain/repository.ts';
-import { createStore } from '../store.ts';
+import type { CreateOptions, Store } from '../../domain/repository.ts';
+import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { fromSqlite, unavailable } from './errors.ts';
 import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
@@ -15,24 +14,17 @@ import { openMigrated } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
 import type { WriterData } from './writer-thread.ts';
 
-export interface SqliteStoreOptions {
+export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   /** How long to wait for a lock of another process, in milliseconds, 0 to 60,000. Default: 5,000. */
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
-  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
-  readonly idempotencyTtlMs?: number;
-  /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
-  readonly now?: () => number;
-  /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
-  readonly changesKept?: number;
 }
 
 const numbers = {
+  ...embeddedNumbers,
   busyTimeoutMs: [5_000, 0, 60_000],
   maxPendingWrites: [10_000, 1, 1_000_000],
-  idempotencyTtlMs: [idempotencyTtlMs, 1, Number.MAX_SAFE_INTEGER],
-  changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
 
 /**
