@@ -78,10 +78,9 @@ export const storeSchemes: readonly StoreScheme[] = [
 export function storeUrlMustBe(url: string): string | undefined {
   const scheme = schemeOf(url);
   if (scheme !== undefined) return scheme.mustBe?.(url);
-  return storeSchemes
-    .map(({ form }) => form)
-    .join(', ')
-    .replace(/, ([^,]*)$/, ' or $1');
+  const forms = storeSchemes.map(({ form }) => form);
+  // British lists have no comma before the last item.
+  return new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(forms);
 }
 
 export function schemeOf(url: string): StoreScheme | undefined {

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
   type ListQuery,
   type Page,
@@ -7,10 +6,9 @@ import {
   type Sort,
   toPage,
 } from '../../domain/list-query.ts';
-import type { RecordKind } from '../../domain/record.ts';
 import { compareText } from '../../domain/text.ts';
 import type { Row } from '../store.ts';
-import { filterColumns, rowDiffers, type Table } from '../tables.ts';
+import { filterColumns, type Table } from '../tables.ts';
 
 /** The page of a query. Rows after a position are found even if the row of the position was deleted. */
 export function pageOf<Row extends object>(rows: readonly Row[], query: ListQuery<string>): Page<Row> {
@@ -52,20 +50,4 @@ export function patched(row: Row, patch: object): Row {
 
 export function withoutVersion({ version: _, ...row }: Row) {
   return row;
-}
-
-export function rowsById(rows: ReadonlyMap<number, Row>, afterId: number, limit: number): Row[] {
-  const after = [...rows.values()].filter((row) => row.id > afterId);
-  return after.sort((a, b) => a.id - b.id).slice(0, limit);
-}
-
-/** The rows that do not exist yet. An existing row that differs is a conflict. */
-export function newRows(kind: RecordKind, there: ReadonlyMap<number, Row>, rows: readonly Row[]): Row[] {
-  const added = new Map<number, Row>();
-  for (const row of rows) {
-    const known = there.get(row.id) ?? added.get(row.id);
-    if (known === undefined) added.set(row.id, row);
-    else if (!isDeepStrictEqual(known, row)) throw rowDiffers(kind, row.id);
-  }
-  return [...added.values()];
 }

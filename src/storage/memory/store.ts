@@ -17,13 +17,14 @@ import {
   filterColumns,
   type Key,
   recordValues,
+  rowDiffers,
   type Table,
   tables,
   toRecord,
   userMissing,
 } from '../tables.ts';
 import { KeptChanges } from './changes.ts';
-import { matching, newRows, pageOf, patched, rowsById, withoutVersion } from './rows.ts';
+import { matching, pageOf, patched, withoutVersion } from './rows.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
 
@@ -71,8 +72,12 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
         update(key, patch, options) {
           const row = find(key);
           if (row === undefined) return undefined;
-          const next = updated(table, row, patch, options);
-          if (next !== row) changes.add(`${table.record}.updated`, put(kind, next), options?.origin);
+          checkExpected(table, row, options);
+          const changed = patched(row, patch);
+          if (isDeepStrictEqual(changed, row)) return row;
+          if (row.version >= maxVersion) throw versionsExhausted(table.record, row.id);
+          const next = put(kind, { ...changed, version: row.version + 1 });
+          changes.add(`${table.record}.updated`, next, options?.origin);
           return next;
         },
         delete(key, options) {
@@ -94,27 +99,26 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
     ping: () => undefined,
     close: () => undefined,
     summary: () => byKind((kind) => ({ count: rows[kind].size, lastId: lastIds[kind] })),
-    exportRows: (kind, afterId, limit) => rowsById(rows[kind], afterId, limit),
+    exportRows(kind, afterId, limit) {
+      const after = [...rows[kind].values()].filter((row) => row.id > afterId);
+      return after.sort((a, b) => a.id - b.id).slice(0, limit);
+    },
     importRows(kind, given) {
-      const added = newRows(kind, rows[kind], given);
-      for (const row of added) if (isMissingParent(tables[kind], row)) throw userMissing(kind, row.id);
-      for (const row of added) put(kind, { ...row });
-      if (added.length > 0) changes.restart();
-      return added.length;
+      const added = new Map<number, Row>();
+      for (const row of given) {
+        const known = rows[kind].get(row.id) ?? added.get(row.id);
+        if (known !== undefined && !isDeepStrictEqual(known, row)) throw rowDiffers(kind, row.id);
+        if (isMissingParent(tables[kind], row)) throw userMissing(kind, row.id);
+        if (known === undefined) added.set(row.id, row);
+      }
+      for (const row of added.values()) put(kind, { ...row });
+      if (added.size > 0) changes.restart();
+      return added.size;
     },
     continueIds(last) {
       for (const kind of recordKinds) lastIds[kind] = Math.max(lastIds[kind], last[kind]);
     },
   });
-}
-
-/** A row with the changes of a merge patch, and the next version if they change anything. */
-function updated(table: Table, row: Row, patch: object, options?: ChangeOptions): Row {
-  checkExpected(table, row, options);
-  const changed = patched(row, patch);
-  if (isDeepStrictEqual(changed, row)) return row;
-  if (row.version >= maxVersion) throw versionsExhausted(table.record, row.id);
-  return { ...changed, version: row.version + 1 };
 }
 
 function checkExpected({ record }: Table, { id, version }: Row, { expected }: ChangeOptions = {}): void {

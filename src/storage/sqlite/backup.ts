@@ -19,7 +19,7 @@ const pagesPerStep = 1_000;
 export async function backupSqlite(
   path: string,
   target: string,
-  onProgress?: BackupProgress,
+  onProgress: BackupProgress = () => {},
 ): Promise<number> {
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
@@ -47,27 +47,20 @@ function refuseExisting(path: string): void {
   if (existsSync(path)) throw new Error('the target exists already');
 }
 
-async function copy(from: string, to: string, onProgress: BackupProgress = () => undefined): Promise<number> {
+async function copy(from: string, to: string, onProgress: BackupProgress): Promise<number> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
-  const db = new DatabaseSync(from);
-  try {
-    // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
-    db.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
-    const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
-      onProgress(totalPages - remainingPages, totalPages);
-    const pages = await backup(db, to, { rate: pagesPerStep, progress });
-    onProgress(pages, pages);
-    return pages;
-  } finally {
-    db.close();
-  }
+  using db = new DatabaseSync(from);
+  // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
+  db.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
+  const pages = await backup(db, to, {
+    rate: pagesPerStep,
+    progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
+  });
+  onProgress(pages, pages);
+  return pages;
 }
 
 async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path, 'r');
+  await file.sync();
 }

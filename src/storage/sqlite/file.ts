@@ -1,12 +1,12 @@
 import {
   accessSync,
   type BigIntStats,
-  closeSync,
   constants,
   existsSync,
   openSync,
   readSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { userInfo } from 'node:os';
@@ -27,7 +27,7 @@ const suffixes = ['', '-wal', '-shm'];
 /** Creates a file that no other user can read, unless it exists. */
 export function makeFile(path: string): void {
   try {
-    closeSync(openSync(path, 'wx', 0o600));
+    writeFileSync(path, '', { flag: 'wx', mode: 0o600 });
   } catch (caught) {
     // Never open an existing file here: closing it would release all locks of this process on the file.
     if (!existsSync(path)) throw caught;

@@ -115,22 +115,16 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
 
 function migrate(db: DatabaseSync): void {
   // Check before the first write, so that a rejected file does not change.
-  const steps = stepsTaken(db);
+  const isCurrent = stepsTaken(db) === schemaVersion;
   db.exec('PRAGMA journal_mode = WAL');
-  if (steps !== schemaVersion) takeSteps(db);
-  // This read ensures that the log file exists.
-  db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
-}
-
-function takeSteps(db: DatabaseSync): void {
-  db.exec('BEGIN IMMEDIATE');
-  try {
+  if (!isCurrent) {
+    // If a step fails, `connect` closes the connection, and SQLite rolls back.
+    db.exec('BEGIN IMMEDIATE');
     for (const step of migrations.slice(stepsTaken(db))) db.exec(step);
     db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
-  } catch (caught) {
-    if (db.isTransaction) db.exec('ROLLBACK');
-    throw caught;
   }
+  // This read ensures that the log file exists.
+  db.exec('PRAGMA query_only = ON; SELECT 1 FROM sqlite_schema');
 }
 
 /** The version of the schema of a file. Throws when it is not one of this service. */

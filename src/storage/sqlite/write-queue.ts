@@ -59,15 +59,11 @@ export class WriteQueue {
   #work: Promise<void> | undefined;
   #writer: Worker | undefined;
   #answer: (reply: WriterReply) => void = () => {};
-  #failure: Failure | undefined;
+  /** Why the last group was not committed; `undefined` when it was. */
+  failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {
     this.#options = options;
-  }
-
-  /** Why the last group was not committed; `undefined` when it was. */
-  get failure(): Failure | undefined {
-    return this.#failure;
   }
 
   /** Starts the writer thread unless it runs. An idle writer does not keep the process alive. */
@@ -97,13 +93,9 @@ export class WriteQueue {
     });
   }
 
-  /** Resolves when no write is waiting or running. */
-  async drain(): Promise<void> {
-    await this.#work;
-  }
-
-  /** Ends the writer thread. Call it after `drain`. */
+  /** Waits until no write is waiting or running, and ends the writer thread. */
   async close(): Promise<void> {
+    await this.#work;
     const writer = this.#writer;
     if (writer === undefined) return;
     this.#writer = undefined;
@@ -123,7 +115,7 @@ export class WriteQueue {
       // Resolves the writes of the last group while this one is committed.
       settleLast();
       const reply = await replying;
-      this.#failure = 'failed' in reply ? reply.failed : undefined;
+      this.failure = 'failed' in reply ? reply.failed : undefined;
       settleLast = () => this.#settle(group, reply);
     }
     this.#committing = 0;
@@ -161,18 +153,17 @@ export class WriteQueue {
     const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
     for (const [i, outcome] of outcomes.entries()) {
       if ('value' in outcome) group[i]?.resolve(outcome.value);
-      else group[i]?.reject(toError(outcome.failed));
+      else {
+        const { kind, message, cause } = outcome.failed;
+        group[i]?.reject(new DomainError(kind, message, { cause }));
+      }
     }
   }
 
   #lose(writer: Worker, cause: unknown): void {
     if (this.#writer !== writer) return;
     this.#writer = undefined;
-    this.#failure = unavailable(cause);
-    this.#answer({ failed: this.#failure });
+    this.failure = unavailable(cause);
+    this.#answer({ failed: this.failure });
   }
-}
-
-function toError({ kind, message, cause }: Failure): DomainError {
-  return new DomainError(kind, message, { cause });
 }

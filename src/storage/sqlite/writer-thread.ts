@@ -15,24 +15,21 @@ export interface WriterData {
   readonly changesKept: number;
 }
 
-export interface GroupCommitOptions {
-  readonly db: Pick<DatabaseSync, 'exec' | 'isTransaction'>;
-  readonly writes: SqliteWrites;
-  /** Throws when the path of the database no longer leads to the opened files. */
-  readonly checkFiles: () => void;
-  /** How long to wait for a lock of another process, in milliseconds. */
-  readonly busyTimeoutMs: number;
-}
-
 // About the time of a commit: four busy processes get equal shares, and waiting costs 1 % of a core.
 const maxRetryDelayMs = 2;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
- * others. When the transaction itself fails, all of its writes fail.
+ * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the path of the database
+ * no longer leads to the opened files.
  */
-export function groupCommit({ db, writes, checkFiles, busyTimeoutMs }: GroupCommitOptions) {
+export function groupCommit(
+  db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
+  writes: SqliteWrites,
+  checkFiles: () => void,
+  busyTimeoutMs: number,
+) {
   let isSafe = true;
 
   /** Throws if the commit is not in the log on disk. */
@@ -90,8 +87,7 @@ if (parentPort !== null) {
   const port = parentPort;
   const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
   const db = connect(files.path);
-  const writes = sqliteWrites(db, changesKept);
-  const commitGroup = groupCommit({ db, writes, checkFiles: watchFiles(files), busyTimeoutMs });
+  const commitGroup = groupCommit(db, sqliteWrites(db, changesKept), watchFiles(files), busyTimeoutMs);
   // From now on, `commitGroup` waits for locks.
   db.exec('PRAGMA busy_timeout = 0');
   port.on('message', (message: WriterMessage) => {

@@ -6,7 +6,6 @@ import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, findSql, updateSql } from '../sql.ts';
 import type { Row } from '../store.ts';
 import {
-  childTables,
   columnNames,
   type Key,
   patchValues,
@@ -51,7 +50,6 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     }
   };
   const writes = byKind((kind) => recordWrites(db, tables[kind], log));
-  const hasChildren = byKind((kind) => childTables(tables[kind]).length > 0);
 
   return {
     create(kind: RecordKind, record: object, key?: TimedKey, origin?: Origin): Created<Row> | undefined {
@@ -62,15 +60,8 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     },
     update: (kind: RecordKind, key: Key, patch: object, expected?: Expected, origin?: Origin) =>
       writes[kind].update(key, patch, expected, origin),
-    delete(kind: RecordKind, key: Key, expected?: Expected, origin?: Origin): boolean {
-      const remove = () => writes[kind].delete(key, expected, origin);
-      if (!hasChildren[kind]) return remove();
-      return undoable(() => {
-        // Read the child records before they are deleted together with this record.
-        log.addDeletionsBelow(kind, key[0], origin);
-        return remove();
-      });
-    },
+    delete: (kind: RecordKind, key: Key, expected?: Expected, origin?: Origin) =>
+      undoable(() => writes[kind].delete(key, expected, origin)),
 
     importRows(kind: RecordKind, rows: readonly Row[]): number {
       return undoable(() => {
@@ -146,6 +137,8 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     },
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
+      // Read the child records before they are deleted together with this record.
+      log.addDeletionsBelow(name, key[0], origin);
       const row = remove.get(...key, jsonOf(expected));
       if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
       else unchanged(key, expected);

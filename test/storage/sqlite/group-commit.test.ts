@@ -71,7 +71,7 @@ testSchedules(
     const checkFiles = () => {
       if (!db.filesAreThere) throw sqliteError(ioError);
     };
-    const commit = groupCommit({ db, writes, checkFiles, busyTimeoutMs });
+    const commit = groupCommit(db, writes, checkFiles, busyTimeoutMs);
     let next = 0;
     let mayCommit = true;
     for (let group = 0; group < 8; group += 1) {

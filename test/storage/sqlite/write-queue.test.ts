@@ -82,7 +82,7 @@ testSchedules(
       writes.push(write(id));
       if (scheduler.oneIn(3)) await scheduler.turn();
     }
-    await queue.drain();
+    const closing = queue.close();
     await Promise.all(writes);
     assert.equal(pending, 0);
     assert.deepEqual(
@@ -92,6 +92,6 @@ testSchedules(
     );
     assert.equal(new Set(committed).size, committed.length);
     assert.equal(acknowledged.length + unsure.length, count);
-    await queue.close();
+    await closing;
   },
 );
