@@ -6,7 +6,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, parseInteger } from './record.ts';
+import { bodyParsers, parseInteger, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
@@ -17,11 +17,7 @@ export interface Post {
   readonly body: string;
 }
 
-/** A stored post. */
-export interface StoredPost extends Post {
-  /** From 1, increased by each change. The ETag contains it. */
-  readonly version: number;
-}
+export type StoredPost = Stored<Post>;
 
 /** A post without the fields that the store and the path set. */
 export type PostDraft = Omit<Post, 'id' | 'userId'>;

@@ -18,6 +18,12 @@ export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<
   return Object.fromEntries(recordKinds.map((kind, i) => [kind, make(kind, i)])) as Record<RecordKind, T>;
 }
 
+/** A record as a store keeps it. */
+export type Stored<Fields> = Fields & {
+  /** From 1, increased by each change. The ETag contains it. */
+  readonly version: number;
+};
+
 /** Ids and versions are 32-bit signed integers, in every store and in gRPC. */
 export const maxId = 2 ** 31 - 1;
 export const maxVersion = maxId;

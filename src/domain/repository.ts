@@ -116,12 +116,9 @@ export interface CallOptions {
   readonly isAborted?: boolean;
 }
 
-export interface WriteOptions {
+export interface ChangeOptions {
   /** The client of the write; stored with its change. */
   readonly origin?: Origin;
-}
-
-export interface ChangeOptions extends WriteOptions {
   /**
    * The versions that the call may change. With any other stored version the call fails with
    * `precondition-failed`; the statement that makes the change decides. Absent: any version.
@@ -129,7 +126,7 @@ export interface ChangeOptions extends WriteOptions {
   readonly expected?: readonly number[];
 }
 
-export interface CreateOptions extends WriteOptions {
+export interface CreateOptions extends Pick<ChangeOptions, 'origin'> {
   readonly idempotency?: IdempotencyKey;
 }
 

@@ -27,7 +27,7 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
   }
   if (rule.notBlank && value.trim() === '') throw invalid(field, 'must not be blank');
   // A code point has at least one UTF-16 unit, so only the code points of a long text must be counted.
-  if (value.length > rule.maxLength && countCodePoints(value) > rule.maxLength) {
+  if (value.length > rule.maxLength && [...value].length > rule.maxLength) {
     throw invalid(field, `must be at most ${rule.maxLength.toLocaleString('en')} characters`);
   }
   return value;
@@ -37,12 +37,6 @@ export function parseText(field: string, value: unknown, rule: TextRule): string
 export function parsePrefix(field: string, value: unknown, rule: TextRule): string {
   if (value === '') throw invalid(field, 'must not be empty');
   return parseText(field, value, { ...rule, notBlank: false });
-}
-
-function countCodePoints(text: string): number {
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count;
 }
 
 /**

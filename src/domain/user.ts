@@ -7,7 +7,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, parseIds, parseInteger } from './record.ts';
+import { bodyParsers, parseIds, parseInteger, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
@@ -17,11 +17,7 @@ export interface User {
   readonly role?: string;
 }
 
-/** A stored user. */
-export interface StoredUser extends User {
-  /** From 1, increased by each change. The ETag contains it. */
-  readonly version: number;
-}
+export type StoredUser = Stored<User>;
 
 /** A user without its id: the body of POST and PUT. */
 export type UserDraft = Omit<User, 'id'>;

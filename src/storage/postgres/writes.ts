@@ -1,6 +1,6 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import type { WriteOptions } from '../../domain/repository.ts';
+import type { ChangeOptions } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, patchValues, recordValues, type Table } from '../tables.ts';
@@ -26,7 +26,7 @@ export function postgresWrites(
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
-    { origin }: WriteOptions,
+    { origin }: ChangeOptions,
   ) => {
     if (feed === undefined) return pool.write<R>(sql, values);
     const rows = await pool.write<R>(sql, [...values, ...originValues(origin)]);
