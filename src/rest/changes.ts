@@ -7,17 +7,13 @@ import {
   parseChangePosition,
   parseChangeQuery,
 } from '../domain/change.ts';
-import type { StoredPost } from '../domain/post.ts';
-import type { RecordKind } from '../domain/record.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
-import type { StoredUser } from '../domain/user.ts';
 import { parseWeights } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { fitting } from './paging.ts';
-import { postView } from './posts.ts';
-import { userView } from './users.ts';
+import { resources } from './resources.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
@@ -26,12 +22,6 @@ const maxBatchLength = 1024 * 1024;
 // A store examines a limited number of changes in each read. If none of them matches the filter after this many
 // reads, the page is empty, and its link continues from there.
 const maxReads = 10;
-
-/** The public fields of a changed record, by kind. */
-const views: Readonly<Record<RecordKind, (record: Change['record']) => object>> = {
-  users: (record) => userView(record as StoredUser),
-  posts: (record) => postView(record as StoredPost),
-};
 
 interface Follow {
   follow(query: ChangeQuery, request: HttpRequest): AsyncIterable<string>;
@@ -121,6 +111,6 @@ export function cloudEvent({ position, type, time, record, origin }: Change, bas
     version: record.version,
     requestid: origin.requestId,
     keyname: origin.key,
-    data: views[kind](record),
+    data: resources[kind].view(record),
   });
 }

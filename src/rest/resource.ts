@@ -35,7 +35,7 @@ import {
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
 /** The ids in the path of a record. */
-export interface RecordPath {
+interface RecordPath {
   /** The user that a nested record belongs to. */
   readonly userId: number;
   readonly id: number;
@@ -46,59 +46,76 @@ interface Versioned {
   readonly version: number;
 }
 
-type Change<Row> = (path: RecordPath, body: unknown, options: ChangeOptions) => Promise<Row | undefined>;
+type Change<Row> = (
+  store: Repository,
+  path: RecordPath,
+  body: unknown,
+  options: ChangeOptions,
+) => Promise<Row | undefined>;
 type AnyQuery = ListQuery<string> & { readonly filter: object };
 
-/** What a kind of record is to clients, and the functions of the repository for it. */
-export interface Resource<Row extends Versioned, Draft extends object, Query extends AnyQuery> {
+/** What a kind of record is to clients, and the functions of a store for it. */
+interface Resource<Row extends Versioned, Draft extends object, Query extends AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
-  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
-  readonly parseDraft: (body: unknown) => Draft;
   /** The public fields of a record. */
   readonly view: (row: Omit<Row, 'version'>) => object;
+  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
+  readonly parseDraft: (body: unknown) => Draft;
   /** `undefined` when there is no such user, as from the next two. */
-  readonly list: (
+  list(
+    store: Repository,
     userId: number,
     query: Query,
     options: CallOptions,
-  ) => Promise<Page<Omit<Row, 'version'>> | undefined>;
-  readonly count: (userId: number, query: Query, options: CallOptions) => Promise<number | undefined>;
-  readonly create: (
+  ): Promise<Page<Omit<Row, 'version'>> | undefined>;
+  count(store: Repository, userId: number, query: Query, options: CallOptions): Promise<number | undefined>;
+  create(
+    store: Repository,
     userId: number,
     draft: Draft,
     options: CreateOptions,
-  ) => Promise<Created<Row> | undefined>;
-  readonly get: (path: RecordPath, options: CallOptions) => Answer<Row | undefined>;
+  ): Promise<Created<Row> | undefined>;
+  get(store: Repository, path: RecordPath, options: CallOptions): Answer<Row | undefined>;
   /** Sets all fields to those of the body. */
   readonly replace: Change<Row>;
   /** Applies the body as a merge patch. */
   readonly update: Change<Row>;
-  readonly delete: (path: RecordPath, options: ChangeOptions) => Promise<boolean>;
+  delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
 }
 
-export interface ResourceHandlers {
-  readonly list: Handler;
-  readonly create: Handler;
-  readonly get: Handler;
-  readonly replace: Handler;
-  readonly update: Handler;
-  readonly delete: Handler;
+/** A kind of record as the routes and the feed of changes use it. */
+export interface ServedResource {
+  /** The public fields of a record of this kind. */
+  view(record: object): object;
+  /** The handlers by `METHOD /path/{parameter}`. */
+  handlers(store: Repository, requirePreconditions: boolean): Readonly<Record<string, Handler>>;
+}
+
+export function serve<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
+  resource: Resource<Row, Draft, Query>,
+): ServedResource {
+  return {
+    view: (record) => resource.view(record as Row),
+    handlers: (store, requirePreconditions) => handlersOf(resource, store, requirePreconditions),
+  };
 }
 
 /** The handlers of a collection and its records, with conditional reads and changes. */
-export function resourceHandlers<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
+function handlersOf<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
   resource: Resource<Row, Draft, Query>,
-  repository: Repository,
+  store: Repository,
   requirePreconditions: boolean,
-): ResourceHandlers {
+): Readonly<Record<string, Handler>> {
   const { kind, isNested, view } = resource;
   const name = nameOf(kind);
+  const parameter = isNested ? `${name}Id` : 'id';
+  const collection = isNested ? `/users/{id}/${kind}` : `/${kind}`;
+  const single = `${collection}/{${parameter}}`;
 
   const userIdOf = (request: HttpRequest): number => (isNested ? parseId('user', request.param('id')) : 0);
   const pathOf = (request: HttpRequest): RecordPath => {
-    const parameter = isNested ? `${name}Id` : 'id';
     return { userId: userIdOf(request), id: parseId(name, request.param(parameter), parameter) };
   };
   const missing = ({ userId, id }: RecordPath) => notFound(name, id, isNested ? userId : undefined);
@@ -122,7 +139,7 @@ export function resourceHandlers<Row extends Versioned, Draft extends object, Qu
     async (request) => {
       const path = pathOf(request);
       const options = changeOptions(request);
-      const row = await change(path, (await request.json(types)).value, options);
+      const row = await change(store, path, (await request.json(types)).value, options);
       if (row === undefined) throw missing(path);
       return recordReply(200, row);
     };
@@ -140,47 +157,46 @@ export function resourceHandlers<Row extends Versioned, Draft extends object, Qu
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
   return {
-    async list(request) {
+    async [`GET ${collection}`](request) {
       const { userId, query, isWhole, linksOf } = parseList(request);
       const fetchPage = async (wanted: Query) => {
-        const page = await resource.list(userId, wanted, request);
+        const page = await resource.list(store, userId, wanted, request);
         if (page === undefined) throw notFound('user', userId);
         return page;
       };
-      const monitor = await monitorLinks(repository, request, isNested ? userId : undefined);
+      const monitor = await monitorLinks(store, request, isNested ? userId : undefined);
       const page = await fetchPage(query);
-      const total = wantsCount(request) ? await resource.count(userId, query, request) : undefined;
+      const total = wantsCount(request) ? await resource.count(store, userId, query, request) : undefined;
       const headers = listHeaders([...linksOf(page.next), ...monitor], total);
       if (!isWhole) return json(200, page.items.map(view), headers);
       return jsonText(200, allRows(request, query, page, fetchPage, view), headers);
     },
 
-    async create(request) {
+    async [`POST ${collection}`](request) {
       const userId = userIdOf(request);
       const draft = resource.parseDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
       const options = { origin: originOf(request), ...(idempotency && { idempotency }) };
-      const created = await resource.create(userId, draft, options);
+      const created = await resource.create(store, userId, draft, options);
       if (created === undefined) throw notFound('user', userId);
       const { value, replayed } = created;
-      const collection = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
       return recordReply(201, value, {
-        location: `${request.basePath}${collection}/${value.id}`,
+        location: `${request.basePath}${collection.replace('{id}', String(userId))}/${value.id}`,
         ...(replayed && { 'idempotency-replayed': 'true' }),
       });
     },
 
-    get(request) {
+    [`GET ${single}`](request) {
       const path = pathOf(request);
-      return answered(resource.get(path, request), (row) => show(request, path, row));
+      return answered(resource.get(store, path, request), (row) => show(request, path, row));
     },
 
-    replace: changing(resource.replace),
-    update: changing(resource.update, patchTypes),
+    [`PUT ${single}`]: changing(resource.replace),
+    [`PATCH ${single}`]: changing(resource.update, patchTypes),
 
-    async delete(request) {
+    async [`DELETE ${single}`](request) {
       const path = pathOf(request);
-      if (!(await resource.delete(path, changeOptions(request)))) throw missing(path);
+      if (!(await resource.delete(store, path, changeOptions(request)))) throw missing(path);
       return { status: 204 };
     },
   };

@@ -3,9 +3,7 @@ import type { ChangeFeed, Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
 import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
-import { postResource } from './posts.ts';
-import { resourceHandlers } from './resource.ts';
-import { userResource } from './users.ts';
+import { resources } from './resources.ts';
 import { boom, echo, health, info, ready, secret } from './utility.ts';
 
 /** The scope that a route needs if `auth` requires a key; `key`: any key is required, independent of `auth`. */
@@ -34,13 +32,16 @@ export interface RouteDependencies {
 /** Every route of the HTTP API except the static files. */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
   const { repository, requirePreconditions, utilityRoutes, followers, refusal, renderMetrics } = dependencies;
-  const users = resourceHandlers(userResource(repository), repository, requirePreconditions);
-  const posts = resourceHandlers(postResource(repository), repository, requirePreconditions);
   const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
     body: await renderMetrics(),
   });
+  const records = Object.values(resources).flatMap((resource): RouteDefinition[] =>
+    Object.entries(resource.handlers(repository, requirePreconditions)).map(([pattern, handle]) => {
+      return { pattern, access: pattern.startsWith('GET ') ? 'read' : 'write', handle };
+    }),
+  );
   const utility: readonly RouteDefinition[] = [
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
@@ -51,18 +52,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /changes', access: 'read', handle: changes(of, followers) },
   ];
   return [
-    { pattern: 'GET /users', access: 'read', handle: users.list },
-    { pattern: 'POST /users', access: 'write', handle: users.create },
-    { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
-    { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
-    { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
-    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
-    { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
-    { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
-    { pattern: 'GET /users/{id}/posts/{postId}', access: 'read', handle: posts.get },
-    { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
-    { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
-    { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
+    ...records,
     ...(repository.changes === undefined ? [] : feed(repository.changes)),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
