@@ -1,4 +1,4 @@
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
@@ -6,7 +6,6 @@ import { DomainError } from '../domain/errors.ts';
 import {
   type Arguments,
   type Command,
-  type CommandContext,
   describeError,
   onStop,
   UsageError,
@@ -35,21 +34,19 @@ const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
 
-/** The state of a follower, and the service that it follows. */
+/** What to follow, and the position after the last printed change. */
 interface Following {
   readonly url: URL;
-  readonly headers: Record<string, string>;
-  readonly stdout: Writable;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The file that keeps the position. */
   readonly state: string | undefined;
-  readonly signal: AbortSignal;
   position: string | undefined;
   /** How long to wait before the next attempt. */
   pauseMs: number;
 }
 
-/** A response that ends following, because a retry would get the same response. */
+/** A response that ends following with an exit code; 0 if a retry may get another response. */
 class Refusal extends Error {
-  override readonly name = 'Refusal';
   readonly code: number;
 
   constructor(message: string, code: number) {
@@ -63,53 +60,48 @@ export const changes: Command = {
   help,
   flags: ['url', 'after', 'type', 'user', 'state'],
   async run(context, { flags }) {
+    const following = await readFollowing(flags, context.env['API_KEY']);
     const stop = new AbortController();
-    const following = await readFollowing(context, flags, stop.signal);
-    onStop(context, (code) => (stop.signal.aborted ? context.exit(code) : stop.abort()));
-    while (!stop.signal.aborted) {
+    const { signal } = stop;
+    onStop(context, (code) => (signal.aborted ? context.exit(code) : stop.abort()));
+    while (!signal.aborted) {
       try {
-        await follow(following);
+        await follow(following, context.stdout, signal);
       } catch (error) {
-        if (stop.signal.aborted) break;
-        if (!(error instanceof Refusal || error instanceof TypeError || isTimeout(error))) throw error;
+        if (signal.aborted) break;
+        // `fetch` fails with a `TypeError`, and its signal with a `DOMException`.
+        const isKnown = [Refusal, TypeError, DOMException].some((Kind) => error instanceof Kind);
+        if (!isKnown) throw error;
         context.stderr.write(`users-service: ${describeError(error)}\n`);
         if (error instanceof Refusal && error.code > 0) return error.code;
         following.pauseMs = Math.min(following.pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
-      await sleep(following.pauseMs * (0.5 + Math.random() / 2), undefined, { signal: stop.signal }).catch(
-        () => undefined,
-      );
+      const pauseMs = following.pauseMs * (0.5 + Math.random() / 2);
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
     }
     return 0;
   },
 };
 
-async function readFollowing(
-  { env, stdout }: CommandContext,
-  flags: Arguments['flags'],
-  signal: AbortSignal,
-): Promise<Following> {
-  const { url: base, after, state } = flags;
+async function readFollowing(flags: Arguments['flags'], key: string | undefined): Promise<Following> {
+  const { url: base, after, type, user, state } = flags;
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
   if (url === null || !/^https?:$/.test(url.protocol)) {
     throw new UsageError('--url must be the address of a service, such as http://127.0.0.1:3000');
   }
-  const query = (['after', 'type', 'user'] as const).flatMap((name) => {
-    const value = flags[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
+  for (const [name, value] of Object.entries({ type, user })) {
+    if (value !== undefined) url.searchParams.set(name, value);
+  }
   try {
-    parseChangeQuery(query);
+    parseChangeQuery([...url.searchParams, ...(after === undefined ? [] : [['after', after] as const])]);
   } catch (error) {
     throw error instanceof DomainError ? new UsageError(`--${error.message}`) : error;
   }
-  for (const [name, value] of query) if (name !== 'after') url.searchParams.set(name, value);
-  const key = env['API_KEY'];
   const headers = { accept: 'text/event-stream', ...(key && { 'x-api-key': key }) };
-  const kept = state === undefined ? undefined : await readState(state);
-  return { url, headers, stdout, state, signal, position: kept ?? after, pauseMs: firstPauseMs };
+  const position = (state && (await readState(state))) ?? after;
+  return { url, headers, state, position, pauseMs: firstPauseMs };
 }
 
 async function readState(file: string): Promise<string | undefined> {
@@ -128,26 +120,23 @@ async function readState(file: string): Promise<string | undefined> {
 // A crash leaves the complete old or new file.
 async function writeState(file: string, position: string): Promise<void> {
   const temporary = `${file}.new`;
-  await using handle = await open(temporary, 'w');
-  await handle.writeFile(`${position}\n`);
-  await handle.datasync();
+  await writeFile(temporary, `${position}\n`, { flush: true });
   await rename(temporary, file);
 }
 
 /** Prints changes until the service ends the stream. */
-async function follow(following: Following): Promise<void> {
-  const { url, signal } = following;
+async function follow(following: Following, stdout: Writable, signal: AbortSignal): Promise<void> {
+  const { url, headers, position } = following;
   const silence = new AbortController();
   const timer = setTimeout(
     () => silence.abort(new DOMException('nothing came for 45 s', 'TimeoutError')),
     silenceMs,
   );
   try {
-    const headers = {
-      ...following.headers,
-      ...(following.position !== undefined && { 'last-event-id': following.position }),
-    };
-    const response = await fetch(url, { headers, signal: AbortSignal.any([signal, silence.signal]) });
+    const response = await fetch(url, {
+      headers: { ...headers, ...(position !== undefined && { 'last-event-id': position }) },
+      signal: AbortSignal.any([signal, silence.signal]),
+    });
     await checkResponse(response);
     following.pauseMs = firstPauseMs;
     let rest = '';
@@ -156,7 +145,7 @@ async function follow(following: Following): Promise<void> {
       const text = rest + chunk;
       const end = text.lastIndexOf('\n\n');
       rest = text.slice(end + 2);
-      if (end >= 0) await print(text.slice(0, end), following);
+      if (end >= 0) await print(text.slice(0, end), following, stdout);
     }
   } finally {
     clearTimeout(timer);
@@ -175,7 +164,7 @@ async function checkResponse(response: Response): Promise<void> {
 }
 
 /** Prints the changes in a text of whole events, and keeps the position after them. */
-async function print(text: string, following: Following): Promise<void> {
+async function print(text: string, following: Following, stdout: Writable): Promise<void> {
   const lines: string[] = [];
   let gone: string | undefined;
   for (const block of text.split('\n\n')) {
@@ -185,12 +174,8 @@ async function print(text: string, following: Following): Promise<void> {
     else if (data !== undefined) lines.push(`${data}\n`);
     following.position = field('id') ?? following.position;
   }
-  const { stdout, state, position } = following;
+  const { state, position } = following;
   if (lines.length > 0) await write(stdout, lines.join(''));
   if (state !== undefined && position !== undefined) await writeState(state, position);
   if (gone !== undefined) throw new Refusal(`the position is no longer kept: ${gone}`, goneCode);
-}
-
-function isTimeout(error: unknown): boolean {
-  return error instanceof DOMException;
 }

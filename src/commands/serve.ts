@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { type Config, optionRows, optionsOf } from '../config.ts';
-import { type Addresses, createService, type Service } from '../service.ts';
+import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { createLog, type Log } from '../telemetry/log.ts';
+import { createLog } from '../telemetry/log.ts';
 import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
+import type { WorkerPool } from '../workers/worker-pool.ts';
 import { type Command, type CommandContext, describeError, onStop } from './command-line.ts';
 import {
   type Files,
@@ -35,12 +36,7 @@ Flags win over the environment, the environment over the defaults [in brackets].
 const sameSignalMs = 1_000;
 // Extra time for a worker after its own deadlines, before it counts as stuck.
 const workerSlackMs = 5_000;
-
-interface Run {
-  readonly context: CommandContext;
-  readonly parsed: ParsedConfig;
-  readonly log: Log;
-}
+const lifeEvents = ['listening', 'draining', 'closed'];
 
 /** Runs the service until a signal stops it. */
 export const serve: Command = {
@@ -50,21 +46,45 @@ export const serve: Command = {
   async run(context, { flags }) {
     const { env, stdout } = context;
     const parsed = parseConfig(flags, env);
+    const { config, settings } = parsed;
     if (flags['print-config'] !== undefined) {
       await readFiles(parsed);
       stdout.write(printConfig(parsed));
       return 0;
     }
-    const log = createLog(logFormat(parsed, stdout.isTTY === true), stdout);
+    const isPretty = settings.log.source === 'default' && stdout.isTTY === true;
+    const log = createLog(isPretty ? 'pretty' : config.log, stdout);
     context.onCrash((cause) => {
-      observeFailure(log.observe, cause);
+      log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
+    const isPool = config.workers > 1;
+    const worker = isPool ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
     try {
-      return await run({ context, parsed, log });
+      const files = await readFiles(parsed);
+      if (worker === undefined) await checkPorts(config);
+      const signals = onStopSignals(context);
+      const runner =
+        isPool && worker === undefined
+          ? await createPool(config, log.observe)
+          : singleService(parsed, files, log.observe, signals.stop, worker);
+      context.onSignal('SIGHUP', () => signals.isServing && runner.reload());
+      const addresses = await runner.start();
+      if (addresses === undefined) return 1;
+      signals.isServing = true;
+      const { http, grpc } = addresses;
+      if (worker !== undefined) worker.ready(addresses);
+      // Without a log, the addresses are still printed: with port 0 there is no other way to find out.
+      else if (config.log === 'off')
+        stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
+      await signals.stopped;
+      await runner.stop();
+      return 0;
     } catch (error) {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
     } finally {
+      // The connection to its primary would keep a worker alive that failed to start.
+      worker?.close();
       await log.end();
     }
   },
@@ -77,22 +97,6 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   // The message about a port needs no cause.
   const text = flag === 'database' ? describeError(error) : error.message;
   return new Error(`${settings[flag].label}: ${text}`);
-}
-
-async function run(run: Run): Promise<number> {
-  const { context, parsed } = run;
-  const { config } = parsed;
-  const isPool = config.workers > 1;
-  const worker = isPool ? (await import('../workers/worker-link.ts')).workerLink(context.env) : undefined;
-  try {
-    const files = await readFiles(parsed);
-    if (worker !== undefined) return await runService(run, files, worker);
-    await checkPorts(config);
-    return await (isPool ? runWorkers(run) : runService(run, files));
-  } finally {
-    // The connection to its primary would keep a worker alive that failed to start.
-    worker?.close();
-  }
 }
 
 /** Fails when an address cannot be opened, before a database is made for nothing. */
@@ -108,39 +112,22 @@ export async function openBriefly(host: string, port: number): Promise<number> {
   return port;
 }
 
-async function runWorkers({ context, parsed: { config }, log }: Run): Promise<number> {
+async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {
   const { WorkerPool } = await import('../workers/worker-pool.ts');
-  const signals = onStopSignals(context);
-  const pool = new WorkerPool({
-    count: config.workers,
-    port: config.port,
-    grpcPort: config['grpc-port'],
-    observe: log.observe,
-    stopTimeoutMs: config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs,
-  });
-  const restart = () => pool.restart().catch((cause) => observeFailure(log.observe, cause));
-  context.onSignal('SIGHUP', () => signals.isServing && restart());
-  try {
-    const addresses = await pool.start();
-    signals.isServing = true;
-    log.observe({ type: 'listening', ...addresses });
-    announce(context, config, addresses);
-  } catch (error) {
-    // A worker has printed what is wrong.
-    if (error instanceof Error && error.name === 'WorkerError') return 1;
-    throw error;
-  }
-  await signals.stopped;
-  log.observe({ type: 'draining' });
-  await pool.stop();
-  log.observe({ type: 'closed' });
-  return 0;
+  const { workers: count, port, 'grpc-port': grpcPort } = config;
+  const stopTimeoutMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs;
+  return new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
 }
 
-/** Serves in this process, the only one or a worker. */
-async function runService({ context, parsed, log }: Run, files: Files, worker?: WorkerLink): Promise<number> {
+/** The service in this process, the only one or a worker. */
+function singleService(
+  parsed: ParsedConfig,
+  files: Files,
+  observe: Observe,
+  stop: () => void,
+  worker: WorkerLink | undefined,
+) {
   const { config } = parsed;
-  const signals = onStopSignals(context);
   const service = createService({
     ...optionsOf(config),
     ...files,
@@ -149,23 +136,26 @@ async function runService({ context, parsed, log }: Run, files: Files, worker?: 
       grpcPort: worker.grpcPort,
       renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
     }),
-    observe: worker === undefined ? log.observe : withoutLife(log.observe),
+    observe(event) {
+      // The primary of a worker reports the life of the service.
+      if (worker === undefined || !lifeEvents.includes(event.type)) observe(event);
+    },
   });
-  worker?.serve(signals.stop, () => service.counters());
-  context.onSignal('SIGHUP', () => signals.isServing && reloadFiles(service, parsed, log.observe));
-  const addresses = await service.listen();
-  signals.isServing = true;
-  if (worker === undefined) announce(context, config, addresses);
-  else worker.ready(addresses);
-  await signals.stopped;
-  await service.close({ timeoutMs: config['drain-timeout-ms'] });
-  return 0;
-}
-
-/** For a worker: its primary reports the life of the service. */
-function withoutLife(observe: Observe): Observe {
-  return (event) => {
-    if (event.type !== 'listening' && event.type !== 'draining' && event.type !== 'closed') observe(event);
+  worker?.serve(stop, () => service.counters());
+  return {
+    start: () => service.listen(),
+    stop: () => service.close({ timeoutMs: config['drain-timeout-ms'] }),
+    async reload() {
+      try {
+        const { tls, apiKeys } = await readFiles(parsed);
+        if (tls === undefined && config['api-keys-file'] === undefined) return;
+        if (tls !== undefined) service.setTls(tls);
+        service.setApiKeys(apiKeys);
+        observe({ type: 'reloaded' });
+      } catch (cause) {
+        observe({ type: 'failure', where: 'process', cause });
+      }
+    },
   };
 }
 
@@ -183,29 +173,4 @@ function onStopSignals(context: CommandContext) {
     stop();
   });
   return signals;
-}
-
-function announce({ stdout }: CommandContext, config: Config, { http, grpc }: Addresses): void {
-  // Without a log, the addresses are still printed: with port 0 there is no other way to find out.
-  if (config.log === 'off') stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
-}
-
-async function reloadFiles(service: Service, parsed: ParsedConfig, observe: Observe): Promise<void> {
-  try {
-    const { tls, apiKeys } = await readFiles(parsed);
-    if (tls === undefined && parsed.config['api-keys-file'] === undefined) return;
-    if (tls !== undefined) service.setTls(tls);
-    service.setApiKeys(apiKeys ?? []);
-    observe({ type: 'reloaded' });
-  } catch (cause) {
-    observeFailure(observe, cause);
-  }
-}
-
-function observeFailure(observe: Observe, cause: unknown): void {
-  observe({ type: 'failure', where: 'process', cause });
-}
-
-function logFormat({ config, settings }: ParsedConfig, isTerminal: boolean): Config['log'] {
-  return settings.log.source === 'default' && isTerminal ? 'pretty' : config.log;
 }

@@ -79,18 +79,9 @@ function fromText({ kind, range, orOff, default: preset }: Option, text: string)
   if (text === '' && preset === undefined) return undefined;
   if (text === 'off' && orOff === true) return false;
   if (range !== undefined) return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
-  switch (kind) {
-    case 'on|off':
-      return words.get(text.toLowerCase()) ?? text;
-    case 'HOST':
-      return text.replace(/^\[(.*)\]$/, '$1');
-    case 'KEYS':
-    case 'ORIGINS':
-    case 'NAMES':
-      return text === '' ? [] : text.split(',').map((item) => item.trim());
-    default:
-      return text;
-  }
+  if (typeof preset === 'boolean') return words.get(text.toLowerCase()) ?? text;
+  if (Array.isArray(preset)) return text === '' ? [] : text.split(',').map((item) => item.trim());
+  return kind === 'HOST' ? text.replace(/^\[(.*)\]$/, '$1') : text;
 }
 
 /** The default of an option as its user would write it; empty for none. */
@@ -127,17 +118,14 @@ function contradictions(config: Config): string[] {
 export function optionsHelp(): string {
   const rows = optionRows.map(([flag, row]) => {
     const text = defaultText(row);
-    return [
-      `--${flag} ${row.values?.join('|') ?? row.kind}`,
-      variableOf(flag),
-      `${row.meaning}${text && ` [${text}]`}`,
-    ] as const;
+    const meaning = `${row.meaning}${text && ` [${text}]`}`;
+    return { flag: `--${flag} ${row.values?.join('|') ?? row.kind}`, variable: variableOf(flag), meaning };
   });
-  const flagWidth = Math.max(...rows.map(([flag]) => flag.length));
-  const variableWidth = Math.max(...rows.map(([, variable]) => variable.length));
-  const line = ([flag, variable, text]: (typeof rows)[number]) =>
-    `  ${flag.padEnd(flagWidth)}  ${variable.padEnd(variableWidth)}  ${text}\n`;
-  return rows.map(line).join('');
+  const flagWidth = Math.max(...rows.map(({ flag }) => flag.length));
+  const variableWidth = Math.max(...rows.map(({ variable }) => variable.length));
+  return rows
+    .map((row) => `  ${row.flag.padEnd(flagWidth)}  ${row.variable.padEnd(variableWidth)}  ${row.meaning}\n`)
+    .join('');
 }
 
 /** The text of `--print-config`: what is in force and where it came from, without secrets. */
@@ -151,7 +139,7 @@ export function printConfig({ settings }: ParsedConfig): string {
     .join('');
 }
 
-export type Files = Pick<ServiceOptions, 'tls' | 'apiKeys'>;
+export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly string[] };
 
 /**
  * Reads the certificate, its key and the file of API keys, and checks that the public folder can be read.

@@ -1,15 +1,9 @@
+import type { Writable } from 'node:stream';
 import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf } from '../storage/open.ts';
-import type { Scratch } from '../storage/store.ts';
-import {
-  type Command,
-  type CommandContext,
-  describeError,
-  onStop,
-  withoutPasswords,
-} from './command-line.ts';
+import { type Command, describeError, onStop, withoutPasswords } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -27,79 +21,65 @@ const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeou
 // The tests mostly wait for the disk.
 const concurrency = 2;
 
+/** Runs the contract of a store on empty stores. */
 export const verify: Command = {
   help,
   flags: ['database'],
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
+    await using cleanup = new AsyncDisposableStack();
+    onStop(context, (code) => cleanup.disposeAsync().finally(() => context.exit(code)));
     const scratch = await schemeOf(url)?.scratch?.(url);
-    const stores = new Set<Store>();
-    let removing: Promise<void> | undefined;
-    const remove = async () => {
+    cleanup.defer(() => scratch?.remove());
+    const urls = new WeakMap<Repository, string>();
+    const urlOf = (store: Repository) => urls.get(store) ?? url;
+    const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
+      const store = await openStore(at, { ...patience, ...options });
+      urls.set(store, at);
       // A test that failed may have left its stores open.
-      await Promise.allSettled([...stores].map((store) => store.close()));
-      await scratch?.remove();
+      cleanup.defer(() => store.close().catch(() => undefined));
+      return store;
     };
-    const end = () => {
-      removing ??= remove();
-      return removing;
-    };
-    onStop(context, (code) => end().finally(() => context.exit(code)));
-    try {
-      return await verifyStores(context, url, stores, scratch);
-    } finally {
-      await end();
-    }
+    const open = async (options?: OpenOptions) => openAt((await scratch?.next()) ?? url, options);
+    const first = await open();
+    const feed = first.changes !== undefined;
+    await first.close();
+
+    const passTime = scratch?.passTime;
+    const tests = runTests(() => {
+      testRepository('the store', open, {
+        feed,
+        ...(scratch && { reopen: (closed) => openAt(urlOf(closed)) }),
+        ...(passTime && { passTime: (store, ms) => passTime(urlOf(store), ms) }),
+      });
+      testTransfer('the store', open);
+    }, concurrency);
+    return await printResults(tests, context.stdout);
   },
 };
 
-async function verifyStores(
-  { stdout }: CommandContext,
-  url: string,
-  stores: Set<Store>,
-  scratch: Scratch | undefined,
-): Promise<number> {
-  const urls = new WeakMap<Repository, string>();
-  const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
-    const store = await openStore(at, { ...patience, ...options });
-    urls.set(store, at);
-    stores.add(store);
-    return store;
-  };
-  const open = async (options?: OpenOptions) => openAt((await scratch?.next()) ?? url, options);
-  const first = await open();
-  const feed = first.changes !== undefined;
-  await first.close();
-
-  const passTime = scratch?.passTime;
-  const urlOf = (repository: Repository) => urls.get(repository) ?? url;
-  const tests = runTests(() => {
-    testRepository('the store', open, {
-      feed,
-      ...(scratch && { reopen: (closed) => openAt(urlOf(closed)) }),
-      ...(passTime && { passTime: (store, ms) => passTime(urlOf(store), ms) }),
-    });
-    testTransfer('the store', open);
-  }, concurrency);
-
+/** Prints a line for each test that failed and for each subject. Resolves to the exit code. */
+async function printResults(results: ReturnType<typeof runTests>, stdout: Writable): Promise<number> {
   const print = (level: string, text: string) =>
     stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
-  const counts = new Map<string, { passed: number; failed: number }>();
-  const summarize = (subject: string) => {
-    const { passed = 0, failed = 0 } = counts.get(subject) ?? {};
-    if (failed === 0) print('ok', `${subject}: ${passed} tests`);
-    else print('fail', `${subject}: ${failed} of ${passed + failed} tests failed`);
+  let [current, passed, failed, code] = ['', 0, 0, 0];
+  const summarize = () => {
+    if (failed > 0) print('fail', `${current}: ${failed} of ${passed + failed} tests failed`);
+    else if (passed > 0) print('ok', `${current}: ${passed} tests`);
   };
-  let current: string | undefined;
-  for await (const { subject, name, error } of tests) {
-    if (current !== undefined && current !== subject) summarize(current);
-    current = subject;
-    const count = counts.get(subject) ?? { passed: 0, failed: 0 };
-    counts.set(subject, count);
-    count[error === undefined ? 'passed' : 'failed'] += 1;
-    if (error !== undefined) print('fail', `${subject}: ${name}: ${describeError(error)}`);
+  for await (const { subject, name, error } of results) {
+    if (subject !== current) {
+      summarize();
+      [current, passed, failed] = [subject, 0, 0];
+    }
+    if (error === undefined) passed += 1;
+    else {
+      failed += 1;
+      code = 1;
+      print('fail', `${subject}: ${name}: ${describeError(error)}`);
+    }
   }
-  if (current === undefined) throw new Error('no test ran');
-  summarize(current);
-  return [...counts.values()].some(({ failed }) => failed > 0) ? 1 : 0;
+  if (passed + failed === 0) throw new Error('no test ran');
+  summarize();
+  return code;
 }

@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
 import type { Addresses } from '../service.ts';
 import type { MetricsSnapshot } from '../telemetry/metrics.ts';
 
@@ -32,7 +33,6 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   if (worker === undefined || ports === undefined) return undefined;
   const [port, grpcPort]: Ports = JSON.parse(ports);
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
-  const waiting: ((metrics: MetricsSnapshot) => void)[] = [];
   let report = (): unknown => undefined;
   return {
     port,
@@ -43,7 +43,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
       worker.on('message', (message: ToWorker) => {
         if (message === 'stop') stop();
         else if (message === 'report') report();
-        else for (const resolve of waiting.splice(0)) resolve(message.gathered);
+        else worker.emit('gathered', message.gathered);
       });
     },
     ready(addresses: Addresses): void {
@@ -51,11 +51,12 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
     },
     /** The metrics of all workers together. */
     async gatherMetrics(): Promise<MetricsSnapshot> {
-      const { promise, resolve, reject } = Promise.withResolvers<MetricsSnapshot>();
-      waiting.push(resolve);
-      const timer = setTimeout(() => reject(new Error('the primary does not answer')), gatherTimeoutMs);
       send('gather');
-      return await promise.finally(() => clearTimeout(timer));
+      const signal = AbortSignal.timeout(gatherTimeoutMs);
+      const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
+        throw new Error('the primary does not answer', { cause });
+      });
+      return metrics;
     },
     /** Disconnects from the primary, so that the process can end. */
     close(): void {

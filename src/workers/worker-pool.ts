@@ -1,8 +1,9 @@
 import type { Worker } from 'node:cluster';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { PoolMetrics } from './pool-metrics.ts';
+import { countersOf, type MetricsSnapshot, sumSnapshots } from '../telemetry/metrics.ts';
 import { forkWorker, type Ports, sendTo, type ToPrimary } from './worker-link.ts';
 
 export interface WorkerPoolOptions {
@@ -16,9 +17,9 @@ export interface WorkerPoolOptions {
 
 interface Child {
   readonly worker: Worker;
-  readonly ready: Promise<Addresses>;
-  /** Resolves to the signal or exit code. */
-  readonly exited: Promise<string>;
+  readonly exited: Promise<unknown>;
+  /** When it began to serve, by `performance.now()`. */
+  readyAt?: number;
   stopping: boolean;
 }
 
@@ -26,6 +27,8 @@ interface Child {
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const soundAfterMs = 10_000;
+// A worker that hangs must not cost a scrape the numbers of the others.
+const reportTimeoutMs = 500;
 
 /**
  * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`, round
@@ -34,13 +37,16 @@ const soundAfterMs = 10_000;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
-  readonly #metrics = new PoolMetrics();
+  /** The latest metrics of each worker. */
+  readonly #metrics = new Map<Worker, MetricsSnapshot>();
+  /** The counters of workers that have exited: a sum must not fall when a worker is replaced. */
+  #exited: MetricsSnapshot = {};
   /** What workers listen on. For port 0, `node:cluster` gives all of them the same free port. */
   #ports: Ports;
   #bound: Addresses | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
-  #restarting: Promise<void> | undefined;
+  #restarting = false;
   #restartAgain = false;
 
   constructor(options: WorkerPoolOptions) {
@@ -48,46 +54,57 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all are listening. Rejects when one cannot; that worker has printed the reason. */
-  async start(): Promise<Addresses> {
+  /** Resolves when all are listening; to `undefined` when one cannot, and that worker has printed the reason. */
+  async start(): Promise<Addresses | undefined> {
     try {
       // Start one first: an error of all workers is then printed once.
-      const addresses = await (await this.#launch()).ready;
-      this.#bound = addresses;
+      this.#bound = await this.#launch();
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
-      return addresses;
-    } catch (error) {
-      await this.stop();
-      throw error;
+      this.#options.observe({ type: 'listening', ...this.#bound });
+      return this.#bound;
+    } catch {
+      await this.#stopAll();
+      return undefined;
     }
   }
 
-  /** Replaces all workers one by one; each new one listens before the old one stops. */
-  restart(): Promise<void> {
-    if (this.#restarting !== undefined) this.#restartAgain = true;
-    this.#restarting ??= this.#replaceAll().finally(() => {
-      this.#restarting = undefined;
-    });
-    return this.#restarting;
+  /** Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. */
+  async reload(): Promise<void> {
+    this.#restartAgain = true;
+    if (this.#restarting) return;
+    this.#restarting = true;
+    try {
+      while (this.#restartAgain) {
+        this.#restartAgain = false;
+        await this.#replaceAll();
+      }
+      if (!this.#stopping) this.#options.observe({ type: 'reloaded' });
+    } catch (error) {
+      this.#reportFailure(error);
+    } finally {
+      this.#restarting = false;
+    }
   }
 
   async stop(): Promise<void> {
+    this.#options.observe({ type: 'draining' });
+    await this.#stopAll();
+    this.#options.observe({ type: 'closed' });
+  }
+
+  async #stopAll(): Promise<void> {
     this.#stopping = true;
     await Promise.all([...this.#children].map((child) => this.#stop(child)));
   }
 
   async #replaceAll(): Promise<void> {
-    do {
-      this.#restartAgain = false;
-      for (const old of [...this.#children]) {
-        if (this.#stopping) return;
-        // It has exited, and its replacement is new already.
-        if (!this.#children.has(old)) continue;
-        await this.#launch();
-        await this.#stop(old);
-      }
-    } while (this.#restartAgain);
-    this.#options.observe({ type: 'reloaded' });
+    for (const old of [...this.#children]) {
+      if (this.#stopping) return;
+      // It has exited, and its replacement is new already.
+      if (!this.#children.has(old)) continue;
+      await this.#launch();
+      await this.#stop(old);
+    }
   }
 
   async #stop(child: Child): Promise<void> {
@@ -98,30 +115,51 @@ export class WorkerPool {
     clearTimeout(killTimer);
   }
 
-  async #launch(): Promise<Child> {
+  async #launch(): Promise<Addresses> {
     // The primary closes its ports with the last worker: open the same ones again, not other free ones.
     if (this.#children.size === 0 && this.#bound !== undefined) {
-      const { port, grpcPort } = this.#options;
-      const { http, grpc = '' } = this.#bound;
-      this.#ports = [port || portOf(http), grpcPort === 0 ? portOf(grpc) : grpcPort];
+      const { http, grpc } = this.#bound;
+      this.#ports = [portOf(http), grpc !== undefined && portOf(grpc)];
     }
-    const child = launch(this.#ports, this.#metrics);
+    const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
+    const { promise: exited, resolve: exit } = Promise.withResolvers<void>();
+    const worker = forkWorker(this.#ports);
+    const child: Child = { worker, exited, stopping: false };
     this.#children.add(child);
-    const readyAt = child.ready.then(() => performance.now());
-    child.exited.then(async (how) => {
-      this.#children.delete(child);
-      // The caller of `#launch` handles a failed start.
-      const since = await readyAt.catch(() => undefined);
-      if (since !== undefined && !child.stopping) await this.#replace(how, performance.now() - since);
+    worker.on('error', () => undefined);
+    worker.on('message', (message: ToPrimary) => {
+      if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
+      else if ('metrics' in message) {
+        this.#metrics.set(worker, message.metrics);
+        worker.emit('report');
+      } else {
+        this.#metrics.set(worker, {});
+        child.readyAt = performance.now();
+        resolve(message.ready);
+      }
     });
-    const addresses = await child.ready;
+    // Follows the last message; `exit` may precede it.
+    worker.once('disconnect', () => {
+      this.#exited = sumSnapshots([this.#exited, countersOf(this.#metrics.get(worker) ?? {})]);
+      this.#metrics.delete(worker);
+      worker.emit('report');
+    });
+    worker.once('exit', (code, signal) => {
+      const how = signal ?? `exit code ${code}`;
+      this.#children.delete(child);
+      exit();
+      reject(new Error(`a worker could not start: ${how}`));
+      if (child.readyAt !== undefined && !child.stopping)
+        this.#replace(how, performance.now() - child.readyAt);
+    });
+    const addresses = await ready;
     if (this.#bound !== undefined && addresses.http !== this.#bound.http) {
       // The others exited while it started, and their free port was lost.
       await this.#stop(child);
-      throw new WorkerError('a worker could not have the ports of the others');
+      throw new Error('a worker could not have the ports of the others');
     }
-    if (this.#stopping) sendTo(child.worker, 'stop');
-    return child;
+    if (this.#stopping) sendTo(worker, 'stop');
+    return addresses;
   }
 
   async #replace(how: string, livedMs: number): Promise<void> {
@@ -135,38 +173,25 @@ export class WorkerPool {
     }
   }
 
-  #reportFailure(cause: string): void {
+  /** The sum of the metrics of all workers, present and past. */
+  async #gather(): Promise<MetricsSnapshot> {
+    const signal = AbortSignal.timeout(reportTimeoutMs);
+    const asked = [...this.#metrics.keys()].map((worker) => {
+      sendTo(worker, 'report');
+      return once(worker, 'report', { signal });
+    });
+    const late = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected').length;
+    const workers = {
+      'users_service_workers{numbers="current"}': this.#metrics.size - late,
+      // A worker that did not report in time counts with its last report.
+      'users_service_workers{numbers="earlier"}': late,
+    };
+    return sumSnapshots([...this.#metrics.values(), this.#exited, { users_service_workers: workers }]);
+  }
+
+  #reportFailure(cause: unknown): void {
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
-}
-
-/** A worker could not start, and has printed why. */
-class WorkerError extends Error {
-  override readonly name = 'WorkerError';
-}
-
-function launch(ports: Ports, metrics: PoolMetrics): Child {
-  const worker = forkWorker(ports);
-  const { promise: ready, resolve, reject } = Promise.withResolvers<Addresses>();
-  const { promise: exited, resolve: exit } = Promise.withResolvers<string>();
-  worker.on('message', (message: ToPrimary) => {
-    if (message === 'gather') metrics.gather().then((gathered) => sendTo(worker, { gathered }));
-    else if ('metrics' in message) metrics.receive(worker, message.metrics);
-    else {
-      metrics.receive(worker, {});
-      resolve(message.ready);
-    }
-  });
-  // Follows the last message; `exit` may precede it.
-  worker.once('disconnect', () => metrics.remove(worker));
-  worker.on('error', () => undefined);
-  worker.once('exit', (code, signal) => {
-    const how = signal ?? `exit code ${code}`;
-    reject(new WorkerError(`a worker could not start: ${how}`));
-    exit(how);
-  });
-  ready.catch(() => undefined);
-  return { worker, ready, exited, stopping: false };
 }
 
 function portOf(address: string): number {
