@@ -13,28 +13,25 @@ export function rangeText([min, max]: Range): string {
   return `a whole number from ${min} to ${max}`;
 }
 
+/** Throws a `RangeError` unless a setting is a whole number in its range. */
+export function checkRange(name: string, value: unknown, range: Range): asserts value is number {
+  if (!isInRange(value, range)) {
+    throw new RangeError(`${name} must be ${rangeText(range)}, not ${String(value)}`);
+  }
+}
+
 /** Numbers that a caller may set, by name: the default, the minimum and the maximum of each. */
 export type Numbers<Name extends string> = Readonly<Record<Name, readonly [preset: number, ...Range]>>;
 
-/** Returns the given numbers, and the defaults of the others. Fails like `checkRanges`. */
+/** Returns the given numbers, and the defaults of the others. Fails like `checkRange`. */
 export function readNumbers<Name extends string>(
   given: object,
   numbers: Numbers<Name>,
 ): Readonly<Record<Name, number>> {
   const entries = Object.entries<Numbers<Name>[Name]>(numbers).map(([name, [preset, ...range]]) => {
     const { [name]: value = preset }: Readonly<Record<string, unknown>> = { ...given };
-    checkRanges({ [name]: value }, { [name]: range });
+    checkRange(name, value, range);
     return [name, value] as const;
   });
   return Object.fromEntries(entries) as Record<Name, number>;
-}
-
-/** Throws a `RangeError` that names the first setting that is not a whole number in its range. */
-export function checkRanges(settings: object, ranges: Readonly<Record<string, Range>>): void {
-  for (const [name, range] of Object.entries(ranges)) {
-    const value: unknown = Reflect.get(settings, name);
-    if (!isInRange(value, range)) {
-      throw new RangeError(`${name} must be ${rangeText(range)}, not ${String(value)}`);
-    }
-  }
 }

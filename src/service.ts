@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkRanges } from './check-range.ts';
+import { checkRange } from './check-range.ts';
 import { defaults, options, readOptions } from './config.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
@@ -190,7 +190,7 @@ export class Service implements AsyncDisposable {
    */
   async close(given: CloseOptions = {}): Promise<void> {
     const { timeoutMs = defaults['drain-timeout-ms'] } = given;
-    checkRanges({ timeoutMs }, { timeoutMs: options['drain-timeout-ms'].range });
+    checkRange('timeoutMs', timeoutMs, options['drain-timeout-ms'].range);
     if (this.#closing !== undefined && given.timeoutMs !== undefined) {
       AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort());
     }

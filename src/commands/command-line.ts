@@ -59,17 +59,15 @@ export async function write(stream: Writable, text: string): Promise<void> {
 /** Wrong usage of a command: a line for each problem, and exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
-  readonly problems: readonly string[];
 
-  constructor(...problems: readonly string[]) {
-    super(problems.join('\n'));
-    this.problems = problems;
+  get problems(): readonly string[] {
+    return this.message.split('\n');
   }
 }
 
 /** An error that shows the first line of the help. */
 export function usageOf(help: string): UsageError {
-  return new UsageError(...help.split('\n', 1));
+  return new UsageError(help.split('\n')[0]);
 }
 
 // A password may hold any character, unescaped, so everything up to the last @ is hidden. Hiding too much of

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import { optionRows } from '../config.ts';
-import { openPort, StartError } from '../start-error.ts';
+import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
@@ -17,7 +17,6 @@ is ok, 3 a warning, 1 a failure, 2 wrong usage.
 
 `;
 
-const exitCodes: Readonly<Record<Finding['level'], number>> = { ok: 0, warn: 3, fail: 1 };
 const testedNodes = [24, 26];
 const fewDays = 14;
 const dayMs = 24 * 60 * 60 * 1_000;
@@ -30,18 +29,15 @@ export const doctor: Command = {
   async run({ env, stdout, nodeVersion }, { flags }) {
     const parsed = parseConfig(flags, env);
     const levels = new Set<Finding['level']>();
-    const print = (findings: readonly Finding[]) => {
-      for (const { level, what, remedy } of findings) {
+    const examinations = [() => [examineNode(nodeVersion)], examineFiles, examineStore, examinePorts];
+    for (const examine of examinations) {
+      for (const { level, what, remedy } of await examine(parsed)) {
         const text = remedy === '' ? what : `${what}; ${remedy}`;
         stdout.write(`${level.padEnd(5)} ${withoutPasswords(text)}\n`);
         levels.add(level);
       }
-    };
-    print([examineNode(nodeVersion)]);
-    print(await examineFiles(parsed));
-    print(await examineStore(parsed));
-    print(await examinePorts(parsed));
-    return exitCodes[levels.has('fail') ? 'fail' : levels.has('warn') ? 'warn' : 'ok'];
+    }
+    return levels.has('fail') ? 1 : levels.has('warn') ? 3 : 0;
   },
 };
 
@@ -122,12 +118,11 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
 }
 
 /** Whether a service like this one answers at the port. */
-async function isServing(host: string, port: number): Promise<boolean> {
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/health`;
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(probeTimeoutMs) });
-    return (await response.text()) === '{"ok":true}';
-  } catch {
-    return false;
-  }
+function isServing(host: string, port: number): Promise<boolean> {
+  return fetch(`http://${authority(host, port)}/health`, { signal: AbortSignal.timeout(probeTimeoutMs) })
+    .then((response) => response.text())
+    .then(
+      (text) => text === '{"ok":true}',
+      () => false,
+    );
 }

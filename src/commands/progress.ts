@@ -20,38 +20,32 @@ const barWidth = 30;
  * Without a total, it shows only the count and the rate.
  */
 export function createProgress(sink: ProgressSink, label: string, total?: number): Progress {
+  const { isTTY = false } = sink;
   const startedAt = performance.now();
-  const isTerminal = sink.isTTY === true;
-  let shownAt = isTerminal ? Number.NEGATIVE_INFINITY : startedAt;
+  let shownAt = isTTY ? Number.NEGATIVE_INFINITY : startedAt;
   let latest = 0;
 
   const line = (): string => {
-    const seconds = (performance.now() - startedAt) / 1000;
-    const rate = seconds > 0 ? latest / seconds : 0;
+    const rate = (latest * 1_000) / Math.max(performance.now() - startedAt, 1);
     const speed = `${count(Math.round(rate))}/s`;
     if (total === undefined) return `${label} ${count(latest)} (${speed})`;
     const share = total === 0 ? 1 : Math.min(latest / total, 1);
     const left = rate > 0 && latest < total ? `, ${duration((total - latest) / rate)} left` : '';
-    const filled = Math.round(share * barWidth);
-    const bar = isTerminal ? `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ` : '';
-    const counts = `${count(latest)} of ${count(total)}`;
-    return `${label} ${bar}${Math.floor(share * 100)} % (${counts}, ${speed}${left})`;
+    const bar = isTTY ? `[${'#'.repeat(Math.round(share * barWidth)).padEnd(barWidth, '.')}] ` : '';
+    return `${label} ${bar}${Math.floor(share * 100)} % (${count(latest)} of ${count(total)}, ${speed}${left})`;
   };
   const show = (ending: string): void => {
-    const text = line();
-    sink.write(isTerminal ? `\r${text.slice(0, (sink.columns ?? 120) - 1)}\u001b[K${ending}` : `${text}\n`);
+    const columns = sink.columns ?? 120;
+    sink.write(isTTY ? `\r${line().slice(0, columns - 1)}\u001b[K${ending}` : `${line()}\n`);
   };
   return {
     update(done) {
       latest = done;
-      const now = performance.now();
-      if (now - shownAt < (isTerminal ? redrawEveryMs : lineEveryMs)) return;
-      shownAt = now;
+      if (performance.now() - shownAt < (isTTY ? redrawEveryMs : lineEveryMs)) return;
+      shownAt = performance.now();
       show('');
     },
-    finish() {
-      show('\n');
-    },
+    finish: () => show('\n'),
   };
 }
 

@@ -78,20 +78,15 @@ export interface Batch {
   end?: EndRecord;
 }
 
-/** The last line of an export. */
-export interface EndRecord {
-  /** How many records come before it, and their digest. */
+/** How many records there are, and a digest of their lines in order: equal stores have equal digests. */
+interface Content {
   readonly records: number;
   readonly sha256: string;
-  readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** What was read: two stores with the same digest hold the same. */
-export interface Content {
-  readonly records: number;
-  /** The digest of all lines, in order. */
-  readonly sha256: string;
-  readonly end: EndRecord | undefined;
+/** The last line of an export: what comes before it. */
+export interface EndRecord extends Content {
+  readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
 /** Reads all batches, shows the progress, and passes each batch to `take`. */
@@ -99,7 +94,7 @@ export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
   take: (batch: Batch) => Promise<unknown> = async () => undefined,
-): Promise<Content> {
+): Promise<Content & { readonly end: EndRecord | undefined }> {
   const hash = createHash('sha256');
   let records = 0;
   let end: EndRecord | undefined;

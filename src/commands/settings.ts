@@ -34,7 +34,7 @@ export function parseConfig(flags: Arguments['flags'], env: Environment): Parsed
   }
   const config = Object.freeze(values) as Config;
   if (problems.length === 0) problems.push(...contradictions(config));
-  if (problems.length > 0) throw new UsageError(...problems);
+  if (problems.length > 0) throw new UsageError(problems.join('\n'));
   return { config, settings: settings as ParsedConfig['settings'] };
 }
 
@@ -49,7 +49,7 @@ export function databaseUrl(flags: Arguments['flags'], env: Environment): string
 export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
   const problems: string[] = [];
   readValue(options.database, setting, problems);
-  if (problems.length > 0) throw new UsageError(...problems);
+  if (problems.length > 0) throw new UsageError(problems.join('\n'));
 }
 
 function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {
@@ -173,7 +173,7 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
   const fileKeys = await attempt('api-keys-file', 'a file of API keys for its owner alone', readKeys);
-  if (problems.length > 0) throw new UsageError(...problems);
+  if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
   return tls ? { apiKeys, tls } : { apiKeys };
 }

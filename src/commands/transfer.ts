@@ -9,16 +9,7 @@ import type { Store } from '../domain/repository.ts';
 import { openStore, schemeOf, sqlitePath } from '../storage/open.ts';
 import { type Command, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import {
-  type Content,
-  checkSubset,
-  countOf,
-  endLine,
-  importBatch,
-  readAll,
-  readFile,
-  readStore,
-} from './records.ts';
+import { checkSubset, countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 const databaseHelp = `  --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
@@ -120,17 +111,29 @@ ${databaseHelp}  --partial       take a file without the end record of an export
     await using cleanup = new AsyncDisposableStack();
     const file = path === '-' ? await spool(stdin, cleanup) : path;
     // Records of a damaged file would conflict with those of the right one later.
-    const content = await readAll(readFile(file), createProgress(stderr, 'check'));
-    checkContent(content, flags['partial'] !== undefined);
+    const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
+    if (end === undefined && records === 0) {
+      throw new Error('the file is empty: even the export of an empty store has an end record');
+    }
+    if (end === undefined && flags['partial'] === undefined) {
+      throw new Error(
+        `the file has no end record after ${records} records: it was cut, or is no whole export; --partial imports it as it is`,
+      );
+    }
+    if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
+      throw new Error(
+        `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
+      );
+    }
     const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
 
     let added = 0;
-    const progress = createProgress(stderr, 'import', content.records);
-    const { records, sha256 } = await readAll(readFile(file), progress, async (batch) => {
+    const progress = createProgress(stderr, 'import', records);
+    const imported = await readAll(readFile(file), progress, async (batch) => {
       added += await importBatch(store, batch);
     });
-    if (sha256 !== content.sha256) throw new Error('the file changed while it was imported');
-    if (content.end !== undefined) await store.continueIds(content.end.lastIds);
+    if (imported.sha256 !== sha256) throw new Error('the file changed while it was imported');
+    if (end !== undefined) await store.continueIds(end.lastIds);
     stdout.write(`imported ${added} new of ${records} record${records === 1 ? '' : 's'}, sha256 ${sha256}\n`);
   },
 };
@@ -142,23 +145,6 @@ async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<st
   const file = join(folder, 'records.ndjson');
   await pipeline(input, createWriteStream(file, { mode: 0o600 }));
   return file;
-}
-
-/** Fails unless the end record is there and right. */
-function checkContent({ end, records, sha256 }: Content, isPartial: boolean): void {
-  if (end === undefined && records === 0) {
-    throw new Error('the file is empty: even the export of an empty store has an end record');
-  }
-  if (end === undefined && !isPartial) {
-    throw new Error(
-      `the file has no end record after ${records} records: it was cut, or is no whole export; --partial imports it as it is`,
-    );
-  }
-  if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
-    throw new Error(
-      `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
-    );
-  }
 }
 
 const backupHelp = `usage: users-service backup FILE [--database URL]

@@ -46,8 +46,8 @@ export class WorkerPool {
   #bound: Addresses | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
-  #restarting = false;
-  #restartAgain = false;
+  /** How many calls of `reload` the running one has to serve. */
+  #reloads = 0;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
@@ -70,19 +70,20 @@ export class WorkerPool {
 
   /** Replaces all workers one by one; each new one listens before the old one stops. Reports a failure. */
   async reload(): Promise<void> {
-    this.#restartAgain = true;
-    if (this.#restarting) return;
-    this.#restarting = true;
+    this.#reloads += 1;
+    if (this.#reloads > 1) return;
     try {
-      while (this.#restartAgain) {
-        this.#restartAgain = false;
+      await this.#replaceAll();
+      // One more round serves all calls that came during the first.
+      while (this.#reloads > 1) {
+        this.#reloads = 1;
         await this.#replaceAll();
       }
       if (!this.#stopping) this.#options.observe({ type: 'reloaded' });
     } catch (error) {
       this.#reportFailure(error);
     } finally {
-      this.#restarting = false;
+      this.#reloads = 0;
     }
   }
 
