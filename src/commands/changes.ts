@@ -100,19 +100,17 @@ async function readFollowing(flags: Arguments['flags'], key: string | undefined)
     throw error instanceof DomainError ? new UsageError(`--${error.message}`) : error;
   }
   const headers = { accept: 'text/event-stream', ...(key && { 'x-api-key': key }) };
-  const position = (state && (await readState(state))) ?? after;
-  return { url, headers, state, position, pauseMs: firstPauseMs };
+  const kept = state === undefined ? undefined : await readState(state);
+  return { url, headers, state, position: kept ?? after, pauseMs: firstPauseMs };
 }
 
 async function readState(file: string): Promise<string | undefined> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
-  if (text === undefined) return undefined;
   try {
+    const text = await readFile(file, 'utf8');
     return String(parseChangePosition(file, text.trim()));
-  } catch {
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (!(error instanceof DomainError)) throw error;
     throw new UsageError(`--state must be a file that this command has written, not ${file}`);
   }
 }

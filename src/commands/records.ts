@@ -38,11 +38,7 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     lastId: 'lastUserId',
     batchRows: 10_000,
     toLine: ({ id, name, role, version }) => JSON.stringify({ type: 'user', id, name, role, version }),
-    parse: ({ id, version = 1, ...draft }) => ({
-      id: parseInteger('id', id, 1),
-      ...parseUserDraft(draft),
-      version: parseInteger('version', version, 1, maxVersion),
-    }),
+    parse: ({ id, version, ...draft }) => ({ ...parseStored(id, version), ...parseUserDraft(draft) }),
   },
   posts: {
     lastId: 'lastPostId',
@@ -50,14 +46,17 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     // The first version is left out, as it was before posts had versions: the checksums of older exports hold.
     toLine: ({ id, userId, title, body, version }) =>
       JSON.stringify({ type: 'post', id, userId, title, body, ...(version > 1 && { version }) }),
-    parse: ({ id, userId, version = 1, ...draft }) => ({
-      id: parseInteger('id', id, 1),
+    parse: ({ id, userId, version, ...draft }) => ({
+      ...parseStored(id, version),
       userId: parseInteger('userId', userId, 1),
       ...parsePostDraft(draft),
-      version: parseInteger('version', version, 1, maxVersion),
     }),
   },
 };
+
+function parseStored(id: unknown, version: unknown = 1): { id: number; version: number } {
+  return { id: parseInteger('id', id, 1), version: parseInteger('version', version, 1, maxVersion) };
+}
 
 // The number of rows with so many characters is estimated from the batch before. When long posts follow short
 // ones, a batch can have 25 million characters.

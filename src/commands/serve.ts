@@ -5,7 +5,6 @@ import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
-import { renderMetrics } from '../telemetry/metrics.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 import { type Command, type CommandContext, describeError, onStop } from './command-line.ts';
@@ -131,11 +130,7 @@ function singleService(
   const service = createService({
     ...optionsOf(config),
     ...files,
-    ...(worker && {
-      port: worker.port,
-      grpcPort: worker.grpcPort,
-      renderMetrics: async () => renderMetrics(await worker.gatherMetrics()),
-    }),
+    ...worker?.options,
     observe(event) {
       // The primary of a worker reports the life of the service.
       if (worker === undefined || !lifeEvents.includes(event.type)) observe(event);

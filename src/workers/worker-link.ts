@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import type { Addresses } from '../service.ts';
-import type { MetricsSnapshot } from '../telemetry/metrics.ts';
+import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
 /** What a worker listens on. */
 export type Ports = readonly [port: number, grpcPort: number | false];
@@ -35,8 +35,20 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
   return {
-    port,
-    grpcPort,
+    /** The options of the worker's service. */
+    options: {
+      port,
+      grpcPort,
+      /** The metrics of all workers together. */
+      async renderMetrics(): Promise<string> {
+        send('gather');
+        const signal = AbortSignal.timeout(gatherTimeoutMs);
+        const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
+          throw new Error('the primary does not answer', { cause });
+        });
+        return renderMetrics(metrics);
+      },
+    },
     /** Calls `stop` when the primary asks for it, and `metrics` for the worker's own metrics. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {
       report = () => send({ metrics: metrics() });
@@ -48,15 +60,6 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
     },
     ready(addresses: Addresses): void {
       send({ ready: addresses });
-    },
-    /** The metrics of all workers together. */
-    async gatherMetrics(): Promise<MetricsSnapshot> {
-      send('gather');
-      const signal = AbortSignal.timeout(gatherTimeoutMs);
-      const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
-        throw new Error('the primary does not answer', { cause });
-      });
-      return metrics;
     },
     /** Disconnects from the primary, so that the process can end. */
     close(): void {
