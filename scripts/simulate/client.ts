@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import { getUser } from '../../test/kit/grpc.ts';
-import type { Address } from './cluster.ts';
+import type { Node } from './cluster.ts';
 import { type Entry, type History, pathOf, type Request, type Response } from './history.ts';
 import type { Step } from './plan.ts';
 
 /** What all clients and followers of a run share. */
 export interface World extends History {
-  readonly addresses: readonly Address[];
+  readonly nodes: readonly Node[];
   /** Milliseconds since the run began. */
   readonly now: () => number;
   /** Ids that responses have shown, oldest first. */
@@ -50,14 +50,14 @@ export class Client {
 
   /** Reads every user in every process, and every post; for the end of a run. */
   async readAll(step: number): Promise<void> {
-    const { users, posts, addresses } = this.#world;
+    const { users, posts, nodes } = this.#world;
     const request = { step, client: this.#number, process: 0, record: 'user', kind: 'get' } as const;
     for (const user of users) {
-      for (const process of addresses.keys()) await this.#send({ ...request, process, user });
+      for (const process of nodes.keys()) await this.#send({ ...request, process, user });
       await this.#send({ ...request, kind: 'call', user });
     }
     for (const path of posts) await this.#send({ ...request, record: 'post', ...path });
-    await this.#list({ ...request, kind: 'list', query: { limit: 50 } }, true);
+    await this.#list({ ...request, kind: 'list', query: { limit: 5 } }, true);
   }
 
   #guard({ guard }: Step, { record, user, post }: Omit<Request, 'kind'>): Request['guard'] {
@@ -93,12 +93,12 @@ export class Client {
   }
 
   async #send(asked: Request): Promise<Entry> {
-    const { addresses, now, entries, users, posts } = this.#world;
-    const process = asked.process % addresses.length;
-    const address = addresses[process];
-    if (address === undefined) throw new Error('there is no process');
+    const { nodes, now, entries, users, posts } = this.#world;
+    const process = asked.process % nodes.length;
+    const node = nodes[process];
+    if (node === undefined) throw new Error('there is no process');
     const start = now();
-    const response = await (asked.kind === 'call' ? call : exchange)(address, asked).catch(noteOf);
+    const response = await (asked.kind === 'call' ? call : exchange)(node, asked).catch(noteOf);
     const entry = { ...asked, process, start, end: now(), ...response };
     entries.push(entry);
     const { kind, record, user = 0, row, version, replayed } = entry;
@@ -120,7 +120,7 @@ export function noteOf(caught: unknown): Response {
   return { note: String(caught instanceof Error ? (caught.cause ?? caught) : caught) };
 }
 
-async function call({ grpc }: Address, { user }: Request): Promise<Response> {
+async function call({ grpc }: Node, { user }: Request): Promise<Response> {
   const { code, details, user: row } = await getUser(grpc, user, { deadline: Date.now() + timeoutMs });
   return { status: grpcStatus[code] ?? code, ...(row ? { row } : { note: details }) };
 }
@@ -132,7 +132,7 @@ const methods: Readonly<Record<string, string>> = {
   delete: 'DELETE',
 };
 
-async function exchange({ http }: Address, request: Request): Promise<Response> {
+async function exchange({ http }: Node, request: Request): Promise<Response> {
   const { kind, record, sent, guard, key, query = {}, cursor } = request;
   const { count, prefix, ...others } = query;
   const url = new URL(kind === 'invalid' ? '/users/0x1' : pathOf(request), http);

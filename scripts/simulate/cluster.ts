@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { UsersClient } from '../../generated/users_grpc_pb.js';
-import { type Forwarder, openForwarder } from '../../test/kit/forwarder.ts';
+import { openForwarder } from '../../test/kit/forwarder.ts';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { usersClient } from '../../test/kit/grpc.ts';
 import { missingPgBouncer, startPgBouncer } from '../../test/kit/pgbouncer.ts';
@@ -14,27 +13,20 @@ import { startPostgres } from '../../test/kit/postgres.ts';
 import { ServiceProcess } from '../harness/process.ts';
 import type { Plan } from './plan.ts';
 
+type Stack = AsyncDisposableStack;
 export const run = promisify(execFile);
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const planted = fileURLToPath(new URL('defects.ts', import.meta.url));
 
-/** Where clients reach a process. */
-export interface Address {
-  readonly http: string;
-  readonly grpc: UsersClient;
-}
-
 export type Cluster = Awaited<ReturnType<typeof startCluster>>;
+/** A process, and where clients reach it. */
+export type Node = Cluster['nodes'][number];
 
 // libfaketime reads the offset of the clock from a file.
 const [faketime] = globSync('/usr/lib/{*-linux-gnu/,}faketime/libfaketimeMT.so.1');
 
 /** Starts what a plan names, with a planted defect if one is given. The stack closes everything. */
-export async function startCluster(
-  { store, seed }: Plan,
-  defect: string | undefined,
-  stack: AsyncDisposableStack,
-) {
+export async function startCluster({ store, seed }: Plan, defect: string | undefined, stack: Stack) {
   const folder = await mkdtemp(join(tmpdir(), `simulate-${seed}-`));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const postgres = store.kind === 'postgres' ? await openPostgres(store, stack) : undefined;
@@ -53,29 +45,23 @@ export async function startCluster(
   command.push('--database', postgres?.url ?? database);
   if (store.workers > 1 && defect === undefined) command.push('--workers', String(store.workers));
   if (postgres?.reads !== undefined) command.push('--read-database', postgres.reads);
-  const ports = await freePorts(store.processes * 2);
-  const processes = Array.from({ length: store.processes }, (_, i) => {
-    const own = [ports[2 * i] ?? 0, ports[2 * i + 1] ?? 0] as const;
-    return new ServiceProcess(command, own, join(folder, `process-${i}.log`), env);
-  });
-  for (const one of processes) stack.defer(() => one.signal('SIGKILL'));
-  await Promise.all(processes.map((one) => one.start()));
   const owner = { after: (end: () => unknown) => stack.defer(async () => void (await end())) };
-  const forwarders: Forwarder[] = [];
-  for (const { port } of processes) {
-    const forwarder = await openForwarder(port);
-    stack.defer(() => forwarder.close());
-    forwarders.push(forwarder);
+  const nodes = [];
+  for (let i = 0; i < store.processes; i += 1) {
+    const [port = 0, grpcPort = 0] = await freePorts(2);
+    const service = new ServiceProcess(command, [port, grpcPort], join(folder, `process-${i}.log`), env);
+    stack.defer(() => service.signal('SIGKILL'));
+    await service.start();
+    // Between the clients and the process.
+    const clients = await openForwarder(port);
+    stack.defer(() => clients.close());
+    const grpc = usersClient(owner, `127.0.0.1:${grpcPort}`, { 'grpc.max_reconnect_backoff_ms': 500 });
+    nodes.push({ service, clients, grpc, http: `http://127.0.0.1:${clients.port}` });
   }
-  const addresses = processes.map(({ grpcPort }, i) => ({
-    http: `http://127.0.0.1:${forwarders[i]?.port}`,
-    grpc: usersClient(owner, `127.0.0.1:${grpcPort}`, { 'grpc.max_reconnect_backoff_ms': 500 }),
-  }));
-  // `forwarders` are between the clients and each process.
-  return { folder, processes, addresses, forwarders, data, postgres, clock };
+  return { folder, nodes, data, postgres, clock };
 }
 
-async function openPostgres({ pooler, ...plan }: Plan['store'], stack: AsyncDisposableStack) {
+async function openPostgres({ pooler, ...plan }: Plan['store'], stack: Stack) {
   const postgres = await startPostgres();
   stack.defer(() => postgres.close());
   const { server: primary } = postgres;

@@ -25,11 +25,9 @@ function instead<Name extends Method>(
   });
 }
 
-type UserPage = Page<User>;
-
 /** Now and then returns another page of users. */
 function inPage(
-  spoil: (page: UserPage, query: UserQuery, store: Repository) => UserPage | Promise<UserPage>,
+  spoil: (page: Page<User>, query: UserQuery, store: Repository) => Page<User> | Promise<Page<User>>,
 ): Defect {
   return instead('listUsers', async (store, query, options) =>
     spoil(await store.listUsers(query, options), query, store),
@@ -140,10 +138,7 @@ export const defects: Readonly<Record<string, Defect>> = {
   'reordered feed': inFeed((changes) => changes.toReversed()),
   'doubled change': inFeed((changes) => [...changes.slice(0, 1), ...changes]),
   'wrong change': inFeed((changes) =>
-    changes.map((change) => ({
-      ...change,
-      record: { ...change.record, version: change.record.version + 1 },
-    })),
+    changes.map(({ record, ...rest }) => ({ ...rest, record: { ...record, version: record.version + 1 } })),
   ),
 };
 

@@ -13,9 +13,9 @@ export interface End {
 
 /** Follows `/changes` from the beginning, by pages or as a stream that it closes and resumes. */
 export async function follow(plan: Plan['followers'][number], world: World, end: End): Promise<void> {
-  const { addresses, now, feed } = world;
+  const { nodes, now, feed } = world;
   for (let [after, round] = [0, plan.n]; after < end.last; round += 1) {
-    const process = round % addresses.length;
+    const process = round % nodes.length;
     const isStream = plan.isStream && !end.signal.aborted;
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = isStream ? AbortSignal.any([timeout, end.signal]) : timeout;
@@ -26,7 +26,7 @@ export async function follow(plan: Plan['followers'][number], world: World, end:
     let next: string | undefined;
     try {
       const query = isStream ? '' : `?after=${after}&limit=50`;
-      const response = await fetch(`${addresses[process]?.http}/changes${query}`, { headers, signal });
+      const response = await fetch(`${nodes[process]?.http}/changes${query}`, { headers, signal });
       outcome = { status: response.status };
       if (!response.ok) outcome = { status: response.status, note: await response.text() };
       else if (isStream) changes.push(...(await readEvents(response, plan.leaveAfter)));

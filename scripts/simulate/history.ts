@@ -14,56 +14,52 @@ export type Sent = Readonly<Record<string, string | null>>;
 /** A user or a post as a response has it. */
 export type Row = Optional<User & Post> & { readonly id: number };
 
-/** `call` is GetUser over gRPC; `invalid` is a path that no user can have. */
-export type RequestKind = 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'invalid';
-
 /** What a list asks for. `id` holds ids of users. */
 export type Query = Optional<
   Record<'role' | 'prefix' | 'sort', string> &
     Record<'limit' | 'page', number> & { id: readonly number[]; count: boolean }
 >;
 
-/** A precondition: the versions named, or `*` for any. */
-export interface Guard {
-  readonly header: 'if-match' | 'if-none-match';
-  readonly versions: readonly number[] | '*';
-}
+/** `call` is GetUser over gRPC; `invalid` is a path that no user can have. */
+export type RequestKind = 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'invalid';
 
-interface Asked {
-  /** The ids in the path. */
-  user: number;
-  post: number;
-  sent: Sent;
-  guard: Guard;
-  key: string;
-  query: Query;
-  cursor: string;
-  /** A page of a walk along `next`: which walk, and the last row of the page before. */
-  walk: { readonly step: number; readonly after?: Row | undefined };
-}
-
-export interface Request extends Optional<Asked> {
+export interface Request {
   readonly step: number;
   readonly client: number;
   readonly process: number;
   readonly kind: RequestKind;
   readonly record: RecordName;
+  /** The ids in the path. */
+  readonly user?: number | undefined;
+  readonly post?: number | undefined;
+  readonly sent?: Sent | undefined;
+  /** A precondition: the versions named, or `*` for any. */
+  readonly guard?: Guard | undefined;
+  readonly key?: string | undefined;
+  readonly query?: Query | undefined;
+  readonly cursor?: string | undefined;
+  /** A page of a walk along `next`: which walk, and the last row of the page before. */
+  readonly walk?: { readonly step: number; readonly after?: Row | undefined } | undefined;
 }
 
-interface Answer {
-  /** An HTTP status or the name of a gRPC code; absent without a response. */
-  status: number | string;
-  version: number;
-  row: Row;
-  rows: readonly Row[];
-  /** The cursor of the next page. */
-  next: string;
-  total: number;
-  replayed: boolean;
-  /** Why there was no response, or the text of an error. */
-  note: string;
+export interface Guard {
+  readonly header: 'if-match' | 'if-none-match';
+  readonly versions: readonly number[] | '*';
 }
-export type Response = Optional<Answer>;
+
+export interface Response {
+  /** An HTTP status or the name of a gRPC code; absent without a response. */
+  readonly status?: number | string;
+  readonly version?: number;
+  readonly row?: Row;
+  readonly rows?: readonly Row[];
+  /** The cursor of the next page. */
+  readonly next?: string;
+  readonly total?: number;
+  readonly replayed?: boolean;
+  /** Why there was no response, or the text of an error. */
+  readonly note?: string;
+}
 
 /** Times are in ms since the start of the run. */
 export interface Span {
@@ -82,7 +78,7 @@ export interface FaultEntry extends Span {
 }
 
 /** A page or a connection of a follower. */
-export interface FeedEntry extends Pick<Response, 'status' | 'note'>, Span {
+export interface FeedEntry extends Response, Span {
   readonly follower: number;
   readonly process: number;
   readonly after: number;

@@ -4,44 +4,38 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Forwarder } from '../../test/kit/forwarder.ts';
-import type { ServiceProcess } from '../harness/process.ts';
-import { type Cluster, run } from './cluster.ts';
+import { type Cluster, type Node, run } from './cluster.ts';
 import type { Fault } from './plan.ts';
 
 /** A cluster, and the process that a fault is for. */
-interface Scene extends Cluster {
-  readonly target: ServiceProcess;
-  /** The connections between the clients and that process. */
-  readonly clients: Forwarder;
-  readonly ms: number;
-}
+type Scene = Cluster & Node & { readonly ms: number };
 
 /** Begins a fault. Resolves to what ends it, or to the reason if this machine cannot have it. */
 type Begin = (scene: Scene) => Promise<(() => unknown) | string | undefined>;
 
 const faults = {
-  async stop({ target }) {
-    await target.signal('SIGSTOP');
-    return () => target.signal('SIGCONT');
+  async stop({ service }) {
+    await service.signal('SIGSTOP');
+    return () => service.signal('SIGCONT');
   },
-  async kill({ target }) {
-    await target.signal('SIGKILL');
-    return () => target.start();
+  async kill({ service }) {
+    await service.signal('SIGKILL');
+    return () => service.start();
   },
-  async terminate({ target }) {
-    await target.signal('SIGTERM');
-    return () => target.start();
+  async terminate({ service }) {
+    await service.signal('SIGTERM');
+    return () => service.start();
   },
-  async 'kill worker'({ target: { pid } }) {
+  async 'kill worker'({ service: { pid } }) {
     const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
     if (worker === undefined) return 'no worker process is running';
     process.kill(Number(worker), 'SIGKILL');
     return undefined;
   },
-  'hang up': async ({ target }) => void (await target.signal('SIGHUP')),
+  'hang up': async ({ service }) => void (await service.signal('SIGHUP')),
   'cut clients': async ({ clients }) => void clients.cut(),
   'delay clients': async ({ clients }) => freeze(clients),
-  async descriptors({ target: { pid, port } }) {
+  async descriptors({ service: { pid, port } }) {
     const prlimit = (...args: string[]) => run('prlimit', ['--pid', String(pid), ...args]);
     const { stdout } = await prlimit('--nofile', '--raw', '-o', 'SOFT,HARD', '--noheadings');
     const [soft, hard] = stdout.trim().split(/\s+/);
@@ -94,11 +88,11 @@ const faults = {
 export type FaultKind = keyof typeof faults;
 
 /** Makes a fault, and ends it after its time; resolves to the reason if this machine cannot have it. */
-export async function inflict({ kind, target: n, ms }: Fault, cluster: Cluster): Promise<string | undefined> {
-  const [target, clients] = [cluster.processes[n], cluster.forwarders[n]];
-  if (target === undefined || clients === undefined) throw new Error(`there is no process ${n}`);
+export async function inflict({ kind, target, ms }: Fault, cluster: Cluster): Promise<string | undefined> {
+  const node = cluster.nodes[target];
+  if (node === undefined) throw new Error(`there is no process ${target}`);
   const begin: Begin = faults[kind];
-  const end = await begin({ ...cluster, target, clients, ms });
+  const end = await begin({ ...cluster, ...node, ms });
   if (typeof end === 'string') return end;
   await sleep(ms);
   await end?.();

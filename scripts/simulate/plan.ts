@@ -94,34 +94,20 @@ function drawFaults(
 
 const letters = ['a', 'b', 'é', '\u{ff5e}', '\u{1d4b3}'] as const;
 const roles = ['admin', 'guest', 'staff'] as const;
-const guards = {
-  replace: ['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any'],
-  get: ['none', 'none', 'unless seen', 'seen', 'any'],
-} as const;
+const readGuards = ['none', 'none', 'unless seen', 'seen', 'any'] as const;
+const writeGuards = ['none', 'none', 'seen', 'seen', 'seen', 'stale', 'any'] as const;
 const sorts = {
   user: ['id', '-id', 'name', '-name', 'role,-name', '-role,name', 'role', 'name,-id'],
   post: ['id', '-id', 'title', '-title', 'title,-id'],
 } as const;
 /** How many of a hundred steps are of a kind. */
-const weights: readonly (readonly [weight: number, kind: Step['kind'], record: RecordName])[] = [
-  [14, 'create', 'user'],
-  [8, 'create', 'post'],
-  [14, 'get', 'user'],
-  [7, 'get', 'post'],
-  [6, 'call', 'user'],
-  [8, 'replace', 'user'],
-  [14, 'patch', 'user'],
-  [4, 'replace', 'post'],
-  [6, 'patch', 'post'],
-  [4, 'delete', 'user'],
-  [3, 'delete', 'post'],
-  [6, 'list', 'user'],
-  [3, 'list', 'post'],
-  [3, 'walk', 'user'],
-  [1, 'walk', 'post'],
-  [1, 'invalid', 'user'],
-];
-const kinds = weights.flatMap(([weight, kind, record]) => Array(weight).fill({ kind, record }));
+const weights = `14 create user, 8 create post, 14 get user, 7 get post, 6 call user, 8 replace user, 14 patch user,
+  4 replace post, 6 patch post, 4 delete user, 3 delete post, 6 list user, 3 list post, 3 walk user, 1 walk post,
+  1 invalid user`;
+const kinds = weights.split(',').flatMap((text) => {
+  const [weight, kind, record] = text.trim().split(' ');
+  return Array(Number(weight)).fill({ kind, record });
+});
 
 function drawStep(random: Random, n: number, clients: number): Step {
   const { kind, record }: Pick<Step, 'kind' | 'record'> = kinds[random.below(kinds.length)];
@@ -130,7 +116,7 @@ function drawStep(random: Random, n: number, clients: number): Step {
   const client = random.below(clients);
   const process = random.below(6);
   const pauseMs = random.below(8) === 0 ? random.below(40) : random.below(3);
-  const step = { n, client, process, pauseMs, kind, record, rank, guard: 'none' } as const;
+  const step = { n, client, process, pauseMs, kind, record, rank };
   const isPost = record === 'post';
   const named = () => ({ [isPost ? 'title' : 'name']: `${random.pick(letters)}${n}` });
   const whole = (): Fields => ({
@@ -138,32 +124,24 @@ function drawStep(random: Random, n: number, clients: number): Step {
     ...(isPost && { body: random.below(2) === 0 ? '' : `body ${n}` }),
     ...(!isPost && random.below(3) > 0 && { role: random.pick(roles) }),
   });
-  switch (kind) {
-    case 'create': {
-      const isKeyed = random.below(2) === 0;
-      const other = random.below(8) === 0 && { ...whole(), [isPost ? 'title' : 'name']: `o${n}` };
-      const key = { copies: 1 + random.below(2), ...(other && { other }) };
-      return { ...step, sent: whole(), ...(isKeyed && { key }) };
-    }
-    case 'replace':
-      return { ...step, guard: random.pick(guards.replace), sent: whole() };
-    case 'patch': {
-      const guard = random.pick(guards.replace);
-      const which = random.below(10);
-      const other = () =>
-        isPost ? { body: random.pick(['', 'x', 'y']) } : { role: roles[random.below(4)] ?? null };
-      return { ...step, guard, sent: { ...(which > 0 && which < 7 && named()), ...(which > 4 && other()) } };
-    }
-    case 'delete':
-      return { ...step, guard: random.pick(guards.replace) };
-    case 'get':
-      return { ...step, guard: random.pick(guards.get) };
-    case 'list':
-    case 'walk':
-      return { ...step, query: drawQuery(random, kind, record) };
-    default:
-      return step;
+  if (kind === 'get') return { ...step, guard: random.pick(readGuards) };
+  if (kind === 'list' || kind === 'walk')
+    return { ...step, guard: 'none', query: drawQuery(random, kind, record) };
+  if (kind === 'call' || kind === 'invalid') return { ...step, guard: 'none' };
+  if (kind === 'create') {
+    const isKeyed = random.below(2) === 0;
+    const other = random.below(8) === 0 && { ...whole(), [isPost ? 'title' : 'name']: `o${n}` };
+    const key = { copies: 1 + random.below(2), ...(other && { other }) };
+    return { ...step, guard: 'none', sent: whole(), ...(isKeyed && { key }) };
   }
+  const guard = random.pick(writeGuards);
+  if (kind === 'delete') return { ...step, guard };
+  if (kind === 'replace') return { ...step, guard, sent: whole() };
+  const which = random.below(10);
+  const body = () => ({ body: random.pick(['', 'x', 'y']) });
+  const role = () => ({ role: roles[random.below(4)] ?? null });
+  const other = isPost ? body : role;
+  return { ...step, guard, sent: { ...(which > 0 && which < 7 && named()), ...(which > 4 && other()) } };
 }
 
 function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordName): Query {

@@ -1,41 +1,21 @@
-import { execFile, spawn } from 'node:child_process';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import type { Operation } from './evidence.ts';
 import { fieldsOf } from './history.ts';
 import type { Verdict } from './model.ts';
 
 const cwd = fileURLToPath(new URL('porcupine', import.meta.url));
-let built: Promise<string> | undefined;
-
-/** Compiles the program; fails without Go. */
-async function build(): Promise<string> {
-  const program = join(await mkdtemp(join(tmpdir(), 'simulate-porcupine-')), 'porcupine');
-  const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/local/go/bin` };
-  await promisify(execFile)('go', ['build', '-o', program, '.'], { cwd, env });
-  return program;
-}
+const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/local/go/bin` };
 
 /** Gives every record to Porcupine too. Returns its verdicts, and the records on which the judges disagree. */
-export async function compareJudges({ lives }: Verdict) {
-  built ??= build();
-  const program = await built.catch((error: Error) => error);
-  if (program instanceof Error)
-    return { verdicts: [`left out: ${program.message.split('\n')[0]}`], disagreements: [] };
-  const child = spawn(program, { stdio: ['pipe', 'pipe', 'inherit'] });
-  child.stdin.end(
-    lives.map(({ evidence }) => `${JSON.stringify(evidence.operations.map(toInput))}\n`).join(''),
-  );
-  const verdicts = Buffer.concat(await child.stdout.toArray())
-    .toString()
-    .split('\n')
-    .slice(0, -1);
+export function compareJudges({ lives }: Verdict) {
+  const input = lives.map(({ evidence }) => `${JSON.stringify(evidence.operations.map(toInput))}\n`).join('');
+  const { error, stdout } = spawnSync('go', ['run', '.'], { cwd, env, input, encoding: 'utf8' });
+  if (error !== undefined) return { verdicts: [`left out: ${error.message}`], disagreements: [] };
+  const verdicts = stdout.split('\n').slice(0, -1);
   if (verdicts.length !== lives.length) throw new Error('Porcupine has crashed');
   const disagreements = lives.filter(
-    ({ violations }, i) => verdicts[i] === (violations.length > 0 ? 'Ok' : 'Illegal'),
+    ({ violations }, i) => verdicts[i] === (violations[0] ? 'Ok' : 'Illegal'),
   );
   return { verdicts, disagreements: disagreements.map(({ name }) => name) };
 }
@@ -45,8 +25,9 @@ function toInput({ kind, outcome, entry, row, version }: Operation): object {
   return {
     kind,
     outcome,
-    call: start,
-    return: outcome === 'unknown' ? undefined : end,
+    call: Math.round(start * 1_000),
+    // Without a response, it may have happened at any time since, or never.
+    return: outcome === 'unknown' ? Number.MAX_SAFE_INTEGER : Math.round(end * 1_000),
     sent: record === 'post' && kind === 'replace' ? { body: '', ...sent } : sent,
     header: guard?.header,
     versions: guard?.versions === '*' ? undefined : guard?.versions,

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -17,26 +15,16 @@ import (
 type fields map[string]*string
 
 type operation struct {
-	Call     float64
-	Return   *float64 // Absent without a response: it may have happened at any time since, or never.
-	Kind     string   // create, replayed, replace, patch, delete, cascade, read, name, or alive
-	Sent     fields
-	Header   string // of the precondition
-	Versions []int  // of the precondition; nil for any
-	Outcome  string // done, same (304), missing (404), refused (412) or unknown
-	Version  int
-	Fields   fields
+	Call, Return  int64
+	Kind, Outcome string // As in evidence.ts.
+	Sent, Fields  fields
+	Header        string // Of the precondition.
+	Versions      []int  // Of the precondition; nil for any.
+	Version       int
 }
 
-const (
-	absent = iota
-	present
-	gone
-)
-
 type state struct {
-	phase   int
-	version int
+	version int    // 0 before the creation, -1 after the deletion.
 	fields  string // The same text for the same fields.
 }
 
@@ -56,43 +44,42 @@ func merge(before string, patch fields) string {
 
 func step(given, input, _ any) (bool, any) {
 	s, op := given.(state), input.(operation)
-	isThere := s.phase == present
+	isThere := s.version > 0
 	matches := op.Versions == nil || slices.Contains(op.Versions, s.version)
-	switch op.Outcome {
-	case "missing":
+	switch {
+	case op.Outcome == "missing":
 		return !isThere, s
-	case "refused":
+	case op.Outcome == "refused":
 		return isThere && !matches, s
-	case "same":
+	case op.Outcome == "same":
 		return isThere && matches && s.version == op.Version, s
+	case op.Kind == "alive":
+		return isThere, s
+	case op.Kind == "replayed":
+		return s.version != 0, s
+	case op.Kind == "name":
+		// A patch with the same name changes nothing.
+		return isThere && merge(s.fields, op.Fields) == s.fields, s
+	case op.Kind == "read":
+		isMet := matches == (op.Header != "if-none-match" || op.Versions == nil)
+		isShown := op.Version == 0 || (op.Version == s.version && isMet)
+		return isThere && isShown && merge("{}", op.Fields) == s.fields, s
+	case op.Kind == "cascade":
+		// Before its creation too: nothing is created below a record that is gone.
+		return true, state{version: -1}
 	}
 	next, can := s, isThere && matches
 	switch op.Kind {
-	case "alive":
-		return isThere, s
-	case "replayed":
-		return s.phase != absent, s
-	case "name":
-		// A patch with the same name changes nothing.
-		return isThere && merge(s.fields, op.Fields) == s.fields, s
-	case "read":
-		fits := op.Version == 0 || (op.Version == s.version && matches == (op.Header != "if-none-match" || op.Versions == nil))
-		return isThere && fits && merge("{}", op.Fields) == s.fields, s
-	case "cascade":
-		// Before its creation too: nothing is created below a record that is gone.
-		next.phase = gone
-		return true, next
 	case "create":
-		can = s.phase == absent
-		next = state{present, 1, merge("{}", op.Sent)}
+		next, can = state{0, merge("{}", op.Sent)}, s.version == 0
 	case "delete":
-		next.phase = gone
+		next = state{version: -1}
 	case "replace":
 		next.fields = merge("{}", op.Sent)
 	case "patch":
 		next.fields = merge(s.fields, op.Sent)
 	}
-	if isThere && next.fields != s.fields {
+	if op.Kind != "delete" && next.fields != s.fields {
 		next.version++
 	}
 	if op.Outcome == "unknown" {
@@ -101,26 +88,21 @@ func step(given, input, _ any) (bool, any) {
 		}
 		return true, s
 	}
-	isAnswer := op.Version == 0 || (op.Version == next.version && merge("{}", op.Fields) == next.fields)
-	return can && isAnswer, next
+	isShown := op.Version == 0 || (op.Version == next.version && merge("{}", op.Fields) == next.fields)
+	return can && isShown, next
 }
 
 func main() {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 64<<20)
+	records := json.NewDecoder(os.Stdin)
 	model := porcupine.Model{Init: func() any { return state{} }, Step: step}
-	for lines.Scan() {
+	for records.More() {
 		var operations []operation
-		if err := json.Unmarshal(lines.Bytes(), &operations); err != nil {
+		if err := records.Decode(&operations); err != nil {
 			panic(err)
 		}
 		history := make([]porcupine.Operation, len(operations))
 		for i, op := range operations {
-			end := int64(math.MaxInt64)
-			if op.Return != nil {
-				end = int64(*op.Return * 1000)
-			}
-			history[i] = porcupine.Operation{ClientId: i, Input: op, Call: int64(op.Call * 1000), Return: end}
+			history[i] = porcupine.Operation{ClientId: i, Input: op, Call: op.Call, Return: op.Return}
 		}
 		fmt.Println(porcupine.CheckOperationsTimeout(model, history, 10*time.Second))
 	}
