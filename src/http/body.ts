@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { turns } from './overload.ts';
 import { HttpError } from './reply.ts';
 
-/** Enough for every document that a person writes, and far below the depth where `JSON.stringify` overflows. */
+/** Far below the depth where `JSON.stringify` overflows. */
 export const maxJsonDepth = 64;
-/** Total number of array elements and object members: each takes far more time than its bytes. */
+/** Array elements and object members in all: each takes far more time than its bytes. */
 export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -18,19 +18,20 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** Counts the memory that a body uses; `giveUp` stops reading it before its end. */
-export type HoldBody = (bytes: number, giveUp?: () => void) => void;
-
-// A body that arrives byte by byte costs a buffer for each byte.
+// The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
 // Otherwise a turn of the event loop would read up to 2 MiB from each connection.
 const pauseEveryBytes = 64 * 1024;
 
 /**
- * Reads a whole body, and counts its bytes. A chunked body of more than `maxBytes` fails with 413. A body that is
- * given up because memory is short fails with 503.
+ * Reads a whole body. Passes the memory that it uses to `hold`, with a function that cancels reading, which then fails
+ * with 503. A chunked body of more than `maxBytes` fails with 413.
  */
-export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldBody): Promise<Buffer> {
+export function readBody(
+  message: IncomingMessage,
+  maxBytes: number,
+  hold: (bytes: number, cancel?: () => void) => void,
+): Promise<Buffer> {
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
@@ -44,7 +45,7 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
       reject(tooLarge(maxBytes));
     } else {
       chunks.push(chunk);
-      hold(length + chunks.length * bytesPerChunk, onGiveUp);
+      hold(length + chunks.length * bytesPerChunk, onCancel);
       if (length >= pauseAt) {
         pauseAt = length + pauseEveryBytes;
         message.pause();
@@ -52,8 +53,8 @@ export function readBody(message: IncomingMessage, maxBytes: number, hold: HoldB
       }
     }
   };
-  // The rest is read and discarded, so that the connection can serve its next request.
-  const onGiveUp = (): void => {
+  // The connection reads and discards the rest, and can then serve its next request.
+  const onCancel = (): void => {
     stop();
     chunks.length = 0;
     reject(new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' }));
@@ -155,20 +156,13 @@ function tooLarge(maxBytes: number): HttpError {
   return new HttpError(413, `the body must be at most ${maxBytes} bytes`);
 }
 
-export interface MediaType {
-  /** `type/subtype` in lower case. */
-  readonly essence: string;
-  /** Names in lower case, values unquoted. */
-  readonly parameters: Readonly<Record<string, string>>;
-}
-
 // RFC 9110, 5.6.2 (token), 5.6.4 (quoted-string) and 8.3.1 (media-type).
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const essencePattern = new RegExp(`^(${token}/${token})[ \\t]*`);
 const parameterPattern = new RegExp(`^;[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)"))?[ \\t]*`);
 
-/** Parses a Content-Type strictly; `undefined` when it is not one. */
-export function parseMediaType(text: string): MediaType | undefined {
+/** Parses a Content-Type strictly; `undefined` when it is not one. `essence` is `type/subtype`. Names are lower-case. */
+export function parseMediaType(text: string) {
   const start = essencePattern.exec(text);
   if (start?.[1] === undefined) return undefined;
   const parameters: Record<string, string> = Object.create(null);
@@ -189,7 +183,7 @@ export function checkContentType(
   types: readonly string[],
   acceptHeader: string,
 ): void {
-  // By far the most frequent spelling, and always valid.
+  // The most frequent spelling by far.
   if (contentType === 'application/json' && types.includes('application/json')) return;
   const type = contentType === undefined ? undefined : parseMediaType(contentType);
   const charset = type?.parameters['charset']?.toLowerCase() ?? 'utf-8';

@@ -6,10 +6,8 @@ import { HttpError, noSuchResource } from './reply.ts';
 const hostPattern = /^(?:\[[0-9A-Za-z:.~_-]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::[0-9]*)?$/;
 
 /**
- * Rejects heads that Node's parser accepts but another hop might read differently: another version, a repeated or
- * empty Host, a repeated Content-Type, a Transfer-Encoding other than `chunked`, chunks in HTTP/1.0, an unknown
- * expectation, more headers than `maxHeaders`. Each of them closes the connection, because the start of the next
- * request is uncertain.
+ * Rejects heads that Node's parser accepts but another hop might read differently. Each of them closes the connection,
+ * because the start of the next request is uncertain.
  */
 export function checkFraming(
   { rawHeaders, httpVersion, headers }: IncomingMessage,
@@ -63,9 +61,8 @@ export interface Target {
 const absoluteForm = /^https?:\/\/[^/?#@]+/i;
 
 /**
- * Splits a request target (RFC 9112, 3.2) without `new URL`, which throws on `//`, resolves `..` and reads a host
- * from `//host/path`. Each of these has caused crashes or vulnerabilities in servers. Fails with 400 for a malformed
- * target, and with 404 for a target outside `basePath`.
+ * Splits a request target (RFC 9112, 3.2). Fails with 400 for a malformed one, and with 404 for one outside `basePath`.
+ * `new URL` would throw on `//`, resolve `..` and read a host from `//host/path`, which has caused vulnerabilities.
  */
 export function parseTarget(method: string, url: string, basePath: string): Target {
   if (url.includes('#')) throw new HttpError(400, 'the request target must not have a fragment');
@@ -92,22 +89,18 @@ export type Parameter = readonly [name: string, value: string];
 /** Parses the parameters of a query in order, with repetitions. Malformed encoding fails with 400. */
 export function parseQuery(query: string): Parameter[] {
   if (query === '') return [];
-  return query
-    .split('&')
-    .filter((pair) => pair !== '')
-    .map((pair) => {
-      const equals = pair.indexOf('=');
-      const name = equals === -1 ? pair : pair.slice(0, equals);
-      return [decode(name), equals === -1 ? '' : decode(pair.slice(equals + 1))];
-    });
+  // `URLSearchParams` would replace malformed encoding, and ignores a leading question mark.
+  decodePercent(query, 'query');
+  return [...new URLSearchParams(`?${query}`)];
 }
 
-function decode(text: string): string {
-  if (!text.includes('%') && !text.includes('+')) return text;
+/** Decodes percent-encoding in a part of the target. Fails with 400 if it is malformed. */
+export function decodePercent(text: string, part: 'path' | 'query'): string {
+  if (!text.includes('%')) return text;
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
+    return decodeURIComponent(text);
   } catch {
-    throw new HttpError(400, 'the query has malformed percent-encoding');
+    throw new HttpError(400, `the ${part} has malformed percent-encoding`);
   }
 }
 
@@ -122,10 +115,9 @@ export function isLoopback(host: string): boolean {
 /**
  * Creates the check that a request is for a host name of this service; `undefined` if it would allow all names.
  *
- * With DNS rebinding, the name of a malicious page resolves to this machine. The page then has the same origin as
- * the service, and could read and change everything. So on a loopback address only loopback names and the allowed
- * names are served. On other addresses every name is served, unless names are listed. IP addresses are then served
- * too: DNS cannot redirect them, and probes of orchestrators use them.
+ * With DNS rebinding, the name of a malicious page resolves to this machine, and the page has the same origin as the
+ * service. So on a loopback address only loopback names and the allowed names are served. On other addresses every
+ * name is served, unless names are listed. IP addresses are then served too: DNS cannot redirect them.
  */
 export function hostCheck(
   allowed: readonly string[],

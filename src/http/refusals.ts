@@ -7,8 +7,8 @@ import { connectionOf } from './overload.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
-// A client that is still sending can read the response only if the server continues to read for a while.
-// Closing with unread bytes resets the connection and discards the response.
+// Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
+// for a while.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
@@ -65,12 +65,8 @@ const parserRefusals: Readonly<Record<string, HttpError>> = {
 };
 
 /** Converts a parser error into an error response; `undefined` when the connection itself failed. */
-function parserRefusal({
-  code = '',
-  reason,
-  rawPacket,
-  bytesParsed = 0,
-}: ParserError): HttpError | undefined {
+function parserRefusal(error: ParserError): HttpError | undefined {
+  const { code = '', reason, rawPacket, bytesParsed = 0 } = error;
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
   // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello.
   const stoppedAt = String.fromCharCode(rawPacket?.[bytesParsed] ?? 0);

@@ -80,7 +80,7 @@ export class HttpRequest {
     return this.#target;
   }
 
-  /** Aborts when the client disconnects. All requests of a connection share it. */
+  /** Aborts when the client disconnects. */
   get signal(): AbortSignal {
     return this.connection.signal;
   }
@@ -138,10 +138,7 @@ export class HttpRequest {
     return bytes;
   }
 
-  /**
-   * Counts the request for `maxInFlight`, or fails with 503. This is only for emergencies, since the maximum number of
-   * connections limits requests as well.
-   */
+  /** Counts the request for `maxInFlight`, or fails with 503. Usually the limit on connections is reached first. */
   enter(): void {
     // After the client has disconnected, the place would never be released.
     if (this.response.closed) return;

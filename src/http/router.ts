@@ -1,3 +1,4 @@
+import { decodePercent } from './head.ts';
 import { HttpError, noSuchResource } from './reply.ts';
 
 /** One segment of a path: a text to match, or the name of a parameter. */
@@ -138,15 +139,7 @@ export class Router<T> {
 // Split first, then decode: an encoded slash is part of its segment, not a separator.
 function splitPath(path: string): string[] {
   const segments = path.slice(1).split('/');
-  return path.includes('%') ? segments.map(decodeSegment) : segments;
-}
-
-function decodeSegment(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    throw new HttpError(400, 'the path has malformed percent-encoding');
-  }
+  return path.includes('%') ? segments.map((segment) => decodePercent(segment, 'path')) : segments;
 }
 
 function allowed<T>(nodes: readonly Node<T>[]): string {
