@@ -3,7 +3,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { type Connection, connectionOf, MemoryBudget, turns } from './overload.ts';
 import { errorReply } from './refusals.ts';
-import { type Headers, HttpError, type Reply, securityHeaders } from './reply.ts';
+import { type Headers, HttpError, type Reply } from './reply.ts';
 import { HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
@@ -25,14 +25,10 @@ export interface ListenerOptions {
   readonly basePath: string;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
-  /** Headers for every reply to this request, errors included. Default: none. */
-  readonly commonHeaders?: ((request: HttpRequest) => Headers | undefined) | undefined;
-  /** Headers of every reply to OPTIONS. Default: none. */
-  readonly optionsHeaders?: Headers;
+  /** Headers for every reply to this request, errors included, unless the reply sets them itself. */
+  readonly commonHeaders: (request: HttpRequest) => Headers;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
-  /** Headers of every reply, unless the reply sets them itself. Default: `securityHeaders`. */
-  readonly headers?: Headers;
   readonly observe: Observe;
   readonly limits: ListenerLimits;
 }
@@ -54,7 +50,7 @@ export class HttpListener {
   #inFlight = 0;
 
   constructor(options: ListenerOptions) {
-    const { basePath, headers = securityHeaders, limits, observe } = options;
+    const { basePath, commonHeaders, limits, observe } = options;
     if (!basePathPattern.test(basePath)) {
       const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
@@ -63,7 +59,7 @@ export class HttpListener {
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    this.#shared = { basePath, headers, limits, memory, taken: 0, draining: false };
+    this.#shared = { basePath, commonHeaders, limits, memory, taken: 0, draining: false };
   }
 
   get inFlight(): number {
@@ -170,9 +166,7 @@ export class HttpListener {
       if (!exempt) request.enter();
       const reply = handle(request);
       const sent =
-        reply instanceof Promise
-          ? reply.then((reply) => this.#send(request, reply))
-          : this.#send(request, reply);
+        reply instanceof Promise ? reply.then((reply) => send(request, reply)) : send(request, reply);
       sent?.catch((caught: unknown) => this.#fail(request, caught));
       return sent !== undefined;
     } catch (caught) {
@@ -187,23 +181,11 @@ export class HttpListener {
       const error = toHttpError(caught, request);
       // Part of another reply was sent already. The client would read further bytes as its rest.
       if (request.response.headersSent) request.response.destroy();
-      else this.#send(request, errorReply(error, request));
+      else send(request, errorReply(error, request));
     } catch (cause) {
       // The error response could not be written: only closing the connection can signal the failure.
       observe({ type: 'failure', where: 'http', requestId: request.id, cause });
       request.response.destroy();
     }
   }
-
-  #send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
-    const { commonHeaders, optionsHeaders } = this.#options;
-    let common = commonHeaders?.(request);
-    if (request.method === 'OPTIONS') common = { ...common, ...optionsHeaders };
-    return send(request, common === undefined ? reply : withHeaders(reply, common));
-  }
-}
-
-function withHeaders(reply: Reply, common: Headers): Reply {
-  const vary = [reply.headers?.['vary'], common['vary']].filter((value) => value !== undefined).join(', ');
-  return { ...reply, headers: { ...reply.headers, ...common, ...(vary !== '' && { vary }) } };
 }

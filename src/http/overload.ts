@@ -18,8 +18,8 @@ type Work = () => unknown;
 
 /**
  * Shares the event loop. In each turn the loop accepts one connection and reads the bytes that have arrived. Then this
- * class takes over some connections and does some work. If it did all work at once, a probe on a new connection would
- * wait for a long turn for each connection accepted before it.
+ * class takes over some connections and does some work. If turns were long, a probe on a new connection would wait for
+ * one of them for each connection before it.
  */
 export class Turns {
   /** The newest is taken first: in a flood, another order would make all of them wait longer. */
@@ -58,7 +58,7 @@ export class Turns {
     return now < this.#end && this.#left === 0;
   }
 
-  /** Does the work when its turn comes. */
+  /** Does the work in its turn. */
   add(work: Work): void {
     this.#waiting.push(work);
     this.#schedule();
@@ -111,7 +111,7 @@ export class Turns {
   }
 }
 
-/** For all services of this thread, because they share one event loop. */
+/** One for all services of this thread, which share its event loop. */
 export const turns = new Turns();
 
 /** The maximum size of V8's heap. */
@@ -154,7 +154,6 @@ export class MemoryBudget {
     this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
     if (bytes === 0) this.#holdings.delete(owner);
     else this.#holdings.set(owner, { bytes, cancel });
-    if (this.#usedBytes <= this.#maxBytes) return;
     for (const [oldest, { bytes, cancel }] of this.#holdings) {
       if (this.#usedBytes <= this.#maxBytes) return;
       if (cancel === undefined) continue;
@@ -176,12 +175,15 @@ const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
-/** The state of a connection between requests. */
+/**
+ * The state of a connection, which handles one request at a time. Node parses all requests of a packet at once.
+ * Handling them together would need memory for all their responses.
+ */
 export class Connection {
   readonly #socket: Duplex;
   /** The response to the newest request until it has ended. */
   newest: ServerResponse | undefined;
-  /** Whether a request is being handled. Requests pipelined after it wait. */
+  /** Whether a request is being handled. */
   busy = false;
   /** Whether the last response has been sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
@@ -214,23 +216,23 @@ export class Connection {
     return aborter.signal;
   }
 
-  /**
-   * Delays a pipelined request until the earlier ones have their responses. Node parses all requests of a packet at
-   * once. Handling them together would need memory for all their responses.
-   */
+  /** Delays a pipelined request until the earlier ones have their responses. */
   wait({ headers }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
     this.waiting.push(start);
     const chunked = headers['transfer-encoding'] !== undefined;
     this.#waitingBytes += requestBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
     if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
-    if (memory.isShort) this.#cut();
-    else this.#pause(memory);
-  }
-
-  // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
-  #pause(memory: MemoryBudget): void {
     const socket = this.#socket;
+    if (memory.isShort) {
+      // Otherwise Node would parse the rest of the packet, and keep all its requests until the event loop closes the
+      // socket. 2 stops the parser, as before an upgrade.
+      const parser: unknown = 'parser' in socket ? socket.parser : undefined;
+      if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
+      socket.destroy();
+      return;
+    }
     memory.hold(this, packetBytes);
+    // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
     const pause = () => void socket.pause();
     const endPause = (): void => {
       this.#endPause = undefined;
@@ -239,15 +241,6 @@ export class Connection {
     };
     this.#endPause = endPause;
     socket.on('resume', pause).on('close', endPause).pause();
-  }
-
-  // Node would parse the rest of the packet, and keep all its requests until the event loop closes the socket. Many
-  // such packets at once would exhaust the memory. 2 stops the parser, as before an upgrade.
-  #cut(): void {
-    const socket = this.#socket;
-    const parser: unknown = 'parser' in socket ? socket.parser : undefined;
-    if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
-    socket.destroy();
   }
 
   /** Starts the next waiting request after the previous one has its response. */

@@ -20,8 +20,8 @@ export interface ListenerLimits {
 export interface Shared {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  /** Headers of every reply, unless the reply sets them itself. */
-  readonly headers: Headers;
+  /** Headers for every reply to a request, unless the reply sets them itself. */
+  readonly commonHeaders: (request: HttpRequest) => Headers;
   readonly limits: ListenerLimits;
   readonly memory: MemoryBudget;
   /** The number of requests that count for `maxInFlight`. */

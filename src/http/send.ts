@@ -92,14 +92,14 @@ function isOver(response: ServerResponse): boolean {
 }
 
 /** Writes the head. Returns whether the client is probably still sending, so that the reply must linger. */
-function writeHead({ id, raw, response, connection, shared }: HttpRequest, reply: Reply): boolean {
+function writeHead(request: HttpRequest, reply: Reply): boolean {
+  const { id, raw, response, connection, shared } = request;
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
-  const headers: Record<string, string | number> = {
-    ...shared.headers,
-    ...reply.headers,
-    'x-request-id': id,
-  };
+  const common = shared.commonHeaders(request);
+  const headers: Record<string, string | number> = { ...common, ...reply.headers, 'x-request-id': id };
+  const vary = reply.headers?.['vary'];
+  if (vary !== undefined && common['vary'] !== undefined) headers['vary'] = `${vary}, ${common['vary']}`;
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) headers['content-length'] = length;

@@ -150,19 +150,21 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = isRoot ? redirectToRoot(serve, headers) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
+  const common: Headers = {
+    ...securityHeaders,
+    // A page that may read a response may embed it.
+    ...(options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
+    ...(isHttpsOnly(hooks) && { 'strict-transport-security': 'max-age=31536000' }),
+  };
   const listener = new HttpListener({
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: cors,
-    optionsHeaders: description,
-    checkHost: hostCheck(options.allowedHosts, hooks.host),
-    headers: {
-      ...securityHeaders,
-      // A page that may read a response may embed it.
-      ...(options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
-      ...(isHttpsOnly(hooks) && { 'strict-transport-security': 'max-age=31536000' }),
+    commonHeaders: (request) => {
+      const isOptions = request.method === 'OPTIONS';
+      return cors || isOptions ? { ...common, ...cors?.(request), ...(isOptions && description) } : common;
     },
+    checkHost: hostCheck(options.allowedHosts, hooks.host),
     observe: hooks.observe,
     limits: options.limits,
   });

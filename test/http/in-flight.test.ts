@@ -3,14 +3,14 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { connectionOf, MemoryBudget } from '../../src/http/overload.ts';
-import { HttpError, securityHeaders } from '../../src/http/reply.ts';
+import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
 
 /** Requests of a listener that allows one request in flight. */
 function allowOne() {
   const shared: Shared = {
     basePath: '',
-    headers: securityHeaders,
+    commonHeaders: () => ({}),
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new MemoryBudget(() => undefined),
     taken: 0,

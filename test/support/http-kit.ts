@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { type Handler, HttpListener, type ListenerOptions, type Route } from '../../src/http/listener.ts';
-import { HttpError, json } from '../../src/http/reply.ts';
+import { HttpError, json, securityHeaders } from '../../src/http/reply.ts';
 import { parsePattern, Router } from '../../src/http/router.ts';
 import { HttpServer, type HttpServerOptions } from '../../src/http/server.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
@@ -38,7 +38,7 @@ export async function startKit(
   const face = createFace(handlers, {
     basePath: '',
     observe,
-    commonHeaders: options.commonHeaders ?? (() => undefined),
+    commonHeaders: options.commonHeaders ?? (() => securityHeaders),
     toHttpError: (caught) => {
       if (caught instanceof HttpError) return caught;
       thrown.push(caught);
