@@ -32,7 +32,7 @@ export class Turns {
   /** When the time for work is over in the present turn, by `performance.now()`. */
   #end = 0;
   #accepted = false;
-  /** Turns in a row in which a connection was accepted. */
+  /** Turns in a row in which a connection was accepted, and in which no work was done. */
   #arrivals = 0;
   #yields = 0;
 
@@ -167,8 +167,7 @@ export class MemoryBudget {
 
 // The memory of a pipelined request without its body.
 const requestBytes = 2 * 1024;
-// How much may wait on a connection until its reading pauses. A paused connection does not notice that its client
-// has disconnected.
+// How much may wait on a connection before reading pauses. While paused, it does not notice that its client has left.
 const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
 // What a paused connection counts for: the requests of a whole packet.
 const packetBytes = 3 * 1024 * 1024;
