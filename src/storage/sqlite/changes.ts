@@ -138,7 +138,7 @@ export function sqliteFeed(db: DatabaseSync) {
     timer = undefined;
   };
 
-  const changes = {
+  return {
     read({ after, limit, types, userId }: ChangeQuery): ChangePage {
       const rows = page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit);
       const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
@@ -165,9 +165,7 @@ export function sqliteFeed(db: DatabaseSync) {
         if (watchers.size === 0) stop();
       };
     },
-  };
-  return {
-    changes,
+
     /** Must be called after each commit of this process. */
     wake(): void {
       if (timer !== undefined) look();

@@ -94,7 +94,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
   return createStore({
     ...reads,
     toError: fromSqlite,
-    ...(feed && { changes: feed.changes }),
+    ...(feed && { changes: feed }),
     collections: byKind((kind) => ({
       ...reads.collections[kind],
       create: (record, options) => create(kind, record, options),

@@ -65,13 +65,13 @@ describe('the feed of changes in a SQLite file', () => {
     };
     const statement = { setReturnArrays: () => undefined, get };
     t.mock.method(db, 'prepare', () => statement as unknown as StatementSync);
-    const { changes, wake } = sqliteFeed(db);
+    const feed = sqliteFeed(db);
     t.mock.timers.tick(1_000);
-    wake();
+    feed.wake();
     assert.equal(looks, 0);
     let woken = 0;
     const unwatch = [1, 2].map(() =>
-      changes.watch(() => {
+      feed.watch(() => {
         woken += 1;
       }),
     );
