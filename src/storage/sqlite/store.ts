@@ -47,20 +47,20 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-// In the folder of this file, with the same extension: .ts in the source, .js in the package.
-const writerThread = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
 function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   const files = openFiles(path);
+  // In the folder of this file, with the same extension: .ts in the source, .js in the package.
+  const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
   const workerData: WriterData = { files, busyTimeoutMs, changesKept };
   const reads = sqliteReads(db);
   const feed = changesKept === 0 ? undefined : sqliteFeed(db);
   const queue = new WriteQueue({
     // Do not pass on the flags of the host: with --input-type, for example, the thread would not start.
-    startWriter: () => new Worker(writerThread, { workerData, name: 'sqlite-writer', execArgv: [] }),
+    startWriter: () => new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] }),
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
     onCommit: () => feed?.wake(),

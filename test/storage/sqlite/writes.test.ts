@@ -214,6 +214,15 @@ describe('a writer thread that is lost', () => {
     });
   }
 
+  it('fails only the group that it had; the next thread gets the waiting writes', async (t) => {
+    const queue = queueOf(t, crash, answer);
+    const first = rejects(queue.write('delete', ['users', [1]]), 'unavailable');
+    // The first write is sent as a group in this turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(await queue.write('delete', ['users', [1]]), true);
+    await first;
+  });
+
   it('fails the writes when it cannot be restarted, and is started again at a later write', async (t) => {
     const queue = queueOf(t);
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
