@@ -112,6 +112,8 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
       throw unavailable(queue.failure.cause);
     },
     async close() {
+      // The writer may still be opening its connection. Without any connection, SQLite would remove the log.
+      await queue.drain();
       feed?.close();
       // The last connection to close copies the log into the file, which takes time. Leave this to the writer.
       db.close();

@@ -93,9 +93,14 @@ export class WriteQueue {
     });
   }
 
-  /** Waits until no write is waiting or running, and ends the writer thread. */
-  async close(): Promise<void> {
+  /** Resolves when no write is waiting or running. */
+  async drain(): Promise<void> {
     await this.#work;
+  }
+
+  /** Ends the writer thread after the running writes. */
+  async close(): Promise<void> {
+    await this.drain();
     const writer = this.#writer;
     if (writer === undefined) return;
     this.#writer = undefined;
