@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -28,6 +29,23 @@ const cases: readonly [fileName: string, want: string][] = [
 for (const [fileName, want] of cases) {
   test(`the content type of ${fileName} is ${want}`, () => assert.equal(contentType(fileName), want));
 }
+
+test('content types are those of mime-db, which Express uses', () => {
+  const database: Record<string, { extensions?: string[] }> = createRequire(import.meta.url)('mime-db');
+  const expected = new Map<string, string[]>(['yaml', 'yml'].map((name) => [name, ['application/yaml']])); // RFC 9512
+  for (const [type, { extensions = [] }] of Object.entries(database)) {
+    for (const name of extensions) expected.getOrInsert(name, []).push(type);
+  }
+  const known = [...expected].filter(([name]) => contentType(`a.${name}`) !== 'application/octet-stream');
+  for (const [name, types] of known) {
+    const [type = '', charset] = contentType(`a.${name}`).split('; charset=');
+    assert.ok(types.includes(type), `${name}: ${type}`);
+    assert.ok(charset === 'utf-8' || !type.startsWith('text/'), name);
+  }
+  const names = known.map(([name]) => name).sort();
+  const web = 'avif css csv gif htm html ico jpeg jpg js json map md mjs mp3 mp4 ogg otf pdf png svg ttf txt';
+  assert.equal(names.join(' '), `${web} wasm wav webm webmanifest webp woff woff2 xml yaml yml zip`);
+});
 
 const meta = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/;
 

@@ -127,6 +127,27 @@ describe('GET /changes', () => {
     assert.deepEqual(eventsOf(await send(http, 'GET /changes?user=7')), []);
   });
 
+  it('reads on if no change of a page matches, at most 10 pages for a request', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    await repository.createUser({ name: 'Ada' });
+    const [change] = (await changes.read({ after: 0, limit: 1 })).changes;
+    assert.ok(change);
+    const reads: number[] = [];
+    const read: typeof changes.read = async ({ after, limit }) => {
+      assert.equal(limit, 100);
+      reads.push(after);
+      return { changes: after === 2 ? [change] : [], next: after + 1, more: true };
+    };
+    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
+    assert.deepEqual(typesOf(await send(http, 'GET /changes?user=1')), ['user.created users/1']);
+    assert.deepEqual(reads.splice(0), [0, 1, 2]);
+    const empty = await send(http, 'GET /changes?user=1&after=20');
+    assert.deepEqual([eventsOf(empty), nextOf(empty)], [[], '/changes?after=30&user=1']);
+    assert.equal(reads.length, 10);
+  });
+
   it('starts after Last-Event-ID, which overrides the parameter after', async (t) => {
     const { http } = await startWithHistory(t);
     const answer = await send(http, 'GET /changes?after=2', { headers: { 'last-event-id': '8' } });

@@ -249,16 +249,34 @@ describe('writes that wait too long for their turn', () => {
     const startWriter = () => new Worker(source, { eval: true, workerData: held });
     const queue = new WriteQueue({ startWriter, maxPendingWrites: 100, maxWaitMs: 500 });
     t.after(() => queue.close());
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
     const first = queue.write('delete', ['users', [1]]);
     // These wait behind the first write, whose group is sent in the same turn.
     await new Promise((resolve) => setImmediate(resolve));
     const second = queue.write('delete', ['users', [1]]);
-    const later = performance.now() + 501;
-    t.mock.method(performance, 'now', () => later);
+    now = 1;
+    const third = queue.write('delete', ['users', [1]]);
+    now = 501;
     Atomics.store(held, 0, 1);
     Atomics.notify(held, 0);
     assert.equal(await first, true);
     await rejects(second, 'unavailable');
+    assert.equal(await third, true);
+  });
+});
+
+describe('readiness checks of a SQLite store whose last write failed', () => {
+  it('try one write at a time, so that they do not fill the queue', async (t) => {
+    const { store, path } = await open(t, { busyTimeoutMs: 300, maxPendingWrites: 2 });
+    const db = connect(path);
+    t.after(() => db.close());
+    db.exec('BEGIN IMMEDIATE');
+    await rejects(store.createUser({ name: 'Ada' }), 'unavailable');
+    for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
+    const write = store.createUser({ name: 'Grace' });
+    db.exec('ROLLBACK');
+    assert.equal((await write).value.name, 'Grace');
   });
 });
 
