@@ -171,10 +171,6 @@ export type CheckedOptions = Omit<OptionsIn<''>, 'publicDir'> & {
 
 export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];
 
-export const defaults = Object.freeze(
-  Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])),
-) as Config;
-
 /** The options of a service from the values of all flags. */
 export function optionsOf(config: Config): CheckedOptions {
   return arrange({}, (flag) => config[flag]) as CheckedOptions;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkRange } from './check-range.ts';
-import { defaults, options, readOptions } from './config.ts';
+import { options, readOptions } from './config.ts';
 import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
@@ -189,8 +189,9 @@ export class Service implements AsyncDisposable {
    * `timeoutMs` can only shorten its deadline.
    */
   async close(given: CloseOptions = {}): Promise<void> {
-    const { timeoutMs = defaults['drain-timeout-ms'] } = given;
-    checkRange('timeoutMs', timeoutMs, options['drain-timeout-ms'].range);
+    const { default: preset, range } = options['drain-timeout-ms'];
+    const { timeoutMs = preset } = given;
+    checkRange('timeoutMs', timeoutMs, range);
     if (this.#closing !== undefined && given.timeoutMs !== undefined) {
       AbortSignal.timeout(timeoutMs).addEventListener('abort', () => this.#cut.abort());
     }

@@ -9,7 +9,7 @@ import {
   printConfig,
   variableOf,
 } from '../src/commands/settings.ts';
-import { type Config, defaults, optionRows } from '../src/config.ts';
+import { type Config, optionRows } from '../src/config.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -316,7 +316,7 @@ describe('the texts of options', () => {
 describe('the table of options', () => {
   it('has valid defaults', () => {
     const { config } = parseConfig([], {});
-    assert.deepEqual(config, { ...defaults });
+    assert.deepEqual(config, Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])));
   });
 
   const wrong: [name: string, options: ServiceOptions, error: object][] = [

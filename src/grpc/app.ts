@@ -1,12 +1,14 @@
 import type { SecureContextOptions } from 'node:tls';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { defaults } from '../config.ts';
+import { options as optionTable } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
 import { agingConnections } from './connection-age.ts';
 import { UsersService, userHandlers } from './users.ts';
+
+const { default: defaultInFlight } = optionTable['max-in-flight'];
 
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
@@ -48,7 +50,7 @@ export interface UsersServiceOptions {
  * for health, reflection, limits and shutdown.
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  const { repository, apiKeys = [], auth = 'none', maxInFlight = defaults['max-in-flight'] } = options;
+  const { repository, apiKeys = [], auth = 'none', maxInFlight = defaultInFlight } = options;
   const handlers = userHandlers(repository, {
     access: new Access(auth, apiKeys),
     observe: fanOut(options.observe),

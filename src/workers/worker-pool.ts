@@ -73,12 +73,11 @@ export class WorkerPool {
     this.#reloads += 1;
     if (this.#reloads > 1) return;
     try {
-      await this.#replaceAll();
       // One more round serves all calls that came during the first.
-      while (this.#reloads > 1) {
+      do {
         this.#reloads = 1;
         await this.#replaceAll();
-      }
+      } while (this.#reloads > 1);
       if (!this.#stopping) this.#options.observe({ type: 'reloaded' });
     } catch (error) {
       this.#reportFailure(error);
