@@ -13,7 +13,7 @@ import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
 import { toHttpError } from './errors.ts';
 import { Followers } from './followers.ts';
-import { requireKey, routes } from './routes.ts';
+import { type RouteDependencies, requireKey, routes } from './routes.ts';
 
 export interface RequestListenerOptions {
   readonly repository: Repository;
@@ -45,12 +45,9 @@ export interface RequestListenerOptions {
 }
 
 /** The parameters of the HTTP API in a service, besides the options. @internal */
-export interface ApiHooks {
+export interface ApiHooks extends Pick<RouteDependencies, 'refusal' | 'renderMetrics'> {
   readonly access: Access;
   readonly observe: Observe;
-  /** The reason why the service is not ready; `undefined` when it is ready. */
-  readonly refusal: () => string | undefined;
-  readonly renderMetrics: () => string | Promise<string>;
   /** The address that the service listens on. Absent in a host application, which checks host names itself. */
   readonly host?: string;
   /** Whether the service uses TLS. */

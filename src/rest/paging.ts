@@ -107,15 +107,15 @@ export function readCursor(cursor: string, filter: object, sort: Sort<string>): 
   }
 }
 
-/** Formats the first items, at least one, until their texts are longer than `maxLength`. */
+/**
+ * Formats the first items, at least one, as many as `maxLength` characters can hold. `last` is the last of them, and
+ * absent if all items fit.
+ */
 export function fitting<Item>(
   items: readonly Item[],
   format: (item: Item) => string,
   maxLength: number,
-): {
-  readonly texts: readonly string[] /** The last item that fits, unless all do. */;
-  readonly last?: Item;
-} {
+): { readonly texts: readonly string[]; readonly last?: Item } {
   const texts: string[] = [];
   let length = 0;
   for (const item of items) {

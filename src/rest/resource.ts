@@ -6,7 +6,7 @@ import {
   type Parameters,
   type ReadCursor,
 } from '../domain/list-query.ts';
-import { nameOf, notFound, parseId, type RecordKind } from '../domain/record.ts';
+import { nameOf, notFound, parseId, type RecordKind, type Stored } from '../domain/record.ts';
 import {
   type Answer,
   answered,
@@ -41,21 +41,17 @@ interface RecordPath {
   readonly id: number;
 }
 
-interface Versioned {
-  readonly id: number;
-  readonly version: number;
-}
-
+type AnyRow = Stored<{ readonly id: number }>;
+type AnyQuery = ListQuery<string> & { readonly filter: object };
 type Change<Row> = (
   store: Repository,
   path: RecordPath,
   body: unknown,
   options: ChangeOptions,
 ) => Promise<Row | undefined>;
-type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /** What a kind of record is to clients, and the functions of a store for it. */
-interface Resource<Row extends Versioned, Draft extends object, Query extends AnyQuery> {
+interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
@@ -93,7 +89,7 @@ export interface ServedResource {
   handlers(store: Repository, requirePreconditions: boolean): Readonly<Record<string, Handler>>;
 }
 
-export function serve<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
+export function serve<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
   resource: Resource<Row, Draft, Query>,
 ): ServedResource {
   return {
@@ -103,7 +99,7 @@ export function serve<Row extends Versioned, Draft extends object, Query extends
 }
 
 /** The handlers of a collection and its records, with conditional reads and changes. */
-function handlersOf<Row extends Versioned, Draft extends object, Query extends AnyQuery>(
+function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
   resource: Resource<Row, Draft, Query>,
   store: Repository,
   requirePreconditions: boolean,
