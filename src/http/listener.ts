@@ -3,8 +3,8 @@ import type { Observe } from '../telemetry/events.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { type Connection, connectionOf, MemoryBudget, turns } from './overload.ts';
 import { errorReply } from './refusals.ts';
-import { type Headers, HttpError, type Reply } from './reply.ts';
-import { HttpRequest, type ListenerLimits, type Shared } from './request.ts';
+import { HttpError, type Reply } from './reply.ts';
+import { type CommonHeaders, HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { send } from './send.ts';
 
@@ -25,8 +25,7 @@ export interface ListenerOptions {
   readonly basePath: string;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
-  /** Headers for every reply to this request, errors included, unless the reply sets them itself. */
-  readonly commonHeaders: (request: HttpRequest) => Headers;
+  readonly commonHeaders: CommonHeaders;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
   readonly observe: Observe;

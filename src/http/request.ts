@@ -16,12 +16,20 @@ export interface ListenerLimits {
   readonly writeTimeoutMs: number;
 }
 
+/** Headers of every reply, errors included, unless the reply sets them itself. */
+export interface CommonHeaders {
+  readonly all: Headers;
+  /** Further headers for OPTIONS. */
+  readonly options?: Headers;
+  /** Further headers for a request, such as those of CORS. */
+  readonly of?: ((request: HttpRequest) => Headers | undefined) | undefined;
+}
+
 /** The state that all requests of a listener share. */
 export interface Shared {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  /** Headers for every reply to a request, unless the reply sets them itself. */
-  readonly commonHeaders: (request: HttpRequest) => Headers;
+  readonly commonHeaders: CommonHeaders;
   readonly limits: ListenerLimits;
   readonly memory: MemoryBudget;
   /** The number of requests that count for `maxInFlight`. */

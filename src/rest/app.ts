@@ -157,10 +157,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: (request) => {
-      const isOptions = request.method === 'OPTIONS';
-      return cors || isOptions ? { ...common, ...cors?.(request), ...(isOptions && description) } : common;
-    },
+    commonHeaders: { all: common, options: description, of: cors },
     checkHost: hostCheck(options.allowedHosts, hooks.host),
     observe: hooks.observe,
     limits: options.limits,

@@ -10,7 +10,7 @@ import { HttpRequest, type Shared } from '../../src/http/request.ts';
 function allowOne() {
   const shared: Shared = {
     basePath: '',
-    commonHeaders: () => ({}),
+    commonHeaders: { all: {} },
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new MemoryBudget(() => undefined),
     taken: 0,

@@ -41,7 +41,7 @@ testSchedules(
     const turns = new Turns();
     const shared: Shared = {
       basePath: '',
-      commonHeaders: () => ({}),
+      commonHeaders: { all: {} },
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
       memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
       taken: 0,

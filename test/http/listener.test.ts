@@ -263,7 +263,7 @@ async function mount(
   const face = createFace(handlers, {
     basePath: '/api',
     observe: () => undefined,
-    commonHeaders: () => ({}),
+    commonHeaders: { all: {} },
     toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
     limits,
     ...options,
@@ -338,7 +338,7 @@ test('pipelined requests beyond the memory for waiting requests are not parsed',
     {
       basePath: '',
       observe: () => undefined,
-      commonHeaders: () => ({}),
+      commonHeaders: { all: {} },
       toHttpError: () => new HttpError(499, 'aborted'),
       limits,
     },
