@@ -14,12 +14,16 @@ export interface RunOptions {
   /** A folder to keep the history and the logs of the processes in. */
   readonly keep?: string | undefined;
   readonly onProgress?: (done: number) => void;
+  /** Whether the run can end early. It is called now and then, while no request is open. */
+  readonly isEnough?: (history: History) => boolean;
 }
 
 const settleLimitMs = 600_000;
+const stepsBetweenLooks = 80;
 
 /** Runs a plan, and resolves to its history. */
-export async function runPlan(plan: Plan, { defect, keep, onProgress }: RunOptions): Promise<History> {
+export async function runPlan(plan: Plan, options: RunOptions): Promise<History> {
+  const { defect, keep, onProgress, isEnough } = options;
   await using stack = new AsyncDisposableStack();
   const cluster = await startCluster(plan, defect, stack);
   const { nodes, folder } = cluster;
@@ -43,19 +47,23 @@ export async function runPlan(plan: Plan, { defect, keep, onProgress }: RunOptio
   };
   let done = 0;
   let making = Promise.resolve();
-  const work = clients.map(async (client, i) => {
-    for (const step of plan.steps.filter((one) => one.client === i)) {
-      await client.run(step);
-      done += 1;
-      for (const fault of plan.faults.filter(({ at }) => at === done)) {
-        making = making.then(() => make(fault));
-        // A failure is reported below. Until then it must not end the process.
-        making.catch(() => undefined);
+  const length = isEnough === undefined ? plan.steps.length : stepsBetweenLooks;
+  for (let from = 0; from < plan.steps.length && !isEnough?.(history); from += length) {
+    const steps = Map.groupBy(plan.steps.slice(from, from + length), ({ client }) => client);
+    const work = clients.map(async (client, i) => {
+      for (const step of steps.get(i) ?? []) {
+        await client.run(step);
+        done += 1;
+        for (const fault of plan.faults.filter(({ at }) => at === done)) {
+          making = making.then(() => make(fault));
+          // A failure is reported below. Until then it must not end the process.
+          making.catch(() => undefined);
+        }
+        onProgress?.(done);
       }
-      onProgress?.(done);
-    }
-  });
-  await Promise.all(work);
+    });
+    await Promise.all(work);
+  }
   await making;
 
   for (const { http } of nodes)

@@ -37,7 +37,7 @@ const steps = Number(values.steps);
 const stores = values.store === undefined ? undefined : ([values.store as StoreKind] as const);
 const storiesShown = 3;
 const defectLimitMs = 60_000;
-const defectSteps = 120;
+const defectSteps = 300;
 
 /** How often each thing was seen. */
 const tally = new Map<string, number>();
@@ -92,12 +92,14 @@ async function runSeed(seed: number): Promise<void> {
 async function proveSharp(name: string, seeds: readonly number[]): Promise<void> {
   const rules = new Set<string>();
   const times: number[] = [];
+  // During a run, followers lag behind.
+  const isEnough = (history: History) => judge({ ...history, feed: [] }).violations.length > 0;
   for (const seed of seeds) {
     const startedAt = performance.now();
     for (let [ms, rule, attempt] = [0, '', 0]; ms < defectLimitMs && rule === ''; attempt += 1) {
       const plan = drawPlan(seed + attempt * 1_000, defectSteps, ['memory', 'sqlite']);
       // A defect can also keep a run from its end.
-      const history = await runPlan(plan, { defect: name, keep }).catch(() => undefined);
+      const history = await runPlan(plan, { defect: name, keep, isEnough }).catch(() => undefined);
       const verdict = history && judgeTwice(history, `${name} ${plan.seed}`);
       rule = verdict?.violations[0]?.rule ?? '';
       ms = performance.now() - startedAt;
@@ -106,7 +108,7 @@ async function proveSharp(name: string, seeds: readonly number[]): Promise<void>
     }
   }
   const found = times.filter((ms) => ms <= defectLimitMs).length;
-  const slowest = (Math.max(...times) / 1_000).toFixed(1);
+  const slowest = (Math.max(0, ...times) / 1_000).toFixed(1);
   const line = `${name.padEnd(24)}${found} of ${seeds.length}, slowest ${slowest} s: ${[...rules].join(', ')}`;
   if (found < seeds.length * 0.9) fail(line);
   else console.log(line);
