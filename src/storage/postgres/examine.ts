@@ -2,6 +2,7 @@ import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
+import { processIdOf } from './connection.ts';
 import { type Host, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
@@ -11,34 +12,26 @@ const clockSlackMs = 1_000;
 // A process opens at most ten for calls, one for pings and three for the feed of changes.
 const connectionsOfProcess = 14;
 
-interface Examined {
-  readonly name: string;
-  readonly takesWrites: boolean;
-  readonly findings: readonly Finding[];
-  /** Why it could not be examined. */
-  readonly failure?: unknown;
-}
-
 /** Examines each server of a database URL, and changes nothing. */
 export async function examinePostgres(url: string): Promise<Finding[]> {
   const { Client } = await loadDriver();
-  const { hosts: named, writable } = parseHosts(Client, url);
-  const hosts = await Promise.all(named.map((host) => examineHost(Client, host)));
-  const hasPrimary = hosts.some(({ takesWrites }) => takesWrites);
-  const findings = hosts.flatMap(({ name, failure, findings }) => {
-    if (failure === undefined) return findings;
+  const { hosts, writable } = parseHosts(Client, url);
+  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host)));
+  const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
+  const findings = results.flatMap((result, i) => {
+    if (result.status === 'fulfilled') return result.value.findings;
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
-    return [
-      problem(`${name} cannot be used: ${messageOf(failure)}`, 'check the URL, the server and the network'),
-    ];
+    const text = `${hosts[i]?.name} cannot be used: ${messageOf(result.reason)}`;
+    return [problem(text, 'check the URL, the server and the network')];
   });
-  if (hasPrimary || hosts.every(({ failure }) => failure !== undefined)) return findings;
+  if (hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
 
-async function examineHost(Driver: typeof Client, { name, url }: Host): Promise<Examined> {
+async function examineHost(Driver: typeof Client, { name, url }: Host) {
   const client = new Driver({
     connectionString: url,
     connectionTimeoutMillis: timeoutMs,
@@ -53,7 +46,6 @@ async function examineHost(Driver: typeof Client, { name, url }: Host): Promise<
     const receivedAt = Date.now();
     const [state] = rows;
     if (state === undefined) throw new Error('a SELECT without a condition has a row');
-    const isPooled = !('processID' in client && client.processID === state.pid);
     const schema = await findVersion(client).then(
       (version) => examineSchema(version, state),
       (error) => fail(messageOf(error), 'start the newer release'),
@@ -61,15 +53,13 @@ async function examineHost(Driver: typeof Client, { name, url }: Host): Promise<
     const findings = [
       examineVersion(state),
       examineClock(state.now, sentAt, receivedAt),
-      examineCommits(state, isPooled),
+      examineCommits(state, processIdOf(client) !== state.pid),
       ...examineTexts(state),
       schema,
       examineConnections(state),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
-    return { name, takesWrites: !state.read_only, findings: named };
-  } catch (failure) {
-    return { name, takesWrites: false, findings: [], failure };
+    return { takesWrites: !state.read_only, findings: named };
   } finally {
     // A server that hangs must not keep the process alive.
     const { stream } = client.connection;

@@ -32,8 +32,7 @@ function importRows<Kind extends RecordKind>(
   const add = `
     INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id`;
   const findOther = `
-    SELECT id FROM ${given} WHERE NOT EXISTS (
-      SELECT FROM ${kind} AS kept WHERE ${row('kept', names)} = ${row('given', names)}) LIMIT 1`;
+    SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
   return pool.transaction(async (send) => {
     await lock(send, kind);
     const added = await send<{ id: number }>({ text: add }, values);
@@ -60,9 +59,4 @@ async function raiseLastId(send: Send, kind: RecordKind, id: number): Promise<vo
     SELECT setval('${kind}_id_seq', $1) FROM ${kind}_id_seq
     WHERE $1 > CASE WHEN is_called THEN last_value ELSE 0 END`;
   await send({ text }, [id]);
-}
-
-function row(table: string, columns: string): string {
-  const names = columns.split(', ').map((column) => `${table}.${column}`);
-  return `(${names.join(', ')})`;
 }
