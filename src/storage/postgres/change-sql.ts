@@ -1,3 +1,4 @@
+import type { QueryResultRow } from 'pg';
 import type { ChangeType, Origin } from '../../domain/change.ts';
 import { childTables, type Table } from '../tables.ts';
 import { prepared, type Sql } from './pool.ts';
@@ -48,13 +49,14 @@ function values(table: Table, verb: string, rows: string, n: number): string {
     $${n}::text AS request_id, $${n + 1}::text AS key`;
 }
 
-export interface LookRow {
-  /** The last position that this statement can see. The driver gives a bigint as text. */
-  readonly newest: string;
+/** The result of a look at the feed. Positions are float8, because the driver returns a bigint as text. */
+export interface Look extends QueryResultRow {
+  /** The last position that this statement can see. */
+  readonly newest: number;
   /** Changes up to this position cannot be read any more. */
-  readonly gone: string;
+  readonly gone: number;
   /** From the settled position on there is a change at each position up to here. */
-  readonly unbroken: string;
+  readonly unbroken: number;
   /** The transactions that have drawn a position, and run; NULL when they were not asked for. */
   readonly writers: readonly string[] | null;
   readonly standby: boolean;
@@ -77,12 +79,12 @@ export const look = prepared(`
       GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
     FROM change_feed LIMIT 1
   )
-  SELECT newest, gone, pg_is_in_recovery() AS standby,
+  SELECT newest::float8, gone::float8, pg_is_in_recovery() AS standby,
     COALESCE((
       SELECT max(position) FROM (
         SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
         WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
-      ) AS behind WHERE position = start + place), start) AS unbroken,
+      ) AS behind WHERE position = start + place), start)::float8 AS unbroken,
     CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN ARRAY(
       SELECT virtualtransaction FROM pg_locks
       WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted
@@ -92,10 +94,10 @@ export const look = prepared(`
   FROM ends`);
 
 export interface PageRow {
-  readonly gone: string;
-  readonly upto: string;
+  readonly gone: number;
+  readonly upto: number;
   /** NULL, as the others, when there is no change. */
-  readonly position: string | null;
+  readonly position: number | null;
   readonly time: Date;
   /** The statements of the writes give it no other. */
   readonly type: ChangeType;
@@ -115,8 +117,8 @@ export const readPage = prepared(`
       ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
     FROM change_feed LIMIT 1
   )
-  SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
-    SELECT position, time, type, record, request_id, key FROM changes
+  SELECT gone::float8, upto::float8, page.* FROM examined LEFT JOIN LATERAL (
+    SELECT position::float8, time, type, record, request_id, key FROM changes
     WHERE position > $1 AND position <= upto
       AND ($5::text[] IS NULL OR type = ANY ($5)) AND ($6::integer IS NULL OR user_id = $6)
     ORDER BY position LIMIT $3

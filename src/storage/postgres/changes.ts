@@ -4,75 +4,52 @@ import { type Change, type ChangePage, type ChangeQuery, ChangesGone, kindOf } f
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
-import { type LookRow, look, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
-import { Followers } from './followers.ts';
+import { type Look, look, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 
+/** Minimum interval between two wake-ups of followers. */
+const wakeIntervalMs = 10;
+/** Interval of the looks for changes of other processes, and of writes that were still running, while there are watchers. */
+const pollIntervalMs = 50;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
-/** How soon to check again for writes that were running. Most of them send a notification earlier. */
-const recheckMs = 50;
 /** Maximum number of positions that a read with a filter examines. */
 const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
 
-/** The result of a look at the feed. */
-export interface Look {
-  readonly newest: number;
-  readonly gone: number;
-  /** Each position from the settled one up to this one has a change. */
-  readonly unbroken: number;
-  /** Absent unless `needsWriters`. */
-  readonly writers?: readonly string[] | undefined;
-}
-
 /** Finds the position up to which no change is missing, from looks in the order in which they were made. */
 export class Settled {
+  /** `undefined` until the first position is known. */
+  position: number | undefined;
+  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
+  needsWriters = true;
   #newest = 0;
   /** A look, with those of its writers that were still running at each later look. */
-  #pending: { readonly newest: number; readonly writers: readonly string[] } | undefined;
-  #position: number | undefined;
-  #needsWriters = true;
-
-  /** `undefined` until the first position is known. */
-  get position(): number | undefined {
-    return this.#position;
-  }
-
-  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
-  get needsWriters(): boolean {
-    return this.#needsWriters;
-  }
+  #pending: Pick<Look, 'newest' | 'writers'> = { newest: 0, writers: [] };
 
   add({ newest, gone, unbroken, writers }: Look): void {
-    const last = this.#newest;
-    const before = this.#position ?? 0;
+    const isBehind = newest < this.#newest;
     this.#newest = newest;
-    if (newest < last) {
+    if (isBehind) {
       // Another server, which lacks some changes of the previous one. Its settled position is not valid here.
-      this.#pending = undefined;
-      this.#position = undefined;
-      this.#needsWriters = true;
+      this.#pending = { newest: 0, writers: [] };
+      this.position = undefined;
+      this.needsWriters = true;
       return;
     }
-    const position = Math.max(
-      before,
-      gone,
-      unbroken,
-      writers === undefined ? 0 : this.#compare(newest, writers),
-    );
-    this.#position = position;
-    this.#needsWriters = position === before && position < newest;
+    const before = this.position ?? 0;
+    this.position = Math.max(before, gone, unbroken, writers === null ? 0 : this.#compare(newest, writers));
+    this.needsWriters = this.position === before && before < newest;
   }
 
   /** The newest position of this or the pending look if its writers have all ended; else 0. */
   #compare(newest: number, writers: readonly string[]): number {
     if (writers.length === 0) return newest;
-    const pending = this.#pending ?? { newest: 0, writers: [] };
-    const running = pending.writers.filter((writer) => writers.includes(writer));
+    const pending = this.#pending;
+    const running = writers.filter((writer) => pending.writers?.includes(writer));
     const isOver = running.length === 0;
     this.#pending = isOver ? { newest, writers } : { newest: pending.newest, writers: running };
     return isOver ? pending.newest : 0;
@@ -85,10 +62,13 @@ export class PostgresChanges implements ChangeFeed {
   /** The pool that pages are read from. Only the primary knows which positions are settled. */
   readonly #pages: Pick<PostgresPool, 'read'>;
   readonly #kept: number;
-  readonly #followers: Followers;
   readonly #settled = new Settled();
   /** Runs one look at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
+  readonly #watchers = new Set<() => void>();
+  #poll: NodeJS.Timeout | undefined;
+  #nextWake: NodeJS.Timeout | undefined;
+  #wokenAt = 0;
   #writes = 0;
   #trim: Promise<unknown> | undefined;
 
@@ -96,7 +76,6 @@ export class PostgresChanges implements ChangeFeed {
     this.#pool = pool;
     this.#pages = pages;
     this.#kept = kept;
-    this.#followers = new Followers(pool);
   }
 
   async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
@@ -113,10 +92,10 @@ export class PostgresChanges implements ChangeFeed {
     );
     const [first] = rows;
     if (first === undefined) throw new Error('the table change_feed has no row');
-    if (after < Number(first.gone)) throw new ChangesGone(after, Number(first.gone) + 1);
+    if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
     const changes = rows.flatMap(toChange);
     const last = changes.at(-1)?.position;
-    const next = last !== undefined && changes.length === limit ? last : Number(first.upto);
+    const next = last !== undefined && changes.length === limit ? last : first.upto;
     return { changes, next, more: next < settled };
   }
 
@@ -125,19 +104,46 @@ export class PostgresChanges implements ChangeFeed {
   }
 
   watch(wake: () => void): () => void {
-    return this.#followers.add(wake);
+    // The same function may watch twice.
+    const watcher = () => wake();
+    this.#watchers.add(watcher);
+    // After a failure, the watchers read and receive the error.
+    this.#poll ??= setInterval(() => this.#look().catch(() => this.#wake()), pollIntervalMs).unref();
+    return () => {
+      this.#watchers.delete(watcher);
+      if (this.#watchers.size === 0) this.#stop();
+    };
   }
 
   /** Must be called after each write. */
   written(): void {
     this.#writes += 1;
     if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
-    this.#followers.written();
+    this.#wake();
   }
 
   /** Must be called before the pool is closed. */
   async close(): Promise<void> {
-    await Promise.all([this.#followers.close(), this.#trim]);
+    this.#watchers.clear();
+    this.#stop();
+    await this.#trim;
+  }
+
+  #wake(): void {
+    if (this.#watchers.size === 0) return;
+    const waitMs = Math.max(0, this.#wokenAt + wakeIntervalMs - performance.now());
+    this.#nextWake ??= setTimeout(() => {
+      this.#nextWake = undefined;
+      this.#wokenAt = performance.now();
+      for (const wake of this.#watchers) wake();
+    }, waitMs).unref();
+  }
+
+  #stop(): void {
+    clearInterval(this.#poll);
+    clearTimeout(this.#nextWake);
+    this.#poll = undefined;
+    this.#nextWake = undefined;
   }
 
   /** Looks until a change after the position is settled, if there is any, or until `settleMs` is over. */
@@ -154,19 +160,13 @@ export class PostgresChanges implements ChangeFeed {
 
   async #lookNow(): Promise<Look> {
     const values = [this.#settled.position, this.#settled.needsWriters];
-    const [row] = await this.#pool.read<LookRow>(look, values, undefined, 'feed');
-    if (row === undefined) throw new Error('the table change_feed has no row');
+    const [found] = await this.#pool.read<Look>(look, values, undefined, 'feed');
+    if (found === undefined) throw new Error('the table change_feed has no row');
     // A standby does not know which writes are still running on the primary.
-    if (row.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
-    const found = {
-      newest: Number(row.newest),
-      gone: Number(row.gone),
-      unbroken: Number(row.unbroken),
-      writers: row.writers ?? undefined,
-    };
+    if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
+    const before = this.#settled.position;
     this.#settled.add(found);
-    // A running write sends no notification if it fails.
-    if (this.#settled.position !== found.newest) this.#followers.wake(recheckMs);
+    if (this.#settled.position !== before) this.#wake();
     return found;
   }
 
@@ -185,7 +185,7 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
   if (position === null) return [];
   return [
     {
-      position: Number(position),
+      position,
       type,
       time: time.toISOString(),
       record: fromNames<Change['record']>(tables[kindOf(type)].columns, record),

@@ -13,6 +13,7 @@ export interface SessionLimits {
 }
 
 interface Session extends QueryResultRow {
+  /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
   readonly own: boolean;
   readonly read_only: string;
   readonly synchronous_commit: string;
@@ -31,8 +32,6 @@ export class Connection {
   readonly client: Client;
   /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
   readonly generation: number;
-  /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
-  isOwn = false;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
   isKilled = false;
@@ -95,7 +94,6 @@ export class Connection {
         warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
       }
     }
-    this.isOwn = session.own;
   }
 
   /** Closes the connection, by force if the server does not respond. */

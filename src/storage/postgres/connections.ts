@@ -106,7 +106,7 @@ export class Connections {
     };
     this.hosts = new HostSearch(settings, {
       probe: async (host, signal) => {
-        const connection = await this.open(signal, host);
+        const connection = await this.#connect(host, signal);
         await connection.close();
       },
       onFound: () => this.renew(),
@@ -150,8 +150,8 @@ export class Connections {
     this.#lanes[call.purpose].give(isUsable ? connection : undefined);
   }
 
-  /** Opens a connection, by default to the current host. Fails when the signal aborts. */
-  async open(signal: AbortSignal, host: Host = this.hosts.current): Promise<Connection> {
+  /** Opens a connection to a host. Fails when the signal aborts. */
+  async #connect(host: Host, signal: AbortSignal): Promise<Connection> {
     signal.throwIfAborted();
     const connection = new Connection(this.#createClient(host.url), this.#generation);
     this.#open.add(connection);
@@ -213,7 +213,7 @@ export class Connections {
   async #tryToOpen(timeoutMs: number): Promise<Connection | undefined> {
     const host = this.hosts.current;
     try {
-      return await this.open(AbortSignal.timeout(timeoutMs), host);
+      return await this.#connect(host, AbortSignal.timeout(timeoutMs));
     } catch (cause) {
       this.hosts.failed(host, cause);
       return undefined;

@@ -9,8 +9,8 @@ import { findVersion, schemaVersion } from './schema.ts';
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
-// A process opens at most ten for calls, one for pings and three for the feed of changes.
-const connectionsOfProcess = 14;
+// A process opens at most ten for calls, one for pings and two for the feed of changes.
+const connectionsOfProcess = 13;
 
 /** Examines each server of a database URL, and changes nothing. */
 export async function examinePostgres(url: string): Promise<Finding[]> {

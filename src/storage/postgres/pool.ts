@@ -73,12 +73,6 @@ export class PostgresPool {
     }
   }
 
-  /** Opens a connection in addition to those of the calls. Fails when the signal aborts. */
-  connect(signal: AbortSignal): Promise<Connection> {
-    const timeout = AbortSignal.timeout(this.#settings.waitTimeoutMs);
-    return this.#connections.open(AbortSignal.any([signal, timeout]));
-  }
-
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */
   read<Row extends QueryResultRow>(
     sql: Sql,

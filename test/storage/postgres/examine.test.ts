@@ -113,7 +113,7 @@ describe('the examination of a PostgreSQL database', () => {
     const sessions = Array.from({ length: 36 }, () => openSession(t, url));
     await Promise.all(sessions);
     const [problem = ''] = await problemsOf(url);
-    assert.match(problem, /^warn HOST: 7\d of 80 connections are in use, and each process opens up to 14$/);
+    assert.match(problem, /^warn HOST: 7\d of 80 connections are in use, and each process opens up to 13$/);
   });
 
   it('reports a server whose data a crash can damage', async (t) => {

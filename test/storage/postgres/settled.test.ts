@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Look, Settled } from '../../../src/storage/postgres/changes.ts';
+import type { Look } from '../../../src/storage/postgres/change-sql.ts';
+import { Settled } from '../../../src/storage/postgres/changes.ts';
 
-const none: Look = { newest: 0, gone: 0, unbroken: 0 };
+const none: Look = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
 /** The settled position after each query, and whether the next query needs the list of writers. */
 function positions(...looks: Partial<Look>[]): [number | undefined, boolean][] {
