@@ -30,7 +30,7 @@ const closeGraceMs = 1_000;
 /** A connection to a server, with a session that has limits and durable commits. */
 export class Connection {
   readonly client: Client;
-  /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
+  /** The generation of `HostSearch` in which it was opened. */
   readonly generation: number;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;

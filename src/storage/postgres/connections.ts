@@ -27,10 +27,10 @@ const watchdogGraceMs = 1_000;
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 class Lane {
   readonly waitTimeoutMs: number;
-  /** How often a call has returned a connection that can be used again. */
-  served = 0;
   /** How many more connections may be opened. */
   #unopened: number;
+  /** How often a call has returned a connection that can be used again. */
+  #served = 0;
   readonly #idle: Connection[] = [];
   readonly #waiting = new Set<(given: Connection | undefined) => void>();
 
@@ -43,7 +43,7 @@ class Lane {
     return this.#idle.length > 0;
   }
 
-  /** Resolves to a connection, or to `undefined` if the caller may open one. Fails after `waitTimeoutMs`. */
+  /** Resolves to a connection, or to `undefined` if the caller may open one. */
   async take(signal: AbortSignal | undefined): Promise<Connection | undefined> {
     const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
@@ -53,11 +53,15 @@ class Lane {
     }
     const { promise, resolve, reject } = Promise.withResolvers<Connection | undefined>();
     // Leaves the queue at once, so that no connection is given to a call that has stopped waiting.
-    const leave = (cause: Error) => {
-      if (this.#waiting.delete(resolve)) reject(cause);
+    const leave = (error: DomainError) => {
+      if (this.#waiting.delete(resolve)) reject(error);
     };
+    const served = this.#served;
+    const timer = setTimeout(() => {
+      // The store is overloaded only if other calls were served in the meantime.
+      leave(this.#served === served ? notInTime(new Error('all connections are in use')) : overloaded());
+    }, this.waitTimeoutMs);
     const abort = () => signal && leave(aborted(signal));
-    const timer = setTimeout(() => leave(new Error('all connections are in use')), this.waitTimeoutMs);
     signal?.addEventListener('abort', abort);
     this.#waiting.add(resolve);
     try {
@@ -70,7 +74,7 @@ class Lane {
 
   /** Gives back a connection, or the right to open one, to the call that waits longest. */
   give(connection?: Connection): void {
-    if (connection !== undefined) this.served += 1;
+    if (connection !== undefined) this.#served += 1;
     const [next] = this.#waiting;
     if (next !== undefined) {
       this.#waiting.delete(next);
@@ -91,7 +95,6 @@ export class Connections {
   readonly hosts: HostSearch;
   /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #lanes: Readonly<Record<Call['purpose'], Lane>>;
-  #generation = 0;
   readonly #open = new Set<Connection>();
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
@@ -104,17 +107,13 @@ export class Connections {
       feed: new Lane(2, waitTimeoutMs),
       pings: new Lane(1, pingTimeoutMs),
     };
-    this.hosts = new HostSearch(settings, {
-      probe: async (host, signal) => {
-        const connection = await this.#connect(host, signal);
-        await connection.close();
-      },
-      onFound: () => this.renew(),
-      onHang: () => {
-        this.renew();
-        // Ends all calls on the host.
-        for (const connection of this.#open) connection.destroy();
-      },
+    const probe = async (host: Host, signal: AbortSignal) => {
+      const connection = await this.#connect(host, signal);
+      await connection.close();
+    };
+    this.hosts = new HostSearch(settings, probe, () => {
+      // Ends all calls on the host.
+      for (const connection of this.#open) connection.destroy();
     });
   }
 
@@ -128,13 +127,13 @@ export class Connections {
         await this.hosts.recover(call.signal);
         hasRecovered = true;
       }
-      call.connection = await this.#take(lane, call.signal);
+      call.connection = await lane.take(call.signal);
       if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
         call.connection = await this.#tryToOpen(lane.waitTimeoutMs);
       }
       const { connection } = call;
       if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
-        this.hosts.succeeded();
+        this.hosts.failure = undefined;
         return connection;
       }
       this.release(call);
@@ -153,7 +152,7 @@ export class Connections {
   /** Opens a connection to a host. Fails when the signal aborts. */
   async #connect(host: Host, signal: AbortSignal): Promise<Connection> {
     signal.throwIfAborted();
-    const connection = new Connection(this.#createClient(host.url), this.#generation);
+    const connection = new Connection(this.#createClient(host.url), this.hosts.generation);
     this.#open.add(connection);
     connection.client.once('end', () => this.#open.delete(connection));
     await connection.open(this.#settings, this.#warn, signal);
@@ -169,12 +168,7 @@ export class Connections {
   discard(connection: Connection): void {
     connection.isDead = true;
     // Connections of a later generation were opened after the failure, and remain usable.
-    if (connection.generation === this.#generation) this.renew();
-  }
-
-  /** Replaces all connections before they are used again. */
-  renew(): void {
-    this.#generation += 1;
+    if (connection.generation === this.hosts.generation) this.hosts.generation += 1;
   }
 
   /**
@@ -196,31 +190,18 @@ export class Connections {
     await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
-  async #take(lane: Lane, signal: AbortSignal | undefined): Promise<Connection | undefined> {
-    const { served } = lane;
-    try {
-      return await lane.take(signal);
-    } catch (cause) {
-      if (signal?.aborted) throw cause;
-      // All connections may be in use because the host hangs.
-      await this.hosts.checked();
-      // The store is overloaded only if other calls were served in the meantime.
-      throw lane.served === served ? notInTime(cause) : this.refusal();
-    }
-  }
-
   /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
   async #tryToOpen(timeoutMs: number): Promise<Connection | undefined> {
     const host = this.hosts.current;
     try {
       return await this.#connect(host, AbortSignal.timeout(timeoutMs));
     } catch (cause) {
-      this.hosts.failed(host, cause);
+      if (host === this.hosts.current) this.hosts.failure = { cause };
       return undefined;
     }
   }
 
   #isUsable({ isDead, isKilled, generation }: Connection): boolean {
-    return !isDead && !isKilled && generation === this.#generation;
+    return !isDead && !isKilled && generation === this.hosts.generation;
   }
 }

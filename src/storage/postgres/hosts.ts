@@ -53,11 +53,9 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
   return [toHost(first), ...others.map(toHost)];
 }
 
-// The interval of probes to each host while requests wait for a server that accepts writes. Connections of all waiting
-// requests would overload a server that takes over.
+// The interval of probes to each host while requests wait for a server. Connections of all waiting requests would
+// overload a server that starts or takes over.
 const askAgainMs = 200;
-// A server that is starting should not have to reject thousands of connections.
-const reconnectDelayMs = 50;
 
 export interface SearchSettings {
   /** The hosts in order of preference. The found host is used until it fails. */
@@ -67,69 +65,40 @@ export interface SearchSettings {
   readonly pingTimeoutMs: number;
 }
 
-export interface SearchActions {
-  /** Fails unless a host accepts a connection, and accepts writes if they are needed. */
-  probe(host: Host, signal: AbortSignal): Promise<void>;
-  /** Called when the search has found the host for new connections. */
-  onFound(): void;
-  /** Called when the current host does not respond. */
-  onHang(): void;
-}
+/** Fails unless a host accepts a connection, and accepts writes if they are needed. */
+export type Probe = (host: Host, signal: AbortSignal) => Promise<void>;
 
-/** Stores the host for new connections, and finds another when that host fails. */
+/** Stores the host for new connections, and finds one that works when that host fails. */
 export class HostSearch {
+  /** The host that new connections go to. */
+  current: Host;
+  /** Why the last connection could not be opened; `undefined` after a success. */
+  failure: { readonly cause: unknown } | undefined;
+  /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
+  generation = 0;
   readonly #settings: SearchSettings;
-  readonly #actions: SearchActions;
+  readonly #probe: Probe;
+  /** Called when the current host does not respond. */
+  readonly #onHang: () => void;
   readonly #closing = new AbortController();
-  #current: Host;
-  #failure: { readonly cause: unknown; retryAt: number } | undefined;
   #search: Promise<void> | undefined;
   /** When the last search began, by `performance.now()`. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, actions: SearchActions) {
+  constructor(settings: SearchSettings, probe: Probe, onHang: () => void) {
     this.#settings = settings;
-    this.#actions = actions;
-    [this.#current] = settings.hosts;
+    this.#probe = probe;
+    this.#onHang = onHang;
+    [this.current] = settings.hosts;
   }
 
-  get current(): Host {
-    return this.#current;
-  }
-
-  /** Whether there are other hosts to try. */
-  get hasOthers(): boolean {
-    return this.#settings.hosts.length > 1;
-  }
-
-  /** Why the last connection could not be opened; `undefined` after a success. */
-  get failure(): { readonly cause: unknown } | undefined {
-    return this.#failure;
-  }
-
-  succeeded(): void {
-    this.#failure = undefined;
-  }
-
-  /** Reports that a connection to a host could not be opened. Has no effect if another host is current by now. */
-  failed(host: Host, cause: unknown): void {
-    if (host === this.#current) this.#failure = { cause, retryAt: performance.now() + reconnectDelayMs };
-  }
-
-  /** After a failure, resolves when the call may open a connection to the current host. */
-  async recover(signal?: AbortSignal): Promise<void> {
-    if (this.#failure === undefined) return;
-    if (this.hasOthers) {
-      this.#search ??= this.#find().finally(() => {
-        this.#search = undefined;
-      });
-      return await unlessAborted(this.#search, signal);
-    }
-    const now = performance.now();
-    if (now < this.#failure.retryAt) throw cannotConnect(this.#failure.cause);
-    // This call tries on behalf of all others.
-    this.#failure.retryAt = now + reconnectDelayMs;
+  /** Resolves when a host accepts connections again. Fails with the reasons of all hosts. */
+  recover(signal?: AbortSignal): Promise<void> {
+    this.#search ??= this.#find().finally(() => {
+      this.#search = undefined;
+    });
+    return unlessAborted(this.#search, signal);
   }
 
   /**
@@ -137,23 +106,19 @@ export class HostSearch {
    * that has lost the route, closes no connection.
    */
   check(): void {
-    if (!this.hasOthers || this.#failure !== undefined) return;
-    const host = this.#current;
+    if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
+    const host = this.current;
     this.#check ??= this.#ask(host, AbortSignal.timeout(this.#settings.pingTimeoutMs))
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
-        if (host !== this.#current || sqlState(cause) !== undefined) return;
-        this.failed(host, cause);
-        this.#actions.onHang();
+        if (host !== this.current || sqlState(cause) !== undefined) return;
+        this.failure = { cause };
+        this.generation += 1;
+        this.#onHang();
       })
       .finally(() => {
         this.#check = undefined;
       });
-  }
-
-  /** Resolves when a running check has ended. */
-  async checked(): Promise<void> {
-    await this.#check;
   }
 
   async close(): Promise<void> {
@@ -167,11 +132,12 @@ export class HostSearch {
     this.#askedAt = performance.now();
     const isOver = new AbortController();
     try {
-      this.#current = await this.#firstToPass(isOver.signal);
-      this.#failure = undefined;
-      this.#actions.onFound();
+      const found = await this.#firstToPass(isOver.signal);
+      this.failure = undefined;
+      if (found !== this.current) this.generation += 1;
+      this.current = found;
     } catch (cause) {
-      this.failed(this.#current, cause);
+      this.failure = { cause };
       throw cannotConnect(cause);
     } finally {
       isOver.abort(new Error('another host was found'));
@@ -194,7 +160,8 @@ export class HostSearch {
           (cause: unknown) => {
             failures.set(host, cause);
             if (failures.size < hosts.length) return;
-            reject(new Error(hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`).join('; ')));
+            const reasons = hosts.map((one) => `${one.name}: ${messageOf(failures.get(one))}`);
+            reject(hosts.length === 1 ? cause : new Error(reasons.join('; ')));
           },
         );
       }
@@ -205,6 +172,6 @@ export class HostSearch {
   }
 
   #ask(host: Host, signal: AbortSignal): Promise<void> {
-    return this.#actions.probe(host, AbortSignal.any([signal, this.#closing.signal]));
+    return this.#probe(host, AbortSignal.any([signal, this.#closing.signal]));
   }
 }

@@ -141,7 +141,7 @@ export class PostgresPool {
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // The network may have lost the route. Then no packet reports the failure of a connection.
-      this.#connections.renew();
+      this.#connections.hosts.generation += 1;
       this.#connections.hosts.check();
       throw notInTime(caught);
     }
