@@ -1,53 +1,6 @@
 import type { QueryResultRow } from 'pg';
-import type { ChangeType, Origin } from '../../domain/change.ts';
-import { childTables, type Table } from '../tables.ts';
+import type { ChangeType } from '../../domain/change.ts';
 import { prepared, type Sql } from './pool.ts';
-
-const columns = 'type, user_id, record, request_id, key';
-
-/**
- * Makes a write, whose rows are the records, add a change for each of them, and return them as JSON; $n and the next
- * parameter are the origin. A row is locked by then, so positions rise in the order in which one record changes.
- */
-export function withChange(table: Table, verb: 'created' | 'updated', write: string, n: number): string {
-  return `WITH ${verb} AS (${write}) ${addChange(table, verb, n)}`;
-}
-
-/** Inserts a change for each row of the CTE named after what happened to it, and returns the records. */
-export function addChange(table: Table, verb: 'created' | 'updated', n: number): string {
-  return `INSERT INTO changes (${columns}) SELECT ${values(table, verb, verb, n)} FROM ${verb} RETURNING record`;
-}
-
-/**
- * As `withChange`, of a deletion, which first adds a change for each record below. The lock on their owner keeps
- * others from adding more, and only the functions see those added since the statement began.
- */
-export function withDeletions(table: Table, write: string, n: number): string {
-  const below = childTables(table);
-  const taken = below.map(({ name }) => {
-    return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
-  });
-  const deleted = [...below, table].map((one, step) => {
-    const rows = one === table ? 'removed' : `taken_${one.name}`;
-    return `SELECT ${step} AS step, id, ${values(one, 'deleted', rows, n)} FROM ${rows}`;
-  });
-  return `
-    WITH removed AS (${write})${taken.join('')}, change AS (
-      INSERT INTO changes (${columns}) SELECT ${columns} FROM (${deleted.join(' UNION ALL ')}) AS deleted
-      ORDER BY step, id
-    ) SELECT id FROM removed`;
-}
-
-/** The parameters of an origin. */
-export function originValues({ requestId, key }: Origin = {}): (string | undefined)[] {
-  return [requestId, key];
-}
-
-function values(table: Table, verb: string, rows: string, n: number): string {
-  const owner = table.keys.at(-1)?.name;
-  return `'${table.record}.${verb}' AS type, ${rows}.${owner} AS user_id, row_to_json(${rows}) AS record,
-    $${n}::text AS request_id, $${n + 1}::text AS key`;
-}
 
 /** The result of a look at the feed. Positions are float8, because the driver returns a bigint as text. */
 export interface Look extends QueryResultRow {

@@ -1,13 +1,31 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
-import { maxVersion, versionsExhausted } from '../../domain/record.ts';
-import type { ChangeOptions } from '../../domain/repository.ts';
-import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
+import { maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import type { ChangeOptions, Records, Store } from '../../domain/repository.ts';
 import type { Collection, Row } from '../store.ts';
-import { columnNames, fromNames, type NamedRow, patchValues, recordValues, type Table } from '../tables.ts';
-import { addChange, originValues, withChange, withDeletions } from './change-sql.ts';
+import {
+  columnNames,
+  fromNames,
+  type NamedRow,
+  patchValues,
+  recordValues,
+  rowDiffers,
+  type Table,
+  tables,
+} from '../tables.ts';
+import { restartFeed } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
-import { type OnceRow, once } from './idempotency.ts';
-import { type PostgresPool, prepared, type Sql } from './pool.ts';
+import type { PostgresPool, Send, Sql } from './pool.ts';
+import { type OnceRow, writeStatements } from './write-sql.ts';
+
+interface RecordRow extends NamedRow {
+  readonly record: NamedRow;
+}
+
+interface UnchangedRow extends NamedRow {
+  readonly version: number;
+  readonly is_expected: boolean;
+  readonly is_same: boolean;
+}
 
 export interface WriteSettings {
   readonly idempotencyTtlMs: number;
@@ -22,28 +40,24 @@ export function postgresWrites(
   { idempotencyTtlMs, feed }: WriteSettings,
 ): Pick<Collection, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
-  const { insert, insertOnce, update, remove } = statements(table, feed !== undefined);
+  const { insert, insertOnce, update, unchanged, remove, find } = writeStatements(table, feed !== undefined);
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
     { origin }: ChangeOptions,
   ) => {
     if (feed === undefined) return pool.write<R>(sql, values);
-    const rows = await pool.write<R>(sql, [...values, ...originValues(origin)]);
+    const rows = await pool.write<R>(sql, [...values, origin?.requestId, origin?.key]);
     feed.written();
     return rows;
   };
-  /** Converts the row that a write has returned. With a feed, it contains the record as JSON. */
-  const toRecord = (row: NamedRow) =>
-    fromNames<Row>(columns, feed === undefined ? row : Object(row['record']));
-  const unchanged = prepared(unchangedSql(table));
-  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`);
+  const toRecord = (row: NamedRow) => fromNames<Row>(columns, row);
   return {
     async create(record, options = {}) {
       const values = recordValues(given, record);
       if (options.idempotency === undefined) {
-        const [row] = await write<NamedRow>(insert, values, options);
-        return row && { value: toRecord(row), replayed: false };
+        const [row] = await write<RecordRow>(insert, values, options);
+        return row && { value: toRecord(row.record), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
       const once = [key, fingerprint, idempotencyTtlMs, ...values];
@@ -52,20 +66,19 @@ export function postgresWrites(
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
       // A copy of an earlier release stores posts without a version, and may still be running.
-      const row = { version: 1, ...kept.response };
-      return { value: fromNames<Row>(columns, row), replayed: kept.outcome === 'replayed' };
+      return { value: toRecord({ version: 1, ...kept.response }), replayed: kept.outcome === 'replayed' };
     },
 
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...patchValues(edited, patch)];
       // A retry is necessary only if another write came between the two statements.
       for (;;) {
-        const [row] = await write<NamedRow>(update, values, options);
-        if (row !== undefined) return toRecord(row);
+        const [row] = await write<RecordRow>(update, values, options);
+        if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<UnchangedRow>(unchanged, values);
         if (found === undefined) return undefined;
         if (!found.is_expected) throw preconditionFailed(table.record, key[0]);
-        if (found.is_same) return fromNames<Row>(columns, found);
+        if (found.is_same) return toRecord(found);
         if (found.version >= maxVersion) throw versionsExhausted(table.record, key[0]);
       }
     },
@@ -73,7 +86,7 @@ export function postgresWrites(
     async delete(key, options = {}) {
       const [row] = await write<NamedRow>(remove, [...key, options.expected], options);
       if (row !== undefined) return true;
-      // Even if its version is an expected one by now. A record that was made since was not there.
+      // Another write may have changed the version to an expected one in the meantime.
       if (options.expected !== undefined && (await pool.read(find, key)).length > 0) {
         throw preconditionFailed(table.record, key[0]);
       }
@@ -82,70 +95,59 @@ export function postgresWrites(
   };
 }
 
-/**
- * Adds the given columns, $n from `first` on, for each row of `source` if there is one. The lock makes it
- * wait for a deletion under way of the record that it would belong to, and then find none. Ids are given
- * only to records that are made, so requests below what is not there cannot use them up.
- */
-function insertSql(table: Table, first: number, source?: string): string {
-  const given = table.given.map((column, i) => ({
-    ...column,
-    place: `$${first + i}::${column.type}`,
-  }));
-  const parents = given.filter(({ parent }) => parent !== undefined);
-  const sources = [...parents.map(({ parent }) => parent), ...(source === undefined ? [] : [source])];
-  const conditions = parents.map(({ parent, place }) => `${parent}.id = ${place}`);
-  return `
-    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ place }) => place).join(', ')}
-    ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
-    ${parents.length > 0 ? `WHERE ${conditions.join(' AND ')} FOR KEY SHARE OF ${parents.map(({ parent }) => parent)}` : ''}
-    RETURNING ${columnNames(table.columns)}`;
-}
-
-interface UnchangedRow extends NamedRow {
-  readonly version: number;
-  readonly is_expected: boolean;
-  readonly is_same: boolean;
-}
-
-/**
- * Finds out why an update, which takes the same parameters, met no row. The lock makes its transaction one that
- * writes: with synchronous replication, its commit waits until a standby has the record that it returns.
- */
-function unchangedSql(table: Table): string {
-  return `
-    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected,
-      NOT (${isChange(table, '$')}) AS is_same
-    FROM ${table.name} WHERE ${isKey(table, '$')} FOR KEY SHARE`;
-}
-
-/** The writes; with a feed they add their changes, and the last two parameters of each are the origin. */
-function statements(table: Table, hasFeed: boolean) {
-  const given = table.given.length;
-  const expected = table.keys.length + 1;
-  const edited = table.edited.length;
-  const insert = insertSql(table, 1);
-  const insertOnce = insertSql(table, 4, 'turn');
-  const update = updateSql(table, '$', isExpected(table));
-  const remove = deleteSql(table, '$', isExpected(table));
-  if (!hasFeed) {
-    return {
-      insert: prepared(insert),
-      insertOnce: prepared(once(insertOnce)),
-      update: prepared(update),
-      remove: prepared(remove),
-    };
-  }
+/** The writes that import a whole store, each batch in one transaction. */
+export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | 'continueIds'> {
   return {
-    insert: prepared(withChange(table, 'created', insert, given + 1)),
-    insertOnce: prepared(once(insertOnce, addChange(table, 'created', given + 4))),
-    update: prepared(withChange(table, 'updated', update, expected + edited + 1)),
-    remove: prepared(withDeletions(table, remove, expected + 1)),
+    importRows: (kind, rows) => importRows(pool, kind, rows),
+
+    async continueIds(last) {
+      await pool.transaction(async (send) => {
+        await lock(send, ...recordKinds);
+        for (const kind of recordKinds) await raiseLastId(send, kind, last[kind]);
+      });
+    },
   };
 }
 
-/** Whether the version is one of those after the key. As float8 they may be any number a client can write. */
-function isExpected(table: Table): string {
-  const versions = `${expectedVersions(table, '$')}::float8[]`;
-  return `(${versions} IS NULL OR version = ANY (${versions}))`;
+/** Imports rows as arrays, one for each column. */
+function importRows<Kind extends RecordKind>(
+  pool: PostgresPool,
+  kind: Kind,
+  rows: readonly Records[Kind][],
+): Promise<number> {
+  const columns = tables[kind].columns;
+  const names = columnNames(columns);
+  const records = rows.map((row) => recordValues(columns, row));
+  const values = columns.map((_, i) => records.map((record) => record[i]));
+  const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
+  const add = `
+    INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id`;
+  const findOther = `
+    SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
+  return pool.transaction(async (send) => {
+    await lock(send, kind);
+    const added = await send<{ id: number }>({ text: add }, values);
+    const isAllNew = added.length === rows.length;
+    const [other] = isAllNew ? [] : await send<{ id: number }>({ text: findOther }, values);
+    if (other !== undefined) throw rowDiffers(kind, other.id);
+    await raiseLastId(
+      send,
+      kind,
+      added.reduce((last, { id }) => Math.max(last, id), 0),
+    );
+    if (added.length > 0) await send(restartFeed);
+    return added.length;
+  });
+}
+
+/** Prevents others from assigning ids, because a sequence must not change between reading and setting it. */
+async function lock(send: Send, ...tables: string[]): Promise<void> {
+  await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
+}
+
+async function raiseLastId(send: Send, kind: RecordKind, id: number): Promise<void> {
+  const text = `
+    SELECT setval('${kind}_id_seq', $1) FROM ${kind}_id_seq
+    WHERE $1 > CASE WHEN is_called THEN last_value ELSE 0 END`;
+  await send({ text }, [id]);
 }
