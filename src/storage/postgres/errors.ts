@@ -2,13 +2,13 @@ import { DomainError, messageOf } from '../../domain/errors.ts';
 import { idsExhausted } from '../../domain/record.ts';
 
 /**
- * What a failure means for trying again:
+ * Whether a failed statement can be retried:
  *
- * - `lost`: the connection died, and whether the statement took effect is not known
- * - `stale`: this connection cannot serve the statement, which had no effect; a new one may
- * - `unprepared`: a pooler has mixed up prepared statements; the same statement without a name has a chance
- * - `rolled-back`: the transaction lost against another one and had no effect
- * - `final`: trying again would fail again
+ * - `lost`: the connection was lost, and the statement may have taken effect
+ * - `stale`: the statement had no effect; a new connection may serve it
+ * - `unprepared`: a pooler has mixed up prepared statements; the statement may succeed without a name
+ * - `rolled-back`: the transaction conflicted with another one and had no effect
+ * - `final`: a retry would fail too
  */
 export type Fault = 'lost' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
 
@@ -32,12 +32,12 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
   '2200H': { fault: 'final', error: idsExhausted },
   '23503': { fault: 'final', error: (cause) => new DomainError('conflict', 'a post has no user', { cause }) },
-  // Of an idempotency key: another request with it was faster.
+  // Another request with the same idempotency key was faster.
   '23505': { fault: 'rolled-back', error: contended },
-  // A demoted primary or a standby; behind the address there may be another server by now.
+  // A standby or a demoted primary. By now, the address may lead to another server.
   '25006': { fault: 'stale', error: readOnly },
   '25P03': { fault: 'lost', error: gone },
-  // A prepared statement is not there, or is there already: the connection got another session.
+  // A prepared statement is missing, or exists already: the pooler has changed the session.
   '26000': { fault: 'unprepared', error: gone },
   '40001': { fault: 'rolled-back', error: contended },
   '40P01': { fault: 'rolled-back', error: contended },
@@ -48,15 +48,15 @@ const meanings: Readonly<Record<string, Meaning>> = {
     fault: 'final',
     error: (cause) => new DomainError('deadline-exceeded', 'the database took too long', { cause }),
   },
-  // Ended by an administrator, a shutdown, the crash of another session, idleness; or not ready yet.
+  // Ended by an administrator, a shutdown, a crash of another session or a timeout; or still starting.
   '57P': { fault: 'lost', error: gone },
 };
 
 const unknown: Meaning = { fault: 'final', error: DomainError.from };
 
-/** The five characters by which the server classes its errors; absent on every other error. */
+/** The SQLSTATE of an error of the server; `undefined` for every other error. */
 export function sqlState(error: unknown): string | undefined {
-  // System errors have a `code` too, and EPIPE is as long; only the server knows severities.
+  // System errors have a `code` too, such as EPIPE, but only errors of the server have a severity.
   const isFromServer = error instanceof Error && 'severity' in error && 'code' in error;
   return isFromServer && typeof error.code === 'string' ? error.code : undefined;
 }
@@ -65,14 +65,13 @@ export function faultOf(error: unknown): Fault {
   return meaningOf(error).fault;
 }
 
-/** Converts what a statement failed with; `fault` is what is known of it beyond the error itself. */
+/** Converts the error of a statement. */
 export function toDomainError(error: unknown, fault: Fault): DomainError {
   const { error: convert } = meaningOf(error);
   const isUnknown = convert === unknown.error && !(error instanceof DomainError);
   return fault === 'lost' && isUnknown ? gone(error) : convert(error);
 }
 
-/** A connection could not be had: whatever the reason, the store cannot be reached. */
 export function cannotConnect(cause: unknown): DomainError {
   return new DomainError('unavailable', 'the database cannot be reached', { cause });
 }
@@ -81,12 +80,7 @@ export function overloaded(): DomainError {
   return new DomainError('overloaded', 'too many requests wait for the database');
 }
 
-/** Whether the pool had no free connection in time, which its driver reports by this text alone. */
-export function isWaitTimeout(error: unknown): boolean {
-  return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
-}
-
-/** The refusal to open a store, written for the operator: where, and why, but never the password. */
+/** The error of a store that cannot be opened. Its message has the hosts and the reason, but no password. */
 export function cannotOpen(hosts: string, caught: unknown): DomainError {
   const cause = caught instanceof DomainError ? (caught.cause ?? caught) : caught;
   return new DomainError('unavailable', `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`, {

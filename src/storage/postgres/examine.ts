@@ -50,14 +50,8 @@ async function examineHost(Driver: typeof Client, { name, url }: Host) {
       (version) => examineSchema(version, state),
       (error) => fail(messageOf(error), 'start the newer release'),
     );
-    const findings = [
-      examineVersion(state),
-      examineClock(state.now, sentAt, receivedAt),
-      examineCommits(state, processIdOf(client) !== state.pid),
-      ...examineTexts(state),
-      schema,
-      examineConnections(state),
-    ];
+    const clock = examineClock(state.now, sentAt, receivedAt);
+    const findings = examineServer(state, processIdOf(client) !== state.pid, clock, schema);
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
     return { takesWrites: !state.read_only, findings: named };
   } finally {
@@ -100,44 +94,46 @@ const stateSql = `
     current_setting('max_connections')::int AS max_connections,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int AS connections`;
 
-function examineVersion({ version, read_only }: State): Finding {
-  const text = `PostgreSQL ${version}, ${read_only ? 'a standby or read-only' : 'takes writes'}`;
-  return Number.parseInt(version, 10) < oldestVersion
-    ? fail(text, `use PostgreSQL ${oldestVersion} or newer`)
-    : ok(text);
+function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
+  const { encoding, synchronous_commit, other_collations, connections, max_connections } = state;
+  const server = `PostgreSQL ${state.version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
+  const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
+  const commits = `${files}, synchronous_commit ${synchronous_commit}`;
+  const used = `${connections} of ${max_connections} connections are in use`;
+  const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
+  return [
+    Number.parseInt(state.version, 10) < oldestVersion
+      ? fail(server, `use PostgreSQL ${oldestVersion} or newer`)
+      : ok(server),
+    clock,
+    isPooled && synchronous_commit === 'off'
+      ? fail(`${commits}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on')
+      : isDurable
+        ? ok(synchronous_commit === 'off' ? `${commits}, which the service sets to on` : commits)
+        : warn(commits, 'set both to on: without them a crash can damage the database'),
+    encoding === 'UTF8'
+      ? ok('the encoding is UTF8')
+      : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),
+    other_collations === 0
+      ? ok(`texts sort by code point, whatever the collation of the database (${state.collation})`)
+      : fail(
+          `${other_collations} columns have another collation than "C"`,
+          'export, and import into a new database',
+        ),
+    schema,
+    max_connections - connections < connectionsOfProcess
+      ? warn(`${used}, and each process opens up to ${connectionsOfProcess}`, 'raise max_connections')
+      : ok(used),
+  ];
 }
 
-/** The time of the answer is known only as a moment between the question and its arrival. */
+/** Checks the clock of the server, which it read at an unknown time between the question and the answer. */
 function examineClock(now: number, sentAt: number, receivedAt: number): Finding {
   const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
   const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
   return Math.abs(aheadMs) > clockSlackMs
     ? warn(`its clock is ${seconds} the one here`, 'synchronize both, for example with chrony')
     : ok('its clock agrees with the one here');
-}
-
-function examineCommits({ fsync, full_page_writes, synchronous_commit }: State, isPooled: boolean): Finding {
-  const text = `fsync ${fsync}, full_page_writes ${full_page_writes}, synchronous_commit ${synchronous_commit}`;
-  if (isPooled && synchronous_commit === 'off') {
-    return fail(`${text}, behind a pooler`, 'run ALTER ROLE … SET synchronous_commit = on');
-  }
-  return fsync === 'off' || full_page_writes === 'off'
-    ? warn(text, 'set both to on: without them a crash can damage the database')
-    : ok(synchronous_commit === 'off' ? `${text}, which the service sets to on` : text);
-}
-
-function examineTexts({ encoding, collation, other_collations }: State): Finding[] {
-  return [
-    encoding === 'UTF8'
-      ? ok('the encoding is UTF8')
-      : fail(`the encoding is ${encoding}`, 'create the database with --encoding=UTF8 --template=template0'),
-    other_collations === 0
-      ? ok(`texts sort by code point, whatever the collation of the database (${collation})`)
-      : fail(
-          `${other_collations} columns have another collation than "C"`,
-          'export, and import into a new database',
-        ),
-  ];
 }
 
 function examineSchema(version: number, { may_create, read_only }: State): Finding {
@@ -152,11 +148,4 @@ function examineSchema(version: number, { may_create, read_only }: State): Findi
   return version === 0
     ? ok('the database has no tables yet, the first start makes them')
     : warn(text, `back up: the next start migrates it to ${schemaVersion}`);
-}
-
-function examineConnections({ connections, max_connections }: State): Finding {
-  const text = `${connections} of ${max_connections} connections are in use`;
-  return max_connections - connections < connectionsOfProcess
-    ? warn(`${text}, and each process opens up to ${connectionsOfProcess}`, 'raise max_connections')
-    : ok(text);
 }

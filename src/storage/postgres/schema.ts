@@ -1,17 +1,15 @@
 import type { ClientBase } from 'pg';
 
 /**
- * What brings a database from each version to the next, the first from nothing. A released one is
- * never edited; a new one adds columns but changes none, for copies of the last release still run.
+ * The migrations from each version of the schema to the next. A released migration must not change. A new one may add
+ * columns, but not change any, because copies of the last release are still running.
  *
- * An unset role is the empty text: it sorts before every other, as the contract requires, and keeps NULL
- * out of the comparisons of cursors. Texts compare as bytes of UTF-8 (`C`), which is by code point and
- * the same on every machine.
+ * An unset role is the empty text: it sorts before every other role, as the contract requires, and comparisons of
+ * cursors need no NULL. Texts compare as bytes of UTF-8 (`C`), which is by code point and the same on every machine.
  *
- * The indexes are the orders of the lists. In them the id that breaks ties is a bigint: were it the
- * same expression as the primary key, the planner would at times rather walk all ids from a position
- * on, for the few rows of one role or name that are left, and read the rest of the table for them.
- * They include the columns of a list, so that its rows need not be fetched from scattered pages.
+ * The indexes are the orders of the lists. Their id is a bigint, so that it differs from the expression of the primary
+ * key. Otherwise the planner may read the table along the primary key to find a few rows of one role or name. The
+ * indexes include the columns of a list, so that its rows need not be read from the table.
  */
 const migrations: readonly string[] = [
   `
@@ -76,37 +74,30 @@ const migrations: readonly string[] = [
 /** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
-// Any number, so long as nothing else on the server locks it.
+// Any number that nothing else on the server locks.
 const migrationLock = 7_283_551_900;
 
-/**
- * Brings the database to the version this code is for. Any number of processes may do so at once: one
- * migrates, the others wait for it.
- */
+/** Migrates the database to the current version. If several processes do so at once, one migrates and the others wait. */
 export async function prepareSchema(client: ClientBase): Promise<void> {
-  await requireUtf8(client);
+  const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
+  const encoding = rows[0]?.server_encoding;
+  if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
   if ((await findVersion(client)) < schemaVersion) await migrate(client);
 }
 
-/** The version of the schema of a database; 0 when it has no tables yet. Throws when it is newer than ours. */
+/** The version of the schema of a database; 0 if it has no tables yet. Throws if it is newer than `schemaVersion`. */
 export async function findVersion(client: ClientBase): Promise<number> {
   const { rows } = await client.query<{ found: boolean }>(`SELECT to_regclass('meta') IS NOT NULL AS found`);
   return rows[0]?.found ? await readVersion(client) : 0;
 }
 
-async function requireUtf8(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
-  const encoding = rows[0]?.server_encoding;
-  if (encoding !== 'UTF8') throw new Error(`the encoding of the database must be UTF8, but is ${encoding}`);
-}
-
 async function migrate(client: ClientBase): Promise<void> {
-  // With a snapshot for each statement, what is read behind the lock is what its last holder left.
+  // Each statement has its own snapshot, so those after the lock see the work of its last holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
-  // An index on a big table takes its time; another process that migrates is waited for.
+  // Creating an index on a large table takes long, and so does waiting for another process that migrates.
   await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
-  // Here a look for the table could still find it missing: a session caches what it did not find.
+  // `to_regclass` could still miss a table that was just created, because a session caches missing names.
   await client.query('CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)');
   const version = await readVersion(client);
   for (const migration of migrations.slice(version)) await client.query(migration);
