@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { HostSearch } from '../../../src/storage/postgres/hosts.ts';
+import { HostSearch, type Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
 
 const host = (name: string) => ({ name, url: `postgres://${name}` });
@@ -9,8 +9,8 @@ const [a, b, c] = [host('a'), host('b'), host('c')];
 
 type Answer = 'passes' | 'fails' | 'hangs';
 
-/** A search among three hosts after the first has failed. The function `pass` moves its clock. */
-function start(t: TestContext) {
+/** A search among hosts after the first has failed. The function `pass` moves its clock. */
+function start(t: TestContext, hosts: Hosts = [a, b, c]) {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
   let now = 0;
   t.mock.method(performance, 'now', () => now);
@@ -18,7 +18,7 @@ function start(t: TestContext) {
   const asked: Record<string, number> = { a: 0, b: 0, c: 0 };
   const hang = (signal: AbortSignal) =>
     new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-  const settings = { hosts: [a, b, c] as const, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
+  const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
   const search: HostSearch = new HostSearch(
     settings,
     async ({ name }, signal) => {
@@ -108,6 +108,19 @@ describe('the search for a host that accepts writes', () => {
     const cause = search.failure?.cause;
     assert.ok(cause instanceof Error);
     assert.equal(cause.message, 'a: takes no writes; b: takes no writes; c: takes no writes');
+  });
+
+  it('tries the only host again, and lets requests wait for less than 200 ms', async (t) => {
+    const { search, answers, asked, pass } = start(t, [a]);
+    const cause = new Error('takes no writes');
+    await assert.rejects(search.recover(), { kind: 'unavailable', cause });
+    const request = search.recover();
+    await pass(100);
+    assert.equal(asked['a'], 1);
+    answers.set('a', 'passes');
+    await pass(100);
+    await request;
+    assert.equal(search.failure, undefined);
   });
 
   it('cancels hanging attempts when the store is closed', async (t) => {
