@@ -53,18 +53,29 @@ export class Connection {
     });
   }
 
-  /** Connects and sets up the session. Closes the connection on a failure, and fails when the signal aborts. */
-  async open(limits: SessionLimits, warn: Warn, signal: AbortSignal): Promise<void> {
-    const cut = () => this.destroy();
-    signal.addEventListener('abort', cut);
+  /**
+   * Connects, which may take `timeoutMs`, and then sets up the session with one statement. Fails when the signal
+   * aborts. Closes the connection on a failure.
+   */
+  async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    let isCut = false;
+    const cut = () => {
+      isCut = true;
+      this.destroy();
+    };
+    signal?.addEventListener('abort', cut);
+    let timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
+      clearTimeout(timer);
+      timer = setTimeout(cut, limits.statementTimeoutMs);
       await this.#setUp(limits, warn);
     } catch (cause) {
       await this.close();
-      throw signal.aborted ? new Error('does not answer in time', { cause }) : cause;
+      throw isCut ? new Error('does not answer in time', { cause }) : cause;
     } finally {
-      signal.removeEventListener('abort', cut);
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', cut);
     }
   }
 

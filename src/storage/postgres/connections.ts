@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { aborted, type DomainError } from '../../domain/errors.ts';
 import { Connection, type SessionLimits, type Warn } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
-import { type Host, HostSearch, type SearchSettings } from './hosts.ts';
+import { type Host, HostSearch, type Probe, type SearchSettings } from './hosts.ts';
 
 export interface PoolSettings extends SessionLimits, SearchSettings {
   readonly poolSize: number;
@@ -107,8 +107,8 @@ export class Connections {
       feed: new Lane(2, waitTimeoutMs),
       pings: new Lane(1, pingTimeoutMs),
     };
-    const probe = async (host: Host, signal: AbortSignal) => {
-      const connection = await this.#connect(host, signal);
+    const probe: Probe = async (host, timeoutMs, signal) => {
+      const connection = await this.#connect(host, timeoutMs, signal);
       await connection.close();
     };
     this.hosts = new HostSearch(settings, probe, () => {
@@ -149,13 +149,12 @@ export class Connections {
     this.#lanes[call.purpose].give(isUsable ? connection : undefined);
   }
 
-  /** Opens a connection to a host. Fails when the signal aborts. */
-  async #connect(host: Host, signal: AbortSignal): Promise<Connection> {
-    signal.throwIfAborted();
+  async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
+    signal?.throwIfAborted();
     const connection = new Connection(this.#createClient(host.url), this.hosts.generation);
     this.#open.add(connection);
     connection.client.once('end', () => this.#open.delete(connection));
-    await connection.open(this.#settings, this.#warn, signal);
+    await connection.open(this.#settings, this.#warn, timeoutMs, signal);
     return connection;
   }
 
@@ -194,7 +193,7 @@ export class Connections {
   async #tryToOpen(timeoutMs: number): Promise<Connection | undefined> {
     const host = this.hosts.current;
     try {
-      return await this.#connect(host, AbortSignal.timeout(timeoutMs));
+      return await this.#connect(host, timeoutMs);
     } catch (cause) {
       if (host === this.hosts.current) this.hosts.failure = { cause };
       return undefined;

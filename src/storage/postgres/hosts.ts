@@ -66,7 +66,7 @@ export interface SearchSettings {
 }
 
 /** Fails unless a host accepts a connection, and accepts writes if they are needed. */
-export type Probe = (host: Host, signal: AbortSignal) => Promise<void>;
+export type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
 
 /** Stores the host for new connections, and finds one that works when that host fails. */
 export class HostSearch {
@@ -108,7 +108,7 @@ export class HostSearch {
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
     const host = this.current;
-    this.#check ??= this.#ask(host, AbortSignal.timeout(this.#settings.pingTimeoutMs))
+    this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
         if (host !== this.current || sqlState(cause) !== undefined) return;
@@ -131,8 +131,9 @@ export class HostSearch {
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     this.#askedAt = performance.now();
     const isOver = new AbortController();
+    const signal = AbortSignal.any([isOver.signal, this.#closing.signal]);
     try {
-      const found = await this.#firstToPass(isOver.signal);
+      const found = await this.#firstToPass(signal);
       this.failure = undefined;
       if (found !== this.current) this.generation += 1;
       this.current = found;
@@ -149,13 +150,13 @@ export class HostSearch {
    * to the last probe: a host that hangs delays no other, and is found as soon as it responds again. Fails with the
    * reasons of all hosts when each has failed at least once.
    */
-  #firstToPass(isOver: AbortSignal): Promise<Host> {
+  #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;
     const failures = new Map<Host, unknown>();
     const { promise, resolve, reject } = Promise.withResolvers<Host>();
     const askAll = () => {
       for (const host of hosts) {
-        this.#ask(host, AbortSignal.any([isOver, AbortSignal.timeout(waitTimeoutMs)])).then(
+        this.#probe(host, waitTimeoutMs, signal).then(
           () => resolve(host),
           (cause: unknown) => {
             failures.set(host, cause);
@@ -169,9 +170,5 @@ export class HostSearch {
     askAll();
     const timer = setInterval(askAll, askAgainMs);
     return promise.finally(() => clearInterval(timer));
-  }
-
-  #ask(host: Host, signal: AbortSignal): Promise<void> {
-    return this.#probe(host, AbortSignal.any([signal, this.#closing.signal]));
   }
 }
