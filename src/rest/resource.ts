@@ -55,8 +55,8 @@ interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQu
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
-  /** The public fields of a record. */
-  readonly view: (row: Omit<Row, 'version'>) => object;
+  /** The public fields of a record: all of them, because clients of every route and event see this. */
+  readonly view: (row: Omit<Row, 'version'>) => Readonly<Record<Exclude<keyof Row, 'version'>, unknown>>;
   readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
   readonly parseDraft: (body: unknown) => Draft;
   /** `undefined` when there is no such user, as from the next two. */
