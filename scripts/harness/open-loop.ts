@@ -16,6 +16,8 @@ export interface LoadJob {
   readonly measureMs: number;
   /** The number of requests in 10 that create a user. The others read one. */
   readonly writesInTen: number;
+  /** Users to create per second in addition, which the report does not count. Default: 0. */
+  readonly writesBeside?: number;
   /** Reads use the ids from 1 to this one. */
   readonly users: number;
 }
@@ -40,9 +42,16 @@ export interface LoadReport {
   readonly cpuShare: number;
 }
 
+interface Request {
+  /** When it was due, by `performance.now()`. */
+  readonly dueAt: number;
+  readonly isWrite: boolean;
+  readonly counts: boolean;
+}
+
 interface Connection {
   readonly socket: Socket;
-  dueAt: number;
+  request: Request;
   received: string;
 }
 
@@ -66,7 +75,8 @@ class OpenLoop {
 
   async run(): Promise<LoadReport> {
     const { rate, connections, warmUpMs, measureMs } = this.#job;
-    if (rate === undefined) for (let i = 0; i < connections; i += 1) this.#arrive(performance.now());
+    if (rate === undefined)
+      for (let i = 0; i < connections; i += 1) this.#arrive(this.#next(performance.now()));
     else this.#pace(rate);
     await sleep(warmUpMs);
     this.#measuring = true;
@@ -95,15 +105,21 @@ class OpenLoop {
   }
 
   #pace(rate: number): void {
+    const { writesBeside = 0 } = this.#job;
     const startedAt = performance.now();
     let arrivals = 0;
+    let beside = 0;
     const tick = (): void => {
       if (this.#done) return;
       const now = performance.now();
-      for (; arrivals < ((now - startedAt) / 1000) * rate; arrivals += 1) {
+      const seconds = (now - startedAt) / 1000;
+      for (; arrivals < seconds * rate; arrivals += 1) {
         const dueAt = startedAt + (arrivals / rate) * 1000;
         if (this.#measuring) this.#lateMs = Math.max(this.#lateMs, now - dueAt);
-        this.#arrive(dueAt);
+        this.#arrive(this.#next(dueAt));
+      }
+      for (; beside < seconds * writesBeside; beside += 1) {
+        this.#arrive({ dueAt: now, isWrite: true, counts: false });
       }
       // A timer would send all requests of a millisecond at once.
       setImmediate(tick);
@@ -111,19 +127,24 @@ class OpenLoop {
     tick();
   }
 
-  #arrive(dueAt: number): void {
-    if (this.#measuring) this.#counts.offered += 1;
-    // Use the most recently used connection first, as the pools of most clients do.
-    const idle = this.#idle.pop();
-    if (idle !== undefined) this.#send(idle, dueAt);
-    else if (this.#open < this.#job.connections) this.#connect(dueAt);
-    else if (this.#measuring) this.#counts.unsent += 1;
+  #next(dueAt: number): Request {
+    return { dueAt, isWrite: this.#sent % 10 < this.#job.writesInTen, counts: true };
   }
 
-  #connect(dueAt: number): void {
+  #arrive(request: Request): void {
+    const counts = this.#measuring && request.counts;
+    if (counts) this.#counts.offered += 1;
+    // Use the most recently used connection first, as the pools of most clients do.
+    const idle = this.#idle.pop();
+    if (idle !== undefined) this.#send(idle, request);
+    else if (this.#open < this.#job.connections) this.#connect(request);
+    else if (counts) this.#counts.unsent += 1;
+  }
+
+  #connect(request: Request): void {
     this.#open += 1;
     const socket = connect({ port: this.#job.port, host: '127.0.0.1', noDelay: true });
-    const connection: Connection = { socket, dueAt, received: '' };
+    const connection: Connection = { socket, request, received: '' };
     socket.on('data', (chunk) => this.#receive(connection, chunk.toString('latin1')));
     socket.on('error', () => undefined);
     socket.on('close', () => {
@@ -133,19 +154,18 @@ class OpenLoop {
       else if (this.#measuring) this.#counts.failed += 1;
     });
     // The request is written when the connection is open.
-    this.#send(connection, dueAt);
+    this.#send(connection, request);
   }
 
-  #send(connection: Connection, dueAt: number): void {
-    const { writesInTen, users } = this.#job;
-    connection.dueAt = dueAt;
+  #send(connection: Connection, request: Request): void {
+    connection.request = request;
     this.#sent += 1;
-    if (this.#sent % 10 < writesInTen) {
+    if (request.isWrite) {
       const body = `{"name":"Ada ${this.#sent}"}`;
       const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`;
       connection.socket.write(`POST /users HTTP/1.1\r\n${host}${type}\r\n${body}`);
     } else {
-      const id = ((this.#sent * 7_368_787) % users) + 1;
+      const id = ((this.#sent * 7_368_787) % this.#job.users) + 1;
       connection.socket.write(`GET /users/${id} HTTP/1.1\r\n${host}\r\n`);
     }
   }
@@ -158,10 +178,11 @@ class OpenLoop {
     const length = Number(/content-length: (\d+)/i.exec(received)?.[1] ?? 0);
     if (received.length < head + 4 + length) return;
     connection.received = '';
-    if (this.#measuring) this.#count(received.slice(9, 12), performance.now() - connection.dueAt);
+    const { dueAt, counts } = connection.request;
+    if (this.#measuring && counts) this.#count(received.slice(9, 12), performance.now() - dueAt);
     if (this.#job.rate === undefined) {
       if (this.#measuring) this.#counts.offered += 1;
-      this.#send(connection, performance.now());
+      this.#send(connection, this.#next(performance.now()));
     } else {
       this.#idle.push(connection);
     }
