@@ -26,6 +26,7 @@ export async function startHaproxy(
   const folder = await mkdtemp(join(tmpdir(), 'users-service-haproxy-'));
   const [port = 0] = await freePorts(1);
   const config = join(folder, 'haproxy.cfg');
+  const { hostname, port: serverPort } = new URL(server);
   const settings = `
     global
       maxconn 2000
@@ -36,7 +37,7 @@ export async function startHaproxy(
       timeout server 30m
     listen postgres
       bind 127.0.0.1:${port}
-      server primary 127.0.0.1:${new URL(server).port} check
+      server primary ${hostname}:${serverPort || 5432} check
     `;
   await writeFile(config, settings.replaceAll(/^ {4}/gm, ''));
   const child = spawn(program, ['-db', '-f', config], { stdio: 'ignore' });
@@ -59,7 +60,7 @@ export async function startHaproxy(
   return {
     through(url) {
       const made = new URL(url);
-      made.port = String(port);
+      made.host = `127.0.0.1:${port}`;
       return made.href;
     },
   };

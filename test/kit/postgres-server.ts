@@ -51,6 +51,8 @@ export class PostgresServer {
     const passwordFile = join(place.folder, 'password');
     await server.#write(passwordFile, place.password);
     const flags = ['-U', 'postgres', '-E', 'UTF8', '--locale=C', '--auth=scram-sha-256', '--no-sync'];
+    // Tests open thousands of connections, and each derives a key from the password.
+    flags.push('--set=scram_iterations=1');
     const options = { ...place.binaries.user, cwd: place.folder };
     await run(place.binaries.initdb, ['-D', server.#data, `--pwfile=${passwordFile}`, ...flags], options);
     await server.start();

@@ -9,6 +9,7 @@ import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Repository, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession, until } from '../../kit/postgres-session.ts';
 import { checkMigrated } from '../migrated.ts';
@@ -49,8 +50,21 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 }
 
 const shared = await postgres.createDatabase();
-const openEmpty = async (options?: PostgresStoreOptions) =>
-  openAt(await postgres.createSchema(shared), options);
+const noHaproxy = await missingHaproxy();
+const haproxy = noHaproxy === false ? await startHaproxy(after, shared) : undefined;
+const openEmpty = async (options?: PostgresStoreOptions) => {
+  const url = await postgres.createSchema(shared);
+  return openAt(haproxy?.through(url) ?? url, options);
+};
+// HAProxy forwards bytes, so this run also covers the store without it.
+describe('HAProxy in front of PostgreSQL', { skip: noHaproxy }, () => {
+  it('forwards the connections of a store', async (t) => {
+    const store = await openEmpty();
+    t.after(() => store.close());
+    assert.equal(urlOf(store), haproxy?.through(urlOf(store)));
+    await store.ping();
+  });
+});
 testRepository('PostgreSQL', openEmpty, {
   feed: true,
   reopen: (closed) => openAt(urlOf(closed)),
