@@ -280,6 +280,20 @@ test('a chunk is released after it was sent, and not earlier', async (t) => {
   assert.deepEqual(released.length, 200);
 });
 
+test('a reply is dropped if the host has responded in the meantime, for example after a timeout', async (t) => {
+  const { port, thrown } = await startKit(t, {
+    'GET /late': ({ response }) => {
+      response.writeHead(202, { 'content-type': 'text/plain' }).end('by the host');
+      return { status: 200, body: 'here' };
+    },
+    'GET /': small,
+  });
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write(head('GET /late')).next()).status, 202);
+  assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  assert.deepEqual(thrown, []);
+});
+
 test('a response with an invalid header becomes an internal error', async (t) => {
   const { port, thrown } = await startKit(t, {
     'GET /': () => ({ status: 200, headers: { location: 'a\r\nb: c' } }),

@@ -40,3 +40,16 @@ test('followers look for changes of other processes 20 times a second, until the
   assert.deepEqual(await wokenInOneSecond(), { first: 0, last: 0 });
   assert.equal(looks, before);
 });
+
+test('a later wake-up of followers does not postpone an earlier one', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  const followers = new Followers({ connect: () => new Promise<never>(() => {}) } as unknown as PostgresPool);
+  let woken = 0;
+  followers.add(() => {
+    woken += 1;
+  });
+  followers.wake(20);
+  followers.wake(1_000);
+  t.mock.timers.tick(40);
+  assert.equal(woken, 1);
+});
