@@ -135,10 +135,14 @@ describe('a new certificate', () => {
 });
 
 describe('both ports accept only current versions of TLS', () => {
-  const offers: readonly [what: string, options: ConnectionOptions, accepted: boolean][] = [
-    ['TLS 1.3', { minVersion: 'TLSv1.3' }, true],
-    ['TLS 1.2 with GCM', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+AESGCM' }, true],
-    ['TLS 1.2 with ChaCha20', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+CHACHA20' }, true],
+  const offers: readonly (readonly [what: string, options: ConnectionOptions, accepted: boolean])[] = [
+    ...['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'].map(
+      (ciphers) => [`TLS 1.3 with ${ciphers}`, { minVersion: 'TLSv1.3', ciphers }, true] as const,
+    ),
+    ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].map((suite) => {
+      const ciphers = `ECDHE-ECDSA-${suite}`;
+      return [`TLS 1.2 with ${ciphers}`, { maxVersion: 'TLSv1.2', ciphers }, true] as const;
+    }),
     ['TLS 1.2 with CBC', { maxVersion: 'TLSv1.2', ciphers: 'ECDHE+AES:!AESGCM:!AESCCM' }, false],
     ['TLS 1.1', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL@SECLEVEL=0' }, false],
   ];
