@@ -123,6 +123,13 @@ for (const [behaviour, request, status] of sizes) {
   });
 }
 
+test('a request without a body gets the error of an empty body', async (t) => {
+  const { port } = await startKit(t, routes);
+  const wire = await Wire.open(t, port);
+  const { body } = await wire.write(head('POST /size', 'Content-Type: application/json')).next();
+  assert.deepEqual(JSON.parse(body), { error: empty });
+});
+
 test('a declared length beyond the limit is rejected before the body arrives', async (t) => {
   const { port } = await startKit(t, routes);
   const wire = await Wire.open(t, port);

@@ -40,26 +40,3 @@ test('followers look for changes of other processes 20 times a second, until the
   assert.deepEqual(await wokenInOneSecond(), { first: 0, last: 0 });
   assert.equal(looks, before);
 });
-
-test('a later wake-up of followers does not postpone an earlier one', (t) => {
-  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  const followers = new Followers({ connect: () => new Promise<never>(() => {}) } as unknown as PostgresPool);
-  let woken = 0;
-  followers.add(() => {
-    woken += 1;
-  });
-  followers.wake(20);
-  followers.wake(1_000);
-  t.mock.timers.tick(40);
-  assert.equal(woken, 1);
-});
-
-test('the timer of followers ends when the last of them leaves', (t) => {
-  const start = t.mock.method(globalThis, 'setInterval');
-  const end = t.mock.method(globalThis, 'clearInterval');
-  const followers = new Followers({ connect: () => new Promise<never>(() => {}) } as unknown as PostgresPool);
-  const leave = followers.add(() => {});
-  leave();
-  assert.equal(start.mock.callCount(), 1);
-  assert.ok(end.mock.calls.some(({ arguments: [timer] }) => timer === start.mock.calls[0]?.result));
-});
