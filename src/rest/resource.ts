@@ -85,8 +85,17 @@ interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQu
 export interface ServedResource {
   /** The public fields of a record of this kind. */
   view(record: object): object;
-  /** The handlers by `METHOD /path/{parameter}`. */
-  handlers(store: Repository, requirePreconditions: boolean): Readonly<Record<string, Handler>>;
+  handlers(store: Repository, requirePreconditions: boolean): ResourceHandlers;
+}
+
+/** The handlers of a collection, and of one record in it. */
+interface ResourceHandlers {
+  readonly list: Handler;
+  readonly create: Handler;
+  readonly get: Handler;
+  readonly replace: Handler;
+  readonly update: Handler;
+  readonly delete: Handler;
 }
 
 export function serve<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
@@ -103,12 +112,10 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
   resource: Resource<Row, Draft, Query>,
   store: Repository,
   requirePreconditions: boolean,
-): Readonly<Record<string, Handler>> {
+): ResourceHandlers {
   const { kind, isNested, view } = resource;
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
-  const collection = isNested ? `/users/{id}/${kind}` : `/${kind}`;
-  const single = `${collection}/{${parameter}}`;
 
   const userIdOf = (request: HttpRequest): number => (isNested ? parseId('user', request.param('id')) : 0);
   const pathOf = (request: HttpRequest): RecordPath => {
@@ -153,7 +160,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
   return {
-    async [`GET ${collection}`](request) {
+    async list(request) {
       const { userId, query, isWhole, linksOf } = parseList(request);
       const fetchPage = async (wanted: Query) => {
         const page = await resource.list(store, userId, wanted, request);
@@ -168,7 +175,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
       return jsonText(200, allRows(request, query, page, fetchPage, view), headers);
     },
 
-    async [`POST ${collection}`](request) {
+    async create(request) {
       const userId = userIdOf(request);
       const draft = resource.parseDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
@@ -176,21 +183,22 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
       const created = await resource.create(store, userId, draft, options);
       if (created === undefined) throw notFound('user', userId);
       const { value, replayed } = created;
+      const path = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
       return recordReply(201, value, {
-        location: `${request.basePath}${collection.replace('{id}', String(userId))}/${value.id}`,
+        location: `${request.basePath}${path}/${value.id}`,
         ...(replayed && { 'idempotency-replayed': 'true' }),
       });
     },
 
-    [`GET ${single}`](request) {
+    get(request) {
       const path = pathOf(request);
       return answered(resource.get(store, path, request), (row) => show(request, path, row));
     },
 
-    [`PUT ${single}`]: changing(resource.replace),
-    [`PATCH ${single}`]: changing(resource.update, patchTypes),
+    replace: changing(resource.replace),
+    update: changing(resource.update, patchTypes),
 
-    async [`DELETE ${single}`](request) {
+    async delete(request) {
       const path = pathOf(request);
       if (!(await resource.delete(store, path, changeOptions(request)))) throw missing(path);
       return { status: 204 };

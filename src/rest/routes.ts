@@ -37,11 +37,8 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
     body: await renderMetrics(),
   });
-  const records = Object.values(resources).flatMap((resource): RouteDefinition[] =>
-    Object.entries(resource.handlers(repository, requirePreconditions)).map(([pattern, handle]) => {
-      return { pattern, access: pattern.startsWith('GET ') ? 'read' : 'write', handle };
-    }),
-  );
+  const users = resources.users.handlers(repository, requirePreconditions);
+  const posts = resources.posts.handlers(repository, requirePreconditions);
   const utility: readonly RouteDefinition[] = [
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
@@ -52,7 +49,18 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /changes', access: 'read', handle: changes(of, followers) },
   ];
   return [
-    ...records,
+    { pattern: 'GET /users', access: 'read', handle: users.list },
+    { pattern: 'POST /users', access: 'write', handle: users.create },
+    { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
+    { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
+    { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
+    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
+    { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
+    { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
+    { pattern: 'GET /users/{id}/posts/{postId}', access: 'read', handle: posts.get },
+    { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
+    { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
+    { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
     ...(repository.changes === undefined ? [] : feed(repository.changes)),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },

@@ -11,7 +11,7 @@ import { shared, unlessAborted } from './promises.ts';
 /** Minimum interval between two wake-ups of followers. */
 const wakeIntervalMs = 10;
 /** Interval of the looks for changes of other processes, and of writes that were still running, while there are watchers. */
-const pollIntervalMs = 50;
+const pollIntervalMs = 20;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
