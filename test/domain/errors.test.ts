@@ -30,17 +30,18 @@ describe('DomainError.from', () => {
 
 describe('aborted', () => {
   const deadline = new DomainError('deadline-exceeded', 'text');
-  const cases: readonly (readonly [reason: unknown, kind: ErrorKind])[] = [
-    [undefined, 'cancelled'],
-    ['gone', 'cancelled'],
-    [new Error('gone'), 'cancelled'],
-    [new DOMException('late', 'TimeoutError'), 'deadline-exceeded'],
-    [deadline, 'deadline-exceeded'],
+  const cases: readonly (readonly [reason: unknown, kind: ErrorKind, message: string])[] = [
+    [undefined, 'cancelled', 'the request was cancelled'],
+    ['gone', 'cancelled', 'the request was cancelled'],
+    [new Error('gone'), 'cancelled', 'the request was cancelled'],
+    [new DOMException('late', 'TimeoutError'), 'deadline-exceeded', 'the deadline has passed'],
+    [deadline, 'deadline-exceeded', 'text'],
   ];
-  for (const [reason, kind] of cases) {
-    it(`converts the reason ${show(reason)} to ${kind}`, () => {
+  for (const [reason, ...expected] of cases) {
+    it(`converts the reason ${show(reason)} to ${expected[0]}`, () => {
       const signal = reason === undefined ? AbortSignal.abort() : AbortSignal.abort(reason);
-      assert.equal(aborted(signal).kind, kind);
+      const { kind, message } = aborted(signal);
+      assert.deepEqual([kind, message], expected);
     });
   }
 

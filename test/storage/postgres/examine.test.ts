@@ -124,6 +124,15 @@ describe('the examination of a PostgreSQL database', () => {
     ]);
   });
 
+  it('accepts a server whose commits are not durable, because the service changes the setting', async (t) => {
+    const url = await createDatabase();
+    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
+    const findings = await examinePostgres(url);
+    assert.ok(findings.every(({ level }) => level === 'ok'));
+    const text = findings.map(({ what }) => what).join('\n');
+    assert.match(text, /full_page_writes on, synchronous_commit off, which the service sets to on$/m);
+  });
+
   it('reports commits that are not durable only behind a pooler', {
     skip: withoutPooler,
   }, async (t) => {
