@@ -224,6 +224,9 @@ describe('the files of a SQLite store that is in use', () => {
     await store.createUser({ name: 'Bob' });
     truncateSync(`${path}-wal`);
     for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Eve' }), 'unavailable');
+    const error = await store.createUser({ name: 'Eve' }).catch((caught: unknown) => caught);
+    assert(error instanceof DomainError);
+    assert.ok(String(error.cause).includes(`${path}-wal has been cut short`), String(error.cause));
     await rejects(store.ping(), 'unavailable');
   });
 
