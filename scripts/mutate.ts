@@ -1,20 +1,28 @@
 // Breaks the source in many small ways, and shows which of them no test notices:
 //
-//   npm run mutate -- [--count 300] [--seed 1] [--under 'src/http'] [--at-once 2]
+//   npm run mutate -- [--count 300] [--seed 1] [--under src/http] [--at-once 2] [--patience 60] [--log FOLDER] [--again]
 //
-// Each mutant is made in a copy of the checkout. Its tests run until one fails: first the file of the same name,
-// then its folder, then the folders that use it. A failure kills the mutant if the same test file passes without
-// it. A mutant that fails no test lives.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+// Each mutant is made in a copy of the checkout. First, every test file runs once, to note which lines it executes.
+// A mutant runs the files that execute its line, and then the others of the folders that judge it, until one fails.
+// Quick files come first, and so do files that execute much of the changed file or have killed other mutants of it.
+// After `--patience` seconds of test files, a mutant counts as living; without it, all files run. The compiler is
+// the last judge.
+//
+// The log folder keeps the notes and all verdicts, so another run goes on where one has ended. `--again` judges the
+// mutants that lived once more. With TEST_DATABASE_URL, all tests share one PostgreSQL, which saves much time.
+//
+// A busy machine fails tests too. So a test kills a mutant only if it passes without the mutant (after a timeout:
+// once more), and fails with it either twice or by an assertion within a second.
+import { execFile } from 'node:child_process';
+import { appendFileSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
-import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
-import { basename, join, relative } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 import { Random } from '../src/conformance/random.ts';
+import { changed, type Mutant, mutantsOf } from './mutate/mutants.ts';
+import { hashOf, judgingFolders, kills, type Reach, reachOf, testsFor } from './mutate/tests.ts';
 
 const { values: given } = parseArgs({
   options: {
@@ -22,128 +30,117 @@ const { values: given } = parseArgs({
     seed: { type: 'string', default: '1' },
     under: { type: 'string', default: 'src/{domain,http,rest,grpc,storage}' },
     'at-once': { type: 'string', default: '2' },
+    log: { type: 'string', default: join(tmpdir(), 'users-service-mutants') },
+    again: { type: 'boolean', default: false },
+    patience: { type: 'string', default: 'Infinity' },
   },
 });
 const root = fileURLToPath(new URL('..', import.meta.url));
-const timeoutMs = 300_000;
+const scratch = await mkdtemp(join(tmpdir(), 'mutants-'));
 
-/** The test folders for the mutants of a source folder, the nearest first. */
-const judges: readonly (readonly [source: string, ...tests: string[]])[] = [
-  ['src/domain', 'domain', 'storage/memory', 'rest', 'grpc'],
-  ['src/http', 'http', 'rest', 'service'],
-  ['src/rest', 'rest', 'openapi', 'service'],
-  ['src/grpc', 'grpc', 'service'],
-  ['src/storage/memory', 'storage/memory', 'rest'],
-  ['src/storage/sqlite', 'storage/sqlite', 'commands'],
-  ['src/storage/postgres', 'storage/postgres'],
-  ['src/storage', 'storage', 'storage/memory', 'storage/sqlite', 'commands'],
-];
-
-interface Mutant {
-  readonly file: string;
-  readonly start: number;
-  readonly from: string;
-  readonly to: string;
+/** The fate of a mutant. */
+interface Verdict extends Omit<Mutant, 'source' | 'start'> {
+  /** The test file that noticed it, or the compiler. Absent: it lives. */
+  readonly by?: string | undefined;
+  readonly seconds: number;
 }
 
-const pairs = '=== !== < <= > >= && || + - += -= * / true false'.split(' ');
-const swaps = new Map(pairs.map((from, i) => [from, pairs[i ^ 1]]));
-const parts = {
-  skipped: /\/\/[^\n]*|\/\*[\s\S]*?\*\/|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|import [^;]*;/,
-  regex: /\/(?![*/ ])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/[a-z]*/,
-  call: /(?<=\n\s*)(?:await |void )?[\w.#?]+\([^;{}]*\);(?=\n)/,
-  operator: /(?<= )(?:===|!==|<=?|>=?|&&|\|\||\+=?|-=?|\*|\/)(?= )|\b(?:true|false)\b/,
-  number: /(?<![\w.#$])\d[\d_]*(?![\w.])/,
-  negation: /!(?=[\w(])/,
-};
-const token = new RegExp(
-  Object.entries(parts)
-    .map(([name, { source }]) => `(?<${name}>${source})`)
-    .join('|'),
-  'g',
-);
-
-function mutantsOf(file: string, source: string): Mutant[] {
-  // Types become spaces, and everything else stays where it is.
-  return [...stripTypeScriptTypes(source).matchAll(token)].flatMap((match): Mutant[] => {
-    const { skipped, regex, call, operator, number } = match.groups ?? {};
-    if (skipped !== undefined || regex !== undefined) return [];
-    const next = number && String(Number(number.replaceAll('_', '')) + 1);
-    const to = (operator && swaps.get(operator)) ?? next ?? (call === undefined ? '' : ';');
-    return [{ file, start: match.index, from: match[0], to }];
-  });
+function readLog<Entry>(name: string): Entry[] {
+  const path = join(given.log, name);
+  if (!existsSync(path)) return [];
+  const lines = readFileSync(path, 'utf8').split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line));
 }
 
-/** Runs test files until one fails, and resolves to that file, if any. */
-async function failing(files: readonly string[], cwd: string): Promise<string | undefined> {
-  const flags = ['--test', '--test-reporter=tap', '--test-concurrency=1', '--test-timeout=60000', ...files];
-  const child = spawn(process.execPath, flags, { cwd, stdio: ['ignore', 'pipe', 'ignore'], detached: true });
-  let output = '';
-  let failed: string | undefined;
-  // Ends its process group, and so the processes that its tests have started.
-  const end = () => child.pid !== undefined && child.exitCode === null && process.kill(-child.pid, 'SIGKILL');
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output = (output + text).slice(-100_000);
-    const place = /^ *not ok [\s\S]*?location: '([^']*?):\d+:\d+'/m.exec(output)?.[1];
-    if (place === undefined) return;
-    failed ??= relative(cwd, place);
-    end();
-  });
-  const timer = setTimeout(end, timeoutMs);
-  const [code] = await once(child, 'exit');
-  clearTimeout(timer);
-  return failed ?? (code === 0 ? undefined : files[0]);
-}
+const writeLog = (name: string, entry: unknown) =>
+  appendFileSync(join(given.log, name), `${JSON.stringify(entry)}\n`);
 
-/** Whether a test file that failed with a mutant passes without one. */
-const isReliable = new Map<string, Promise<boolean>>();
+mkdirSync(given.log, { recursive: true });
+const reach = new Map(readLog<Reach>('reach').map((one) => [one.test, one]));
+const verdicts = new Map(readLog<Verdict>('verdicts').map((one) => [one.key, one]));
 
-/** Resolves to the test file that kills a mutant, if any. */
-async function killer({ file, start, from, to }: Mutant, cwd: string): Promise<string | undefined> {
-  const folders = judges.find(([source]) => file.startsWith(`${source}/`))?.slice(1) ?? [];
-  const all = folders.map((folder) => globSync(`test/${folder}/*.test.ts`, { cwd: root }).sort());
-  const name = basename(file, '.ts');
-  const namesake = all.flat().filter((path) => basename(path, '.test.ts') === name);
-  const source = readFileSync(join(root, file), 'utf8');
-  const place = join(cwd, file);
-  for (const stage of [namesake, ...all]) {
-    let files = stage.filter((path) => stage === namesake || !namesake.includes(path));
-    while (files.length > 0) {
-      writeFileSync(place, source.slice(0, start) + to + source.slice(start + from.length));
-      const found = await failing(files, cwd);
-      writeFileSync(place, source);
-      if (found === undefined) break;
-      const passes = isReliable.get(found) ?? failing([found], cwd).then((one) => one === undefined);
-      isReliable.set(found, passes);
-      if (await passes) return found;
-      console.log(`left out, since it fails without a mutant: ${found}`);
-      files = files.filter((path) => path !== found);
-    }
+/** Runs the test files that are new or have changed, to note what they execute. */
+async function record(cwd: string, tests: string[]): Promise<void> {
+  for (let test = tests.shift(); test !== undefined; test = tests.shift()) {
+    if (reach.get(test)?.hash === hashOf(join(cwd, test))) continue;
+    reach.delete(test);
+    const found = await reachOf(test, cwd);
+    console.log(found === undefined ? `left out, since it fails: ${test}` : `${test} takes ${found.ms} ms`);
+    if (found === undefined) continue;
+    reach.set(test, found);
+    writeLog('reach', found);
   }
-  return undefined;
+}
+
+// A mutant such as `if (true) return` is no error of types.
+const flags = ['--noEmit', '--allowUnreachableCode', 'true', '--noUnusedLocals', 'false'];
+
+/** Resolves to what notices a mutant, if anything does. */
+async function killer(mutant: Mutant, cwd: string): Promise<string | undefined> {
+  const { file, source } = mutant;
+  const write = (isMutant: boolean) =>
+    writeFileSync(join(cwd, file), (isMutant && changed(mutant)) || source);
+  const sameFile = [...verdicts.values()].filter((verdict) => verdict.file === file);
+  const best = new Set(sameFile.map(({ by }) => by ?? ''));
+  try {
+    let left = 1000 * Number(given.patience);
+    for (const one of testsFor(mutant, [...reach.values()], best)) {
+      if (left < 0) break;
+      left -= one.ms;
+      if (await kills(one, cwd, write, join(scratch, 'cache'))) return one.test;
+    }
+    write(true);
+    const compiles = await promisify(execFile)('tsc', flags, { cwd }).catch(() => undefined);
+    return compiles === undefined ? 'the compiler' : undefined;
+  } finally {
+    write(false);
+  }
+}
+
+function finish({ source, start, ...mutant }: Mutant, by: string | undefined, seconds: number): void {
+  const verdict = { ...mutant, by, seconds };
+  verdicts.set(mutant.key, verdict);
+  writeLog('verdicts', verdict);
+  print(verdict);
+}
+
+function print({ file, line, from, to, by, seconds }: Verdict): void {
+  const change = `${from.replace(/\s+/g, ' ').slice(0, 60)} -> ${to || '(nothing)'}`;
+  console.log(`${by === undefined ? 'LIVES' : `killed by ${by}`} in ${seconds} s: ${file}:${line} ${change}`);
 }
 
 const all = globSync(`${given.under}/**/*.ts`, { cwd: root }).sort();
 const mutants = all.flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')));
+const isLiving = ({ key }: { key: string }) => verdicts.has(key) && verdicts.get(key)?.by === undefined;
+const drawn = given.again ? mutants.filter(isLiving) : [];
 const random = new Random(Number(given.seed));
-const count = Math.min(Number(given.count), mutants.length);
-const drawn = Array.from({ length: count }, () => mutants.splice(random.below(mutants.length), 1)).flat();
-let [judged, living] = [0, 0];
-async function work(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'mutants-'));
-  await cp(root, folder, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
-  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-  for (let mutant = drawn.shift(); mutant !== undefined; mutant = drawn.shift()) {
-    const { file, start, from, to } = mutant;
-    const by = await killer(mutant, folder);
-    judged += 1;
-    if (by === undefined) living += 1;
-    const line = readFileSync(join(root, file), 'utf8').slice(0, start).split('\n').length;
-    const change = `${from.replace(/\s+/g, ' ')} -> ${to || '(nothing)'}`;
-    const fate = by === undefined ? 'LIVES' : `killed by ${by}`;
-    console.log(`${judged}/${count} ${fate}: ${file}:${line} ${change}`);
-  }
-  await rm(folder, { recursive: true });
+const rest = [...mutants];
+let missing = given.again ? 0 : Number(given.count) - verdicts.size;
+while (missing > 0 && rest.length > 0) {
+  const [mutant] = rest.splice(random.below(rest.length), 1);
+  if (mutant === undefined || verdicts.has(mutant.key) || changed(mutant) === undefined) continue;
+  drawn.push(mutant);
+  missing -= 1;
 }
-await Promise.all(Array.from({ length: Number(given['at-once']) }, work));
-console.log(`${living} of ${judged} mutants live (${((100 * living) / judged).toFixed(1)} %)`);
+
+const folders = judgingFolders.map((folder) => `test/${folder}/*.test.ts`);
+const tests = globSync(folders, { cwd: root }).sort();
+for (const test of reach.keys()) if (!tests.includes(test)) reach.delete(test);
+async function work(): Promise<void> {
+  const cwd = await mkdtemp(join(scratch, 'copy-'));
+  await cp(root, cwd, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
+  await symlink(join(root, 'node_modules'), join(cwd, 'node_modules'));
+  await record(cwd, tests);
+  for (let mutant = drawn.shift(); mutant !== undefined; mutant = drawn.shift()) {
+    const start = performance.now();
+    const by = await killer(mutant, cwd);
+    finish(mutant, by, Math.round((performance.now() - start) / 100) / 10);
+  }
+}
+if (drawn.length > 0) await Promise.all(Array.from({ length: Number(given['at-once']) }, work));
+await rm(scratch, { recursive: true });
+const living = mutants.filter(isLiving);
+for (const { key } of living) print(verdicts.get(key) as Verdict);
+const killed = [...verdicts.values()].filter(({ by }) => by !== undefined).length;
+const share = ((100 * living.length) / (killed + living.length)).toFixed(1);
+console.log(`${living.length} of ${killed + living.length} mutants live (${share} %)`);
