@@ -15,7 +15,7 @@ const judges: readonly (readonly [source: string, ...tests: string[]])[] = [
   ['src/grpc', 'grpc', 'embedding', 'service'],
   ['src/storage/memory', 'storage/memory', 'rest'],
   ['src/storage/sqlite', 'storage/sqlite', 'storage', 'commands'],
-  ['src/storage/postgres', 'storage/postgres', 'storage'],
+  ['src/storage/postgres', 'storage/postgres', 'storage', 'commands'],
   ['src/storage', 'storage', 'storage/memory', 'storage/sqlite', 'commands', 'storage/postgres'],
 ];
 
