@@ -101,7 +101,8 @@ test('gRPC connections beyond maxConnections are closed, and the open ones are s
   const [, refused] = /^users_service_refused_total\{face="grpc",status="14"\} (\d+)$/m.exec(body) ?? [];
   // A client may retry.
   assert.ok(Number(refused) >= 9, body);
-  assert.equal(events.filter((event) => event.type === 'refused').length, Number(refused));
+  const reasons = events.flatMap((event) => (event.type === 'refused' ? [event.reason] : []));
+  assert.deepEqual(reasons, Array(Number(refused)).fill('too many connections are open'));
 });
 
 test('maxConnections 0 means no limit', async (t) => {

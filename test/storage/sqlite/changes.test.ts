@@ -82,6 +82,11 @@ describe('the feed of changes in a SQLite file', () => {
     const before = looks;
     t.mock.timers.tick(1_000);
     assert.equal(looks, before);
+    feed.watch(() => undefined);
+    feed.close();
+    const atClose = looks;
+    t.mock.timers.tick(1_000);
+    assert.equal(looks, atClose);
   });
 
   it('continues to read past many changes of other types', async (t) => {
