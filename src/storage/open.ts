@@ -70,7 +70,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
     examine: async (url) => (await import('./postgres/examine.ts')).examinePostgres(url),
-    scratch: async (url) => (await import('./postgres/store.ts')).openPostgresScratch(url),
+    scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
   },
 ];
 

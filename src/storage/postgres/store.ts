@@ -1,9 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { maxTimerMs, readNumbers } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
-import { createStore, type Scratch } from '../store.ts';
+import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { PostgresChanges, prepareFeed } from './changes.ts';
 import type { Warn } from './connection.ts';
@@ -138,45 +137,5 @@ function once(warn: Warn = () => {}): Warn {
   return (message) => {
     if (!sent.has(message)) warn(message);
     sent.add(message);
-  };
-}
-
-/** Separate schemas in a database. */
-export async function openPostgresScratch(url: string): Promise<Scratch> {
-  const { Client } = await loadDriver();
-  const patience = { waitTimeoutMs: 10_000, statementTimeoutMs: 60_000, lockTimeoutMs: 60_000 };
-  const pool = new PostgresPool(
-    (connectionString) => new Client({ connectionString }),
-    { ...readNumbers({ ...patience, poolSize: 1 }, numbers), writable: true, hosts: hostsOf(Client, url) },
-    () => {},
-  );
-  try {
-    await pool.read({ text: 'SELECT' }, []);
-  } catch (caught) {
-    await pool.close();
-    throw caught;
-  }
-  const schemas = new Map<string, string>();
-  return {
-    async next() {
-      const name = `users_service_verify_${randomBytes(6).toString('hex')}`;
-      await pool.write({ text: `CREATE SCHEMA ${name}` }, []);
-      const options = `options=${encodeURIComponent(`-csearch_path=${name}`)}`;
-      const at = `${url}${url.includes('?') ? '&' : '?'}${options}`;
-      schemas.set(at, name);
-      return at;
-    },
-    async passTime(at, ms) {
-      const keys = `${schemas.get(at)}.idempotency_keys`;
-      const text = `UPDATE ${keys} SET expires_at = expires_at - interval '${ms} milliseconds'`;
-      await pool.write({ text }, []);
-    },
-    async remove() {
-      // One at a time: together they would need more locks than a server has.
-      for (const name of schemas.values()) {
-        await pool.write({ text: `DROP SCHEMA IF EXISTS ${name} CASCADE` }, []);
-      }
-      await pool.close();
-    },
   };
 }
