@@ -16,6 +16,7 @@ const cases: readonly [fileName: string, want: string][] = [
   ['app.mjs', 'text/javascript; charset=utf-8'],
   ['openapi.json', 'application/json; charset=utf-8'],
   ['icon.svg', 'image/svg+xml'],
+  ['users.proto', 'text/plain; charset=utf-8'],
   ['font.woff2', 'font/woff2'],
   ['README', 'application/octet-stream'],
   ['html', 'application/octet-stream'],
