@@ -151,6 +151,11 @@ test('a request beyond maxInFlight returns 503 until another has ended', async (
   assert.equal((await second.next()).status, 200);
 });
 
+test('maxInFlight 0 means no limit', async (t) => {
+  const kit = await startKit(t, { 'GET /hello': hello }, { limits: { maxInFlight: 0 } });
+  assert.equal((await (await Wire.open(t, kit.port)).write(head('GET /hello')).next()).status, 200);
+});
+
 test('every response after the start of draining closes its connection, also for requests that already run', async (t) => {
   const released = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();

@@ -71,6 +71,7 @@ describe('openStore', () => {
     'postgresql:users',
     'pg://host/users',
     'mysql://user:s3cret@host/users',
+    'xpostgres://user:s3cret@host/users',
     'http://user:s3cret@host',
     'user:s3cret@host',
     's3cret:5432',
