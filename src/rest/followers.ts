@@ -17,7 +17,7 @@ const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before a follower reads again after a failure.
 const retryMs = 1_000;
 
-/** A read of the changes after a position. Each is formatted once for all followers. */
+/** A read of the changes after a position. Each change is formatted once for all followers. */
 interface SharedRead {
   readonly after: number;
   readonly basePath: string;
@@ -75,7 +75,7 @@ export class Followers {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
     request.becomeLongLived();
-    // Set by each wake, so that none is missed between a read and the wait.
+    // Set by every notification, so that none is missed between a read and the wait.
     let isWoken = false;
     let isBeat = false;
     let proceed = (): void => undefined;
@@ -115,7 +115,7 @@ export class Followers {
           isBeat = false;
           // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${after}\n\n`;
-        } else if (!isBehind && !isWoken) {
+        } else if (!isBehind && !isWoken && !signal.aborted) {
           await new Promise<void>((resolve) => {
             proceed = resolve;
           });
@@ -137,7 +137,7 @@ export class Followers {
   /** Reads the next chunk, and the position and limit to continue with. Changes that do not fit are read again. */
   async #read(query: ChangeQuery, isBehind: boolean, request: HttpRequest, signal: AbortSignal) {
     const { basePath, chunkBytes } = request;
-    // A store is better at finding the wanted changes among many. All followers need the newest ones.
+    // A follower that is behind lets the store filter. Those that are up to date share one unfiltered read.
     const { page, events } = isBehind
       ? { page: await this.#feed.read(query, { signal }), events: new Map<Change, string>() }
       : await this.#readShared(query.after, basePath, signal);

@@ -164,3 +164,35 @@ it('reads a change once for followers with any filter, and again only for those 
   await Promise.all(running);
   assert.equal(followers.open, 0);
 });
+
+it('a stream that is told to end while it reads ends at once, although the read found nothing', async () => {
+  const reading = Promise.withResolvers<void>();
+  const found = Promise.withResolvers<void>();
+  let reads = 0;
+  const feed: ChangeFeed = {
+    async read({ after }) {
+      reads += 1;
+      if (reads === 2) {
+        reading.resolve();
+        await found.promise;
+      }
+      return { changes: [], next: after, more: false };
+    },
+    position: async () => 0,
+    watch(wake) {
+      // The first read shows that nothing is missed; the second follows this notification.
+      setImmediate(wake);
+      return () => undefined;
+    },
+  };
+  const followers = new Followers(feed, 0, () => undefined);
+  const stream = followers.follow({ after: 0, limit }, requestOf(new AbortController().signal));
+  await stream.next();
+  const next = stream.next();
+  await reading.promise;
+  followers.drain();
+  found.resolve();
+  // A heartbeat would come only after 15 s.
+  assert.equal((await next).done, true);
+  assert.equal(followers.open, 0);
+});
