@@ -4,12 +4,12 @@ import { HttpError } from './reply.ts';
 
 /** Far below the depth where `JSON.stringify` overflows. */
 export const maxJsonDepth = 64;
-/** Array elements and object members in all: each takes far more time than its bytes. */
+/** Array elements and object members in all; an empty array or object counts as one more. */
 export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Rejects a body that is too long (413) or compressed (415) by its head, before it is read. */
+/** Rejects a body that is too long (413) or compressed (415) from its headers, before it is read. */
 export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): void {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -20,12 +20,12 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
-// Otherwise a turn of the event loop would read up to 2 MiB from each connection.
+// Reading pauses after so many bytes. Otherwise a turn of the event loop would read up to 2 MiB from each connection.
 const pauseEveryBytes = 64 * 1024;
 
 /**
- * Reads a whole body. Passes the memory that it uses to `hold`, with a function that cancels reading, which then fails
- * with 503. A chunked body of more than `maxBytes` fails with 413.
+ * Reads a whole body. Reports the memory in use to `hold`, with a function that cancels the read. A cancelled read
+ * fails with 503, and a chunked body of more than `maxBytes` with 413.
  */
 export function readBody(
   message: IncomingMessage,
@@ -53,7 +53,7 @@ export function readBody(
       }
     }
   };
-  // The connection reads and discards the rest, and can then serve its next request.
+  // Node discards the rest of the body, so that the connection can serve its next request.
   const onCancel = (): void => {
     stop();
     chunks.length = 0;
@@ -126,7 +126,8 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Counts in the text, because a recursive parser would overflow first, and creating values takes time.
+// Checks the text before it is parsed, because creating many values takes time, and deep values overflow recursive code
+// such as `JSON.stringify`.
 function checkShape(text: string): void {
   let depth = 0;
   let members = 0;

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
 import { checkFraming, parseTarget } from './head.ts';
-import { type Connection, connectionOf, MemoryBudget, turns } from './overload.ts';
+import { MemoryBudget } from './memory-budget.ts';
+import { type Connection, connectionOf, turns } from './overload.ts';
 import { errorReply } from './refusals.ts';
 import { HttpError, type Reply } from './reply.ts';
 import { type CommonHeaders, HttpRequest, type ListenerLimits, type Shared } from './request.ts';

@@ -1,12 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { getHeapStatistics } from 'node:v8';
+import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 
 const turnMs = 2;
 // How many new connections, and how many long bodies, may be read in a turn.
 const maxReadsPerTurn = 4;
-// After this many turns in a row with a new connection, more are probably waiting to be accepted.
+// After this many turns in a row that accepted a connection, more of them are probably waiting.
 const maxArrivals = 16;
 // How many turns in a row may do no work while connections arrive.
 const maxYields = 64;
@@ -18,11 +18,11 @@ type Work = () => unknown;
 
 /**
  * Shares the event loop. In each turn the loop accepts one connection and reads the bytes that have arrived. Then this
- * class takes over some connections and does some work. If turns were long, a probe on a new connection would wait for
- * one of them for each connection before it.
+ * class takes over some connections and does some work. If turns were long, a probe on a new connection
+ * would wait for a long turn for each connection before it.
  */
 export class Turns {
-  /** The newest is taken first: in a flood, another order would make all of them wait longer. */
+  /** A stack: in a flood, serving the oldest first would make every connection wait longer. */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Replies that have started continue before others start, so that few of them are in memory at a time. */
@@ -32,8 +32,9 @@ export class Turns {
   /** When the time for work is over in the present turn, by `performance.now()`. */
   #end = 0;
   #accepted = false;
-  /** Turns in a row in which a connection was accepted, and in which no work was done. */
+  /** Turns in a row that accepted a connection. */
   #arrivals = 0;
+  /** Turns in a row that did no work. */
   #yields = 0;
 
   /** Takes over an accepted connection after all waiting connections have been accepted. */
@@ -106,6 +107,7 @@ export class Turns {
     do {
       const work: Work | undefined = this.#begun.shift() ?? this.#waiting.shift();
       if (work === undefined) return;
+      // Let the promises of this reply finish before the next reply starts.
       if (work() !== false) for (let i = 0; i < promiseSteps; i += 1) await undefined;
     } while (performance.now() < this.#end);
   }
@@ -114,85 +116,35 @@ export class Turns {
 /** One for all services of this thread, which share its event loop. */
 export const turns = new Turns();
 
-/** The maximum size of V8's heap. */
-export const heapLimitBytes = getHeapStatistics().heap_size_limit;
-
-// So much of each request does not count, so large uploads cannot block small requests.
-const freeBytes = 16 * 1024;
-const chunkBytes = 64 * 1024;
-const maxBudgetBytes = 64 * 1024 * 1024;
-
-/**
- * The memory budget for data that waits for clients: bodies until their request ends, and replies until their client
- * has received them. Beyond it, the requests without progress for the longest time are cancelled. If they waited
- * instead, clients that read slowly could block all others.
- */
-export class MemoryBudget {
-  readonly #maxBytes: number;
-  /** The owner that has made no progress for the longest time comes first. */
-  readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
-  readonly #onCancel: () => void;
-  #usedBytes = 0;
-
-  constructor(onCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
-    this.#onCancel = onCancel;
-    this.#maxBytes = maxBytes;
-  }
-
-  get isShort(): boolean {
-    return this.#usedBytes > this.#maxBytes / 2;
-  }
-
-  /** The preferred length of the chunks of a reply. While memory is short, it is the length that does not count. */
-  get chunkBytes(): number {
-    return this.isShort ? freeBytes : chunkBytes;
-  }
-
-  /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
-  hold(owner: object, bytesHeld: number, cancel?: () => void): void {
-    const bytes = Math.max(0, bytesHeld - freeBytes);
-    this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
-    if (bytes === 0) this.#holdings.delete(owner);
-    else this.#holdings.set(owner, { bytes, cancel });
-    for (const [oldest, { bytes, cancel }] of this.#holdings) {
-      if (this.#usedBytes <= this.#maxBytes) return;
-      if (cancel === undefined) continue;
-      this.#holdings.delete(oldest);
-      this.#usedBytes -= bytes;
-      this.#onCancel();
-      cancel();
-    }
-  }
-}
-
 // The memory of a pipelined request without its body.
 const requestBytes = 2 * 1024;
-// How much may wait on a connection before reading pauses. While paused, it does not notice that its client has left.
+// How much may wait on a connection before reading pauses. While paused, the service cannot notice that the client has
+// left.
 const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
-// What a paused connection counts for: the requests of a whole packet.
+// What a paused connection counts for: one read of 64 KiB can contain some 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
 /**
- * The state of a connection, which handles one request at a time. Node parses all requests of a packet at once.
+ * The state of a connection, which handles one request at a time. Node parses all requests of a read at once.
  * Handling them together would need memory for all their responses.
  */
 export class Connection {
   readonly #socket: Duplex;
-  /** The response to the newest request until it has ended. */
+  /** The response to the latest request until it has ended. */
   newest: ServerResponse | undefined;
   /** Whether a request is being handled. */
   busy = false;
-  /** Whether the last response has been sent: later requests are not processed (RFC 9112, 9.6). */
+  /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   /** Whether the parser has failed. */
   failed = false;
-  /** When the last response ended, by `performance.now()`; 0 before the first one. */
+  /** When the latest response ended, by `performance.now()`; 0 before the first one. */
   idleSince = 0;
   /** Functions that start the waiting pipelined requests. */
   readonly waiting: (() => void)[] = [];
-  /** The size of the waiting requests, according to their heads. */
+  /** The size of all requests that have waited since the queue was last empty, according to their heads. */
   #waitingBytes = 0;
   /** Resumes reading the connection. Set only while reading is paused because too many requests wait. */
   #endPause: (() => void) | undefined;
@@ -223,8 +175,8 @@ export class Connection {
     if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
     const socket = this.#socket;
     if (memory.isShort) {
-      // Otherwise Node would parse the rest of the packet, and keep all its requests until the event loop closes the
-      // socket. 2 stops the parser, as before an upgrade.
+      // Otherwise Node would parse the rest of this read, and keep all its requests until the event loop closes the
+      // socket. Returning 2 stops the parser, as before an upgrade.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
       if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
       socket.destroy();

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import { type Connection, type MemoryBudget, turns } from './overload.ts';
+import type { MemoryBudget } from './memory-budget.ts';
+import { type Connection, turns } from './overload.ts';
 import { type Headers, HttpError } from './reply.ts';
 
 export interface ListenerLimits {

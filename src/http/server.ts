@@ -3,8 +3,9 @@ import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import type { RequestListener } from './listener.ts';
+import { heapLimitBytes } from './memory-budget.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
-import { connectionOf, heapLimitBytes, turns } from './overload.ts';
+import { connectionOf, turns } from './overload.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
 

@@ -14,6 +14,7 @@ export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   'precondition-failed': 412,
   unprocessable: 422,
   'precondition-required': 428,
+  // The code of nginx for a client that closed the connection.
   cancelled: 499,
   internal: 500,
   overloaded: 503,
@@ -21,21 +22,22 @@ export const errorStatuses: Readonly<Record<ErrorKind, number>> = {
   'deadline-exceeded': 504,
 };
 
-const retry: Headers = { 'retry-after': String(retryAfterSeconds) };
+const retryAfter: Headers = { 'retry-after': String(retryAfterSeconds) };
 const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
   unauthenticated: { 'www-authenticate': 'ApiKey realm="users-service"' },
-  conflict: retry,
-  overloaded: retry,
-  unavailable: retry,
+  conflict: retryAfter,
+  overloaded: retryAfter,
+  unavailable: retryAfter,
 };
 
 /** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toHttpError(caught: unknown, request: HttpRequest, observe: Observe): HttpError {
   if (caught instanceof HttpError) return caught;
   const error = DomainError.from(caught);
-  const internal = error.kind === 'internal';
-  if (internal || error.kind === 'unavailable') {
-    const where = internal ? 'http' : 'store';
+  const isInternal = error.kind === 'internal';
+  // The other kinds are mistakes of clients or expected limits.
+  if (isInternal || error.kind === 'unavailable') {
+    const where = isInternal ? 'http' : 'store';
     const { id: requestId, keyName: key } = request;
     observe({
       type: 'failure',
@@ -45,6 +47,6 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
       cause: error.cause ?? error,
     });
   }
-  const message = internal ? 'internal error' : error.message;
+  const message = isInternal ? 'internal error' : error.message;
   return new HttpError(errorStatuses[error.kind], message, errorHeaders[error.kind]);
 }

@@ -74,7 +74,7 @@ export const embeddedNumbers = {
   changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
 
-/** Wraps a bare store: it closes once, then rejects every call. A read with an aborted signal does not begin. */
+/** Wraps a bare store: it closes once, then rejects every call. A call whose signal has aborted does not start. */
 export function createStore(bare: BareStore): Store {
   const { changes, toError = DomainError.from } = bare;
   let closing: Promise<void> | undefined;
@@ -83,7 +83,7 @@ export function createStore(bare: BareStore): Store {
     const isAborted = options.isAborted ?? options.signal?.aborted;
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
-  /** A call whose last argument, if it has any, may be its options. */
+  /** Makes a call async, and checks for `close` and an aborted signal first. Its last argument may be its options. */
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     async (...args: Args): Promise<T> => {
@@ -98,7 +98,7 @@ export function createStore(bare: BareStore): Store {
     // The description of a table ensures that the type of its records matches its columns.
     const records = bare.collections[kind] as Collection<One>;
     return {
-      // Returns no promise if the database returns none: each would cost a turn of the microtasks.
+      // Returns no promise if the database returns none: each would cost a microtask.
       get(key: Key, options?: CallOptions): Answer<One | undefined> {
         try {
           enter(options);

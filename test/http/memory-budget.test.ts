@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryBudget } from '../../src/http/overload.ts';
+import { MemoryBudget } from '../../src/http/memory-budget.ts';
 
 const mebibyte = 1024 * 1024;
 

@@ -1,0 +1,52 @@
+import { getHeapStatistics } from 'node:v8';
+
+/** The maximum size of V8's heap. */
+export const heapLimitBytes = getHeapStatistics().heap_size_limit;
+
+// The first 16 KiB of each request do not count, so that large uploads cannot block small requests.
+const freeBytes = 16 * 1024;
+const chunkBytes = 64 * 1024;
+const maxBudgetBytes = 64 * 1024 * 1024;
+
+/**
+ * The memory budget for data that waits for clients: bodies until their request ends, and replies until their client
+ * has received them. Beyond it, the requests that have used memory for the longest time are cancelled. If new requests
+ * waited instead, clients that read slowly could block all others.
+ */
+export class MemoryBudget {
+  readonly #maxBytes: number;
+  /** In the order in which the owners began to use memory. */
+  readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
+  readonly #onCancel: () => void;
+  #usedBytes = 0;
+
+  constructor(onCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
+    this.#onCancel = onCancel;
+    this.#maxBytes = maxBytes;
+  }
+
+  get isShort(): boolean {
+    return this.#usedBytes > this.#maxBytes / 2;
+  }
+
+  /** The preferred length of the chunks of a reply. While memory is short, it is the length that does not count. */
+  get chunkBytes(): number {
+    return this.isShort ? freeBytes : chunkBytes;
+  }
+
+  /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
+  hold(owner: object, bytesHeld: number, cancel?: () => void): void {
+    const bytes = Math.max(0, bytesHeld - freeBytes);
+    this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
+    if (bytes === 0) this.#holdings.delete(owner);
+    else this.#holdings.set(owner, { bytes, cancel });
+    for (const [oldest, held] of this.#holdings) {
+      if (this.#usedBytes <= this.#maxBytes) return;
+      if (held.cancel === undefined) continue;
+      this.#holdings.delete(oldest);
+      this.#usedBytes -= held.bytes;
+      this.#onCancel();
+      held.cancel();
+    }
+  }
+}
