@@ -24,7 +24,7 @@ const maxBatchLength = 1024 * 1024;
 const maxReads = 10;
 
 interface Follow {
-  follow(query: ChangeQuery, request: HttpRequest): AsyncIterable<string>;
+  follow(query: ChangeQuery, first: ChangePage, request: HttpRequest): AsyncIterable<string>;
 }
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
@@ -54,7 +54,7 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
         'x-accel-buffering': 'no',
         vary: 'accept',
       },
-      body: { chunks: followers.follow(query, request) },
+      body: { chunks: followers.follow(query, page, request) },
     };
   };
 }
