@@ -193,7 +193,9 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
 
 /** A copy of the given options, with the value of each that `choose` returns. */
 function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown) => unknown): object {
-  const top: Record<string, unknown> = { ...given };
+  const top: Record<string, unknown> = {};
+  // Options that the given object inherits count too.
+  for (const key in given) top[key] = Reflect.get(given, key);
   const groups: Record<string, Record<string, unknown>> = { '': top };
   for (const group of ['limits', 'timeouts', 'grpcLimits']) {
     groups[group] = { ...Object(top[group]) };

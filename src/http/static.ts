@@ -35,8 +35,9 @@ interface OpenedFile {
   readonly stat: Stats;
 }
 
-// The file may have been replaced by a FIFO without a writer, on which a plain open would wait for ever.
-const openFlags = constants.O_RDONLY | constants.O_NONBLOCK;
+// The file may have been replaced by a link out of the folder, or by a FIFO without a writer, on which a plain open would
+// wait for ever.
+const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];
 const busyCodes = ['EMFILE', 'ENFILE'];
@@ -139,11 +140,14 @@ function toReply(request: HttpRequest, version: Version): Reply {
 async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFile | undefined> {
   let handle: FileHandle | undefined;
   try {
-    handle = await open(path, openFlags);
+    // A link may have a new target: Kubernetes replaces the targets of its links on each change.
+    const target = within === path ? path : await realpath(path);
+    if (!isWithin(within, target)) return undefined;
+    handle = await open(target, openFlags);
     const stat = await handle.stat();
-    // Another file than at the start may be a newer version, or a folder or link may now lead to somewhere else.
     const same = stat.ino === ino && stat.dev === dev;
-    if (stat.isFile() && (same || isWithin(within, await realpath(path)))) return { handle, stat };
+    // The flags check only the last part of the path: a folder above it may have become a link.
+    if (stat.isFile() && (same || (await realpath(target)) === target)) return { handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (busyCodes.includes(code)) {

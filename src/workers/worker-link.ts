@@ -34,19 +34,26 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const [port, grpcPort]: Ports = JSON.parse(ports);
   const send = (message: ToPrimary): unknown => worker.send(message, () => undefined);
   let report = (): unknown => undefined;
+  let gathering: Promise<MetricsSnapshot> | undefined;
+  const gather = async (): Promise<MetricsSnapshot> => {
+    send('gather');
+    const signal = AbortSignal.timeout(gatherTimeoutMs);
+    const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
+      throw new Error('the primary does not answer', { cause });
+    });
+    return metrics;
+  };
   return {
     /** The options of the worker's service. */
     options: {
       port,
       grpcPort,
-      /** The metrics of all workers together. */
+      /** The metrics of all workers together. Calls at the same time share one answer. */
       async renderMetrics(): Promise<string> {
-        send('gather');
-        const signal = AbortSignal.timeout(gatherTimeoutMs);
-        const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
-          throw new Error('the primary does not answer', { cause });
+        gathering ??= gather().finally(() => {
+          gathering = undefined;
         });
-        return renderMetrics(metrics);
+        return renderMetrics(await gathering);
       },
     },
     /** Calls `stop` when the primary asks for it, and `metrics` for the worker's own metrics. */

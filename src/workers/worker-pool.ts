@@ -44,6 +44,7 @@ export class WorkerPool {
   /** What workers listen on. For port 0, `node:cluster` gives all of them the same free port. */
   #ports: Ports;
   #bound: Addresses | undefined;
+  #gathering: Promise<MetricsSnapshot> | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
   /** How many calls of `reload` the running one has to serve. */
@@ -62,9 +63,10 @@ export class WorkerPool {
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...this.#bound });
       return this.#bound;
-    } catch {
+    } catch (error) {
       await this.#stopAll();
-      return undefined;
+      if (error instanceof ExitBeforeReady) return undefined;
+      throw error;
     }
   }
 
@@ -128,7 +130,7 @@ export class WorkerPool {
     this.#children.add(child);
     worker.on('error', () => undefined);
     worker.on('message', (message: ToPrimary) => {
-      if (message === 'gather') this.#gather().then((gathered) => sendTo(worker, { gathered }));
+      if (message === 'gather') this.#gatherOnce().then((gathered) => sendTo(worker, { gathered }));
       else if ('metrics' in message) {
         this.#metrics.set(worker, message.metrics);
         worker.emit('report');
@@ -148,7 +150,7 @@ export class WorkerPool {
       const how = signal ?? `exit code ${code}`;
       this.#children.delete(child);
       exit();
-      reject(new Error(`a worker could not start: ${how}`));
+      reject(new ExitBeforeReady(`a worker could not start: ${how}`));
       if (child.readyAt !== undefined && !child.stopping)
         this.#replace(how, performance.now() - child.readyAt);
     });
@@ -173,7 +175,14 @@ export class WorkerPool {
     }
   }
 
-  /** The sum of the metrics of all workers, present and past. */
+  /** The sum of the metrics of all workers, present and past. Calls at the same time share one round of reports. */
+  #gatherOnce(): Promise<MetricsSnapshot> {
+    this.#gathering ??= this.#gather().finally(() => {
+      this.#gathering = undefined;
+    });
+    return this.#gathering;
+  }
+
   async #gather(): Promise<MetricsSnapshot> {
     const signal = AbortSignal.timeout(reportTimeoutMs);
     const asked = [...this.#metrics.keys()].map((worker) => {
@@ -193,6 +202,9 @@ export class WorkerPool {
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
 }
+
+/** The worker has printed the reason. */
+class ExitBeforeReady extends Error {}
 
 function portOf(address: string): number {
   return Number(/\d+$/.exec(address)?.[0]);

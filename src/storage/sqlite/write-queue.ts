@@ -72,7 +72,8 @@ export class WriteQueue {
     const writer = this.#options.startWriter();
     this.#writer = writer;
     writer.unref();
-    writer.on('message', (reply: WriterReply) => this.#answer(reply));
+    // A late reply of a lost thread must not settle the group of the next one.
+    writer.on('message', (reply: WriterReply) => this.#writer === writer && this.#answer(reply));
     writer.on('error', (error) => this.#lose(writer, error));
     writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
     return writer;
