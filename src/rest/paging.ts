@@ -144,9 +144,17 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
   view: (row: Row) => object,
 ): string | ByteStream {
   const rowsOf = ({ items, next }: Page<Row>) => {
-    const { texts, last } = fitting(items, (row) => JSON.stringify(view(row)), request.chunkBytes);
-    const after = last === undefined ? next : positionOf(last, query.sort);
-    return { text: texts.join(','), count: texts.length, after };
+    const { chunkBytes } = request;
+    let text = '';
+    let count = 0;
+    for (const item of items) {
+      text += `${count === 0 ? '' : ','}${JSON.stringify(view(item))}`;
+      count += 1;
+      if (text.length >= chunkBytes && count < items.length) {
+        return { text, count, after: positionOf(item, query.sort) };
+      }
+    }
+    return { text, count, after: next };
   };
   async function* chunks(rows: ReturnType<typeof rowsOf>) {
     for (let mark = '['; ; mark = ',') {

@@ -3,6 +3,13 @@ import { maxVersion } from '../domain/record.ts';
 import { afterPrefix, compareText } from '../domain/text.ts';
 import { columnNames, filterColumns, type Table } from './tables.ts';
 
+/** The table, columns and conditions of a list, for the SQL that both databases share. */
+export interface List {
+  readonly table: string;
+  readonly columns: string;
+  readonly filter: readonly Condition[];
+}
+
 /** A row comparison of columns with as many values: `(name, id) > (?, ?)`. `in` compares one column with any value. */
 export interface Condition {
   readonly fields: readonly string[];
@@ -29,17 +36,10 @@ export function filterConditions(table: Table, filter: object): readonly Conditi
 export type Bind = (value: string | number | readonly (string | number)[]) => string;
 
 /** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
-export function selectSql(
-  columns: string,
-  table: Table,
-  filter: object,
-  conditions: readonly Condition[],
-  bind: Bind,
-): string {
-  const filters = filterConditions(table, filter);
-  const named = filters.find(({ operator }) => operator === 'in');
-  const source = named === undefined ? table.name : namedRows(table.name, named, bind);
-  const needed = filters.filter(
+export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
+  const [named] = filter.filter(({ operator }) => operator === 'in');
+  const source = named === undefined ? table : namedRows(table, named, bind);
+  const needed = filter.filter(
     (one) => one !== named && !conditions.some((condition) => implies(condition, one)),
   );
   const where = [...needed, ...conditions].map(({ fields, operator, values }) => {

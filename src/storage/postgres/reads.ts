@@ -1,7 +1,7 @@
 import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
-import { type Bind, filterConditions, findSql, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { type PostgresPool, prepared, type Sql } from './pool.ts';
@@ -24,7 +24,7 @@ function tableReads(
   pool: Pick<PostgresPool, 'read'>,
   table: Table,
 ): Pick<Collection, 'get' | 'list' | 'count'> {
-  const { columns, listed } = table;
+  const { name, columns, listed } = table;
   const find = prepared(findSql(table, '$'));
   return {
     async get(key, { signal } = {}) {
@@ -33,7 +33,8 @@ function tableReads(
     },
 
     async list(filter, query, { signal } = {}) {
-      const { sql, values } = listStatement(table, filter, query);
+      const list = { table: name, columns: columnNames(listed), filter: filterConditions(table, filter) };
+      const { sql, values } = listStatement(list, query);
       const rows = await pool.read<NamedRow>(sql, values, signal);
       return toPage(
         rows.map((row) => fromNames<Row>(listed, row)),
@@ -44,8 +45,9 @@ function tableReads(
     async count(filter, { signal } = {}) {
       const values: Value[] = [];
       const columns = 'count(*)::integer AS count';
+      const list = { table: name, columns, filter: filterConditions(table, filter) };
       const [row] = await pool.read<{ count: number }>(
-        prepared(selectSql(columns, table, filter, [], binder(values))),
+        prepared(selectSql(list, [], binder(values))),
         values,
         signal,
       );
@@ -90,18 +92,16 @@ function binder(values: Value[]): Bind {
  * few texts, and all stay prepared. With only a parameter, the planner would expect a tenth of the table, and plan
  * each call. The constant inner limit prevents this.
  */
-function listStatement(table: Table, filter: object, { sort, limit, start }: ListQuery<string>) {
+function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];
   const bind = binder(values);
   const most = Math.max(limit, maxLimit) + 1;
   const rows = `LIMIT ${bind(limit + 1)}`;
-  const isWhole = filterConditions(table, filter).length === 0;
-  const order = indexed(sort, isWhole);
-  const columns = columnNames(table.listed);
+  const order = indexed(sort, list.filter);
   const by = `ORDER BY ${orderSql(order)}`;
   const ranges = rangesFrom(order, start).map((range, i) => {
     const skipped = 'offset' in start && start.offset > 0 ? ` OFFSET ${bind(start.offset)}` : '';
-    const inner = `${selectSql(columns, table, filter, range, bind)} ${by} LIMIT ${most}${skipped}`;
+    const inner = `${selectSql(list, range, bind)} ${by} LIMIT ${most}${skipped}`;
     return `SELECT * FROM (${inner}) AS range_${i} ${rows}`;
   });
   const [only = ''] = ranges;
@@ -111,7 +111,7 @@ function listStatement(table: Table, filter: object, { sort, limit, start }: Lis
 }
 
 /** The sort by the expressions of the indexes. Only a list of all rows by id sorts by the plain id. */
-function indexed(sort: Sort<string>, isWhole: boolean): Sort<string> {
-  if (sort[0]?.field === 'id' && isWhole) return sort;
+function indexed(sort: Sort<string>, filter: List['filter']): Sort<string> {
+  if (sort[0]?.field === 'id' && filter.length === 0) return sort;
   return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));
 }

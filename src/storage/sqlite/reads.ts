@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import { type Bind, findSql, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Row } from '../store.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
@@ -13,8 +13,13 @@ export function sqliteReads(db: DatabaseSync) {
   const statements = memory<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
-    const { sql, parameters } = pageStatement(table, filter, query);
-    return { statement: prepare(sql), parameters };
+    const conditions = filterConditions(table, filter);
+    // The values that the filter fixes are known, and not read again.
+    const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
+    const columns = table.listed.filter(({ name }) => !fixed.includes(name));
+    const list = { table: table.name, columns: columnNames(columns), filter: conditions };
+    const { sql, parameters } = pageStatement(list, query);
+    return { statement: prepare(sql), parameters, columns };
   };
   // The same first pages are read repeatedly, but a page after a position is usually read once.
   const firstPages = memory<ReturnType<typeof planPage>>();
@@ -30,17 +35,18 @@ export function sqliteReads(db: DatabaseSync) {
         list(filter: object, query: ListQuery<string>) {
           const { start, sort, limit } = query;
           const plan = () => planPage(table, filter, query);
-          const { statement, parameters } =
+          const { statement, parameters, columns } =
             'after' in start
               ? plan()
               : firstPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
-          const rows = statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
+          const rows = statement.all(...parameters).map((row) => toRecord<Row>(columns, row, filter));
           return toPage(rows, query);
         },
         count(filter: object): number {
           const parameters: SQLInputValue[] = [];
-          const sql = selectSql('count(*)', table, filter, [], binder(parameters));
-          return Number(prepare(sql).get(...parameters)?.[0]);
+          const list = { table: kind, columns: 'count(*)', filter: filterConditions(table, filter) };
+          const row = prepare(selectSql(list, [], binder(parameters))).get(...parameters);
+          return Number(row?.[0]);
         },
       };
     }),
@@ -93,11 +99,10 @@ function binder(parameters: SQLInputValue[]): Bind {
 }
 
 /** The statement for the rows of a page and one more. It merges several ranges, each in the order of its index. */
-function pageStatement(table: Table, filter: object, { sort, start, limit }: ListQuery<string>) {
+function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
   const parameters: SQLInputValue[] = [];
   const bind = binder(parameters);
-  const columns = columnNames(table.listed);
-  const ranges = rangesFrom(sort, start).map((range) => selectSql(columns, table, filter, range, bind));
+  const ranges = rangesFrom(sort, start).map((range) => selectSql(list, range, bind));
   parameters.push(limit + 1, 'offset' in start ? start.offset : 0);
   const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} LIMIT ? OFFSET ?`;
   return { sql, parameters };
