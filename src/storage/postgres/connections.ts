@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { aborted, type DomainError } from '../../domain/errors.ts';
+import { aborted, type DomainError, storeClosed } from '../../domain/errors.ts';
 import { Connection, type SessionLimits, type Warn } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
 import { type Host, HostSearch, type Probe, type SearchSettings } from './hosts.ts';
@@ -96,6 +96,7 @@ export class Connections {
   /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #lanes: Readonly<Record<Call['purpose'], Lane>>;
   readonly #open = new Set<Connection>();
+  #isClosed = false;
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
     const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
@@ -121,6 +122,7 @@ export class Connections {
   async acquire(call: Call): Promise<Connection> {
     const lane = this.#lanes[call.purpose];
     for (let hasRecovered = false; ; ) {
+      if (this.#isClosed) throw storeClosed();
       if (call.signal?.aborted) throw aborted(call.signal);
       if (this.hosts.failure !== undefined && !lane.hasIdle) {
         if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
@@ -151,10 +153,15 @@ export class Connections {
 
   async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
     signal?.throwIfAborted();
+    if (this.#isClosed) throw storeClosed();
     const connection = new Connection(this.#createClient(host.url), this.hosts.generation);
     this.#open.add(connection);
     connection.client.once('end', () => this.#open.delete(connection));
     await connection.open(this.#settings, this.#warn, timeoutMs, signal);
+    if (this.#isClosed) {
+      await connection.close();
+      throw storeClosed();
+    }
     return connection;
   }
 
@@ -184,7 +191,9 @@ export class Connections {
     return () => clearTimeout(timer);
   }
 
+  /** Closes all connections. Later calls fail. */
   async end(): Promise<void> {
+    this.#isClosed = true;
     await this.hosts.close();
     await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }

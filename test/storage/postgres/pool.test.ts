@@ -152,6 +152,26 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
   await pool.close();
 });
 
+it('a call that begins after the pool was closed opens no connection', async () => {
+  let opened = 0;
+  const driver = fakeDriver(
+    async () => ({ rows: [] }),
+    async () => {
+      opened += 1;
+    },
+  );
+  const pool = new PostgresPool(driver, settings, () => {});
+  await pool.read(prepared('SELECT 1'), []);
+  const closing = pool.close();
+  const reads = (['calls', 'feed'] as const).map((purpose) =>
+    assert.rejects(pool.read(prepared('SELECT 1'), [], undefined, purpose), {
+      message: 'the store is closed',
+    }),
+  );
+  await Promise.all([closing, ...reads]);
+  assert.equal(opened, 1);
+});
+
 it('the name of a prepared statement identifies its text, in every process', () => {
   assert.equal(prepared('SELECT 1').name, 'users-service-e004ebd5b5532a4b85984a62');
   assert.notEqual(prepared('SELECT 1').name, prepared('SELECT 2').name);
