@@ -12,6 +12,16 @@ export interface SessionLimits {
   readonly idleInTransactionTimeoutMs: number;
 }
 
+/** How to open a connection. */
+export interface Opening {
+  /** How long connecting may take, and the setup of the session too unless there is a `watch`. */
+  readonly timeoutMs: number;
+  /** Ends the attempt. */
+  readonly signal?: AbortSignal;
+  /** Called before the setup. Limits its time until the returned function is called. */
+  readonly watch?: () => () => void;
+}
+
 interface Session extends QueryResultRow {
   /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
   readonly own: boolean;
@@ -30,16 +40,18 @@ const closeGraceMs = 1_000;
 /** A connection to a server, with a session that has limits and durable commits. */
 export class Connection {
   readonly client: Client;
-  /** The generation of `HostSearch` in which it was opened. */
-  readonly generation: number;
+  /** The generation of `HostSearch` in which it connected. A connection that only probes a host has none. */
+  generation: number | undefined;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
   isKilled = false;
+  /** Whether it ended because it did not open in time, or is no longer needed. */
+  isCut = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
   #closing: Promise<void> | undefined;
 
-  constructor(client: Client, generation: number) {
+  constructor(client: Client, generation?: number) {
     this.client = client;
     this.generation = generation;
     client.on('error', () => {
@@ -53,26 +65,22 @@ export class Connection {
     });
   }
 
-  /**
-   * Connects, which may take `timeoutMs`, and then sets up the session with one statement. Fails when the signal
-   * aborts. Closes the connection on a failure.
-   */
-  async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
-    let isCut = false;
+  /** Connects, and sets up the session with one statement. Closes the connection on a failure. */
+  async open(limits: SessionLimits, warn: Warn, { timeoutMs, signal, watch }: Opening): Promise<void> {
     const cut = () => {
-      isCut = true;
+      this.isCut = true;
       this.destroy();
     };
     signal?.addEventListener('abort', cut);
-    let timer = setTimeout(cut, timeoutMs);
+    const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
-      clearTimeout(timer);
-      timer = setTimeout(cut, limits.statementTimeoutMs);
-      await this.#setUp(limits, warn);
+      if (watch !== undefined) clearTimeout(timer);
+      const stopWatching = watch?.();
+      await this.#setUp(limits, warn).finally(stopWatching);
     } catch (cause) {
       await this.close();
-      throw isCut ? new Error('does not answer in time', { cause }) : cause;
+      throw this.isCut || this.isKilled ? new Error('does not answer in time', { cause }) : cause;
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', cut);

@@ -109,12 +109,16 @@ export class Connections {
       pings: new Lane(1, pingTimeoutMs),
     };
     const probe: Probe = async (host, timeoutMs, signal) => {
-      const connection = await this.#connect(host, timeoutMs, signal);
+      signal.throwIfAborted();
+      const connection = this.#create(host);
+      await connection.open(settings, warn, { timeoutMs, signal });
       await connection.close();
     };
     this.hosts = new HostSearch(settings, probe, () => {
-      // Ends all calls on the host.
-      for (const connection of this.#open) connection.destroy();
+      // Ends all calls on the host, but no probe of another host.
+      for (const connection of this.#open) {
+        if (connection.generation !== undefined) connection.destroy();
+      }
     });
   }
 
@@ -131,7 +135,7 @@ export class Connections {
       }
       call.connection = await lane.take(call.signal);
       if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
-        call.connection = await this.#tryToOpen(lane.waitTimeoutMs);
+        call.connection = await this.#tryToOpen(lane);
       }
       const { connection } = call;
       if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
@@ -151,17 +155,11 @@ export class Connections {
     this.#lanes[call.purpose].give(isUsable ? connection : undefined);
   }
 
-  async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
-    signal?.throwIfAborted();
+  #create(host: Host, generation?: number): Connection {
     if (this.#isClosed) throw storeClosed();
-    const connection = new Connection(this.#createClient(host.url), this.hosts.generation);
+    const connection = new Connection(this.#createClient(host.url), generation);
     this.#open.add(connection);
     connection.client.once('end', () => this.#open.delete(connection));
-    await connection.open(this.#settings, this.#warn, timeoutMs, signal);
-    if (this.#isClosed) {
-      await connection.close();
-      throw storeClosed();
-    }
     return connection;
   }
 
@@ -199,14 +197,28 @@ export class Connections {
   }
 
   /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
-  async #tryToOpen(timeoutMs: number): Promise<Connection | undefined> {
+  async #tryToOpen({ waitTimeoutMs: timeoutMs }: Lane): Promise<Connection | undefined> {
+    if (this.#isClosed) return undefined;
     const host = this.hosts.current;
+    const startedAt = performance.now();
+    let connection: Connection | undefined;
     try {
-      return await this.#connect(host, timeoutMs);
+      const opened = this.#create(host, this.hosts.generation);
+      connection = opened;
+      const watch = () => {
+        // Failures while it was connecting do not concern it: the host has just responded.
+        if (host === this.hosts.current) opened.generation = this.hosts.generation;
+        return this.watch(opened);
+      };
+      await opened.open(this.#settings, this.#warn, { timeoutMs, watch });
+      if (!this.#isClosed) return opened;
+      await opened.close();
     } catch (cause) {
-      if (host === this.hosts.current) this.hosts.failure = { cause };
-      return undefined;
+      // A host that is too slow for a ping may be fast enough for a call.
+      const isTooSlow = connection?.isCut && timeoutMs < this.#settings.waitTimeoutMs;
+      if (!isTooSlow) this.hosts.failed(cause, startedAt);
     }
+    return undefined;
   }
 
   #isUsable({ isDead, isKilled, generation }: Connection): boolean {

@@ -68,12 +68,18 @@ export interface SearchSettings {
 /** Fails unless a host accepts a connection, and accepts writes if they are needed. */
 export type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
 
+interface Failure {
+  readonly cause: unknown;
+  /** How long the attempt took that failed. */
+  readonly tookMs?: number;
+}
+
 /** Stores the host for new connections, and finds one that works when that host fails. */
 export class HostSearch {
   /** The host that new connections go to. */
   current: Host;
   /** Why the last connection could not be opened; `undefined` after a success. */
-  failure: { readonly cause: unknown } | undefined;
+  failure: Failure | undefined;
   /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
   generation = 0;
   readonly #settings: SearchSettings;
@@ -84,6 +90,8 @@ export class HostSearch {
   #search: Promise<void> | undefined;
   /** When the last search began, by `performance.now()`. */
   #askedAt = Number.NEGATIVE_INFINITY;
+  /** When a search last found a host. */
+  #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 
   constructor(settings: SearchSettings, probe: Probe, onHang: () => void) {
@@ -93,8 +101,19 @@ export class HostSearch {
     [this.current] = settings.hosts;
   }
 
-  /** Resolves when a host accepts connections again. Fails with the reasons of all hosts. */
-  recover(signal?: AbortSignal): Promise<void> {
+  /** Reports that no connection could be opened. Has no effect if a search has found a host since the attempt began. */
+  failed(cause: unknown, startedAt: number): void {
+    if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+  }
+
+  /**
+   * Resolves when a host accepts connections again. Fails with the reasons of all hosts. If the only host seems to hang,
+   * one call tries again and the others fail at once.
+   */
+  async recover(signal?: AbortSignal): Promise<void> {
+    const { cause, tookMs = 0 } = this.failure ?? {};
+    const hangs = this.#settings.hosts.length === 1 && tookMs > askAgainMs;
+    if (hangs && this.#search !== undefined) throw cannotConnect(cause);
     this.#search ??= this.#find().finally(() => {
       this.#search = undefined;
     });
@@ -135,10 +154,12 @@ export class HostSearch {
     try {
       const found = await this.#firstToPass(signal);
       this.failure = undefined;
-      if (found !== this.current) this.generation += 1;
+      this.#foundAt = performance.now();
+      // Connections to the same host may be lost too, because it may have lost its power in the meantime.
+      if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
     } catch (cause) {
-      this.failure = { cause };
+      this.failure = { cause, tookMs: performance.now() - this.#askedAt };
       throw cannotConnect(cause);
     } finally {
       isOver.abort(new Error('another host was found'));

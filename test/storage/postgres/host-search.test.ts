@@ -123,6 +123,39 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(search.failure, undefined);
   });
 
+  it('fails at once while another request tries the only host, which hangs', async (t) => {
+    const { search, answers, asked, pass } = start(t, [a]);
+    answers.set('a', 'hangs');
+    search.failure = { cause: new Error('does not answer in time'), tookMs: 2_000 };
+    const trying = search.recover();
+    await assert.rejects(search.recover(), { kind: 'unavailable' });
+    answers.set('a', 'passes');
+    await pass(200);
+    await trying;
+    assert.equal(search.failure, undefined);
+    assert.equal(asked['a'], 2);
+  });
+
+  it('makes all connections suspect when it finds the same host again among several', async (t) => {
+    const { search, answers } = start(t);
+    answers.set('a', 'passes');
+    await search.recover();
+    assert.equal(search.current, a);
+    assert.equal(search.generation, 1);
+  });
+
+  it('keeps a host that it has found although an earlier attempt to connect fails', async (t) => {
+    const { search, answers, pass } = start(t);
+    const startedAt = performance.now();
+    await pass(10);
+    answers.set('a', 'passes');
+    await search.recover();
+    search.failed(new Error('does not answer in time'), startedAt);
+    assert.equal(search.failure, undefined);
+    search.failed(new Error('gone'), performance.now());
+    assert.notEqual(search.failure, undefined);
+  });
+
   it('cancels hanging attempts when the store is closed', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'hangs');

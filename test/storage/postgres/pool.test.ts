@@ -3,7 +3,11 @@ import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
-import type { CreateClient } from '../../../src/storage/postgres/connections.ts';
+import {
+  Connections,
+  type CreateClient,
+  type PoolSettings,
+} from '../../../src/storage/postgres/connections.ts';
 import { PostgresPool, prepared } from '../../../src/storage/postgres/pool.ts';
 import { session, settings } from './fake-session.ts';
 
@@ -170,6 +174,115 @@ it('a call that begins after the pool was closed opens no connection', async () 
   );
   await Promise.all([closing, ...reads]);
   assert.equal(opened, 1);
+});
+
+describe('a PostgreSQL pool', () => {
+  /** A server that answers only when it is told to, and the connections to it that were destroyed. */
+  function slowPool(t: TestContext, changes: Partial<PoolSettings>) {
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    const connects: PromiseWithResolvers<void>[] = [];
+    const setups: PromiseWithResolvers<object>[] = [];
+    const destroyed: string[] = [];
+    const createClient = (url: string) => {
+      const lost = Promise.withResolvers<never>();
+      lost.promise.catch(() => {});
+      const waitFor = <T>(answers: PromiseWithResolvers<T>[]) => {
+        const answer = Promise.withResolvers<T>();
+        answers.push(answer);
+        return Promise.race([answer.promise, lost.promise]);
+      };
+      const destroy = () => {
+        destroyed.push(url);
+        lost.reject(new Error('Connection terminated'));
+      };
+      const client = Object.assign(new EventEmitter(), {
+        connection: { stream: { destroy } },
+        connect: () => waitFor(connects),
+        query: (sent: string | Statement) => (typeof sent === 'string' ? waitFor(setups) : { rows: [] }),
+        async end() {
+          client.emit('end');
+        },
+      });
+      return client as unknown as Client;
+    };
+    const all = { ...settings, ...changes };
+    const connections = new Connections(createClient, all, () => {});
+    t.after(() => connections.end());
+    return { connections, connects, setups, destroyed };
+  }
+  const hosts: PoolSettings['hosts'] = [
+    { name: 'a', url: 'postgres://a' },
+    { name: 'b', url: 'postgres://b' },
+  ];
+  const settle = async () => {
+    for (let i = 0; i < 5; i += 1) await nextTurn();
+  };
+
+  it('uses a connection that was connecting while others failed', async (t) => {
+    const { connections, connects, setups } = slowPool(t, {});
+    const acquired = connections.acquire({ kind: 'read', purpose: 'calls' });
+    await settle();
+    connections.hosts.generation += 1;
+    connects[0]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    const connection = await acquired;
+    assert.equal(connection.generation, connections.hosts.generation);
+    assert.equal(connects.length, 1);
+  });
+
+  it('does not take a server that is too slow for a ping as unreachable', async (t) => {
+    const { connections, connects } = slowPool(t, { pingTimeoutMs: 100 });
+    const aborter = new AbortController();
+    const acquired = connections.acquire({ kind: 'read', purpose: 'pings', signal: aborter.signal });
+    await settle();
+    assert.equal(connects.length, 1);
+    aborter.abort();
+    t.mock.timers.tick(100);
+    await assert.rejects(acquired);
+    assert.equal(connections.hosts.failure, undefined);
+  });
+
+  it('leaves a host within one limit if it accepts connections but answers no statement', async (t) => {
+    const { connections, connects } = slowPool(t, { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 });
+    connections.hosts.check();
+    await settle();
+    connects[0]?.resolve();
+    await settle();
+    t.mock.timers.tick(100);
+    await settle();
+    assert.notEqual(connections.hosts.failure, undefined);
+  });
+
+  it('checks a host that does not answer the first statement of a connection', async (t) => {
+    const { connections, connects, destroyed } = slowPool(t, {
+      hosts,
+      pingTimeoutMs: 100,
+      statementTimeoutMs: 10_000,
+    });
+    const aborter = new AbortController();
+    const acquired = connections.acquire({ kind: 'read', purpose: 'calls', signal: aborter.signal });
+    await settle();
+    connects[0]?.resolve();
+    await settle();
+    t.mock.timers.tick(100);
+    await settle();
+    assert.equal(connects.length, 2, 'the check connects');
+    aborter.abort();
+    t.mock.timers.tick(100);
+    await assert.rejects(acquired);
+    assert.deepEqual(destroyed, ['postgres://a', 'postgres://a']);
+  });
+
+  it('keeps the probes of a search when it leaves a host that hangs', async (t) => {
+    const { connections, destroyed } = slowPool(t, { hosts, pingTimeoutMs: 100 });
+    connections.hosts.check();
+    connections.hosts.recover().catch(() => {});
+    await settle();
+    t.mock.timers.tick(100);
+    await settle();
+    assert.deepEqual(destroyed, ['postgres://a'], 'only the check ends');
+  });
 });
 
 it('the name of a prepared statement identifies its text, in every process', () => {
