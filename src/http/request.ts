@@ -64,6 +64,7 @@ export class HttpRequest {
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
   #hasPlace = false;
+  #holdsMemory = false;
   /** Whether the reply is an endless stream. */
   longLived = false;
   /** Whether the client must read before more bytes are sent. */
@@ -171,6 +172,7 @@ export class HttpRequest {
 
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, cancel?: () => void): void {
+    this.#holdsMemory = true;
     this.stalled = bytes > 0;
     this.shared.memory.hold(this, bytes, cancel);
   }
@@ -184,6 +186,6 @@ export class HttpRequest {
   /** Releases the place and the memory of the request. */
   release(): void {
     this.#leave();
-    this.shared.memory.hold(this, 0);
+    if (this.#holdsMemory) this.shared.memory.hold(this, 0);
   }
 }
