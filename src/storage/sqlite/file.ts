@@ -23,6 +23,7 @@ export interface OpenFiles {
 }
 
 const suffixes = ['', '-wal', '-shm'];
+const missingCodes = ['ENOENT', 'ENOTDIR'];
 
 /** Creates a file that no other user can read, unless it exists. */
 export function makeFile(path: string): void {
@@ -55,10 +56,12 @@ export function checkWritable(path: string): void {
     try {
       accessSync(place, constants.W_OK);
     } catch (caught) {
-      if (existsSync(place))
-        throw new Error(`the user ${userName() ?? 'of this process'} cannot write to ${place}`, {
-          cause: caught,
-        });
+      // Another process may create or remove the log at any moment.
+      const isMissing =
+        caught instanceof Error && 'code' in caught && missingCodes.includes(String(caught.code));
+      if (isMissing) continue;
+      const user = userName() ?? 'of this process';
+      throw new Error(`the user ${user} cannot write to ${place}`, { cause: caught });
     }
   }
 }
