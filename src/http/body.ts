@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { turns } from './overload.ts';
 import { HttpError } from './reply.ts';
+import { scheduler } from './scheduler.ts';
 
 /** Far below the depth where `JSON.stringify` overflows. */
 export const maxJsonDepth = 64;
@@ -49,7 +49,7 @@ export function readBody(
       if (length >= pauseAt) {
         pauseAt = length + pauseEveryBytes;
         message.pause();
-        turns.addBody(() => message.resume());
+        scheduler.addBody(() => message.resume());
       }
     }
   };

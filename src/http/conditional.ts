@@ -44,7 +44,7 @@ export interface Validators {
 export function evaluateConditions(
   request: Pick<HttpRequest, 'header'>,
   { tag, modified }: Validators,
-): 'proceed' | 'not-modified' | 'failed' {
+): 'met' | 'not-modified' | 'failed' {
   const ifMatch = request.header('if-match');
   if (ifMatch !== undefined) {
     const tags = parseEntityTags(ifMatch);
@@ -53,9 +53,9 @@ export function evaluateConditions(
     return 'failed';
   }
   const ifNoneMatch = request.header('if-none-match');
-  if (ifNoneMatch !== undefined) return isNotModified(ifNoneMatch, tag) ? 'not-modified' : 'proceed';
+  if (ifNoneMatch !== undefined) return isNotModified(ifNoneMatch, tag) ? 'not-modified' : 'met';
   const since = parseDate(request.header('if-modified-since'));
-  return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'proceed';
+  return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'met';
 }
 
 /** Whether If-Range allows a range: the client's part must be of exactly this version (13.1.5). */

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
+import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
-import { type Connection, connectionOf, turns } from './overload.ts';
 import { errorReply } from './refusals.ts';
 import { HttpError, type Reply } from './reply.ts';
 import { type CommonHeaders, HttpRequest, type ListenerLimits, type Shared } from './request.ts';
 import type { Router } from './router.ts';
+import { scheduler } from './scheduler.ts';
 import { send } from './send.ts';
 
 export type Handler = (request: HttpRequest) => Reply | Promise<Reply>;
@@ -110,8 +111,8 @@ export class HttpListener {
       connection.startNext();
     });
     const route = this.#route(request);
-    if (route.first || turns.isFree(request.startedAt)) this.#answer(request, route);
-    else turns.add(() => this.#answer(request, route));
+    if (route.first || scheduler.isFree(request.startedAt)) this.#answer(request, route);
+    else scheduler.addTask(() => this.#answer(request, route));
   }
 
   #report(request: HttpRequest, now: number): void {

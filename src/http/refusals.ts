@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { parseWeights } from './conditional.ts';
+import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
-import { connectionOf } from './overload.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 

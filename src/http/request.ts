@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
 import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
+import type { Connection } from './connection.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
-import { type Connection, turns } from './overload.ts';
 import { type Headers, HttpError } from './reply.ts';
+import { scheduler } from './scheduler.ts';
 
 export interface ListenerLimits {
   /** Maximum length of a request body, in bytes. */
@@ -143,7 +144,7 @@ export class HttpRequest {
     const hadPlace = this.#hasPlace;
     this.#leave();
     const bytes = await reading;
-    await turns.wait();
+    await scheduler.wait();
     if (hadPlace) this.enter();
     return bytes;
   }

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { turns } from './overload.ts';
 import { endLingering } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
+import { scheduler } from './scheduler.ts';
 
 // A longer body is written in slices of this size, to notice the progress of a client that reads slowly.
 const sliceBytes = 64 * 1024;
@@ -58,7 +58,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
         request.hold(0);
       }
       // A stream with prepared chunks does not wait: it is better to send them than to keep them.
-      if (heldBytes === undefined) await turns.wait();
+      if (heldBytes === undefined) await scheduler.wait();
       next = await chunks.next();
     }
     if (response.destroyed) return;
@@ -77,12 +77,12 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
  * function, it does not keep the body in memory.
  */
 function drains(response: ServerResponse): () => Promise<void> {
-  let proceed: () => void = () => undefined;
-  response.on('drain', () => proceed());
-  response.on('close', () => proceed());
+  let onDrain: () => void = () => undefined;
+  response.on('drain', () => onDrain());
+  response.on('close', () => onDrain());
   return () =>
     new Promise((resolve) => {
-      proceed = resolve;
+      onDrain = resolve;
     });
 }
 

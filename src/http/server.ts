@@ -2,12 +2,13 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
+import { connectionOf } from './connection.ts';
 import type { RequestListener } from './listener.ts';
 import { heapLimitBytes } from './memory-budget.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
-import { connectionOf, turns } from './overload.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
+import { scheduler } from './scheduler.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
@@ -193,7 +194,7 @@ export class Connections {
     server.on('connection', (socket: Socket) => {
       if (options.max > 0 && this.#accepted.size >= options.max) return this.#reject(socket);
       track(this.#accepted, socket);
-      if (waits) turns.addConnection(() => take(socket));
+      if (waits) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
     server.on('secureConnection', (socket: Socket) => track(this.#secure, socket));

@@ -98,8 +98,8 @@ export class Followers {
     }
     request.becomeLongLived();
     const { signal, basePath } = request;
-    let proceed = (): void => undefined;
-    const wake = (): void => proceed();
+    let endWait = (): void => undefined;
+    const wake = (): void => endWait();
     this.#wakes.add(wake);
     if (this.open === 1) this.#start(first.next);
     signal.addEventListener('abort', wake);
@@ -141,7 +141,7 @@ export class Followers {
           yield `: nothing new\nid: ${after}\n\n`;
         } else if (!more && woken === this.#woken) {
           await new Promise<void>((resolve) => {
-            proceed = resolve;
+            endWait = resolve;
           });
         }
       }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { connectionOf } from '../../src/http/overload.ts';
 import { Connections } from '../../src/http/server.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
+import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { connectionOf } from '../../src/http/overload.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
 

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { connectionOf } from '../../src/http/connection.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { connectionOf, Turns } from '../../src/http/overload.ts';
 import { HttpError } from '../../src/http/reply.ts';
 import { HttpRequest, type Shared } from '../../src/http/request.ts';
+import { Scheduler as LoopScheduler } from '../../src/http/scheduler.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const maxInFlight = 3;
@@ -39,7 +40,7 @@ function openMessage(scheduler: Scheduler): { message: IncomingMessage; response
 testSchedules(
   'requests start once and in order, never exceed the limit, and are all counted off at their end',
   async (scheduler) => {
-    const turns = new Turns();
+    const loop = new LoopScheduler();
     const shared: Shared = {
       basePath: '',
       commonHeaders: { all: {} },
@@ -60,10 +61,10 @@ testSchedules(
         });
       });
       const begin = Promise.withResolvers<void>();
-      if (turns.isFree(request.startedAt)) begin.resolve();
+      if (loop.isFree(request.startedAt)) begin.resolve();
       else {
         queued.push(id);
-        turns.add(() => {
+        loop.addTask(() => {
           started.push(id);
           begin.resolve();
           return true;
@@ -79,7 +80,7 @@ testSchedules(
         assert.ok(shared.taken <= maxInFlight);
         if (scheduler.oneIn(4)) request.becomeLongLived();
         scheduler.now += scheduler.random.below(3);
-        await turns.wait();
+        await loop.wait();
         await scheduler.turn();
       } catch (caught) {
         assert.ok(
@@ -94,7 +95,7 @@ testSchedules(
     };
     const all: Promise<void>[] = [];
     for (let id = 0; id < 2 + scheduler.random.below(10); id += 1) {
-      if (scheduler.oneIn(2)) turns.addConnection(() => undefined);
+      if (scheduler.oneIn(2)) loop.addConnection(() => undefined);
       all.push(serve(id));
       if (scheduler.oneIn(3)) await scheduler.turn();
     }

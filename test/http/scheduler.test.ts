@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Turns } from '../../src/http/overload.ts';
+import { Scheduler } from '../../src/http/scheduler.ts';
 
 function busy(ms: number): void {
   const end = performance.now() + ms;
@@ -19,10 +19,10 @@ async function turnsUntil(done: () => boolean): Promise<number> {
 }
 
 test('tasks run in order, for at most 2 ms in each turn of the event loop', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: string[] = [];
   for (const name of ['a', 'b', 'c']) {
-    turns.add(() => {
+    scheduler.addTask(() => {
       order.push(name);
       busy(5);
       return false;
@@ -34,10 +34,10 @@ test('tasks run in order, for at most 2 ms in each turn of the event loop', asyn
 });
 
 test('several short tasks run in one turn of the event loop', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   let done = 0;
   for (let i = 0; i < 10; i += 1) {
-    turns.add(() => {
+    scheduler.addTask(() => {
       done += 1;
       return false;
     });
@@ -46,9 +46,9 @@ test('several short tasks run in one turn of the event loop', async () => {
 });
 
 test('the promise callbacks of a task run before the next task', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: string[] = [];
-  turns.add(() => {
+  scheduler.addTask(() => {
     const goOn = async () => {
       for (let i = 0; i < 10; i += 1) await undefined;
       order.push('end of the first');
@@ -56,7 +56,7 @@ test('the promise callbacks of a task run before the next task', async () => {
     goOn();
     return true;
   });
-  turns.add(() => {
+  scheduler.addTask(() => {
     order.push('second');
     return false;
   });
@@ -65,29 +65,29 @@ test('the promise callbacks of a task run before the next task', async () => {
 });
 
 test('responses that have started continue before new tasks', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: string[] = [];
-  turns.add(() => {
+  scheduler.addTask(() => {
     order.push('new');
     return false;
   });
-  const begun = turns.wait().then(() => order.push('begun'));
+  const begun = scheduler.wait().then(() => order.push('begun'));
   await Promise.all([begun, turnsUntil(() => order.length === 2)]);
   assert.deepEqual(order, ['begun', 'new']);
 });
 
 test('the newest connection is accepted first after no more arrive', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: number[] = [];
-  for (let i = 0; i < 3; i += 1) turns.addConnection(() => order.push(i));
+  for (let i = 0; i < 3; i += 1) scheduler.addConnection(() => order.push(i));
   await turnsUntil(() => order.length === 3);
   assert.deepEqual(order, [2, 1, 0]);
 });
 
 test('four bodies continue to be read in each turn, in order', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: number[] = [];
-  for (let i = 0; i < 9; i += 1) turns.addBody(() => order.push(i));
+  for (let i = 0; i < 9; i += 1) scheduler.addBody(() => order.push(i));
   const counts = [];
   while (order.length < 9) {
     await nextTurn();
@@ -98,10 +98,10 @@ test('four bodies continue to be read in each turn, in order', async () => {
 });
 
 test('a constant stream of new connections delays tasks only for a limited time', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   let taken = 0;
   const arrive = () =>
-    turns.addConnection(() => {
+    scheduler.addConnection(() => {
       taken += 1;
     });
   for (let i = 0; i < 30; i += 1) {
@@ -109,7 +109,7 @@ test('a constant stream of new connections delays tasks only for a limited time'
     await nextTurn();
   }
   let isDone = false;
-  turns.add(() => {
+  scheduler.addTask(() => {
     isDone = true;
     return false;
   });
@@ -122,14 +122,14 @@ test('a constant stream of new connections delays tasks only for a limited time'
 });
 
 test('a task may run immediately while none waits, for at most 2 ms in each turn', async () => {
-  const turns = new Turns();
-  assert.ok(turns.isFree(performance.now()));
-  assert.ok(turns.isFree(performance.now()));
+  const scheduler = new Scheduler();
+  assert.ok(scheduler.isFree(performance.now()));
+  assert.ok(scheduler.isFree(performance.now()));
   busy(5);
-  assert.equal(turns.isFree(performance.now()), false);
+  assert.equal(scheduler.isFree(performance.now()), false);
   await nextTurn();
   await nextTurn();
-  assert.ok(turns.isFree(performance.now()));
-  turns.add(() => false);
-  assert.equal(turns.isFree(performance.now()), false, 'waiting tasks run first');
+  assert.ok(scheduler.isFree(performance.now()));
+  scheduler.addTask(() => false);
+  assert.equal(scheduler.isFree(performance.now()), false, 'waiting tasks run first');
 });

@@ -1,0 +1,112 @@
+const turnMs = 2;
+// How many new connections, and how many long bodies, may be read in a turn.
+const maxReadsPerTurn = 4;
+// After this many turns in a row that accepted a connection, more of them are probably waiting.
+const maxArrivals = 16;
+// How many turns in a row may run no task while connections arrive.
+const maxYields = 64;
+// A reply takes at most this many promise steps when its store returns synchronously.
+const promiseSteps = 20;
+
+/** Returns `false` unless the task continues in promises. */
+type Task = () => unknown;
+
+/**
+ * Shares the event loop between connections. In each turn, Node accepts one connection and reads the bytes that have
+ * arrived. Then the scheduler takes over some of the accepted connections and runs tasks for about 2 ms. With longer
+ * turns, a health check on a new connection would wait for a long turn for each connection before it.
+ */
+export class Scheduler {
+  /** A stack: in a flood, serving the oldest first would make every connection wait longer. */
+  readonly #connections: (() => void)[] = [];
+  readonly #bodies: (() => void)[] = [];
+  /** Requests that have started continue before others start, so that few of them are in memory at a time. */
+  readonly #started: (() => void)[] = [];
+  readonly #tasks: Task[] = [];
+  #isScheduled = false;
+  /** When the time for tasks ends in the current turn, by `performance.now()`. */
+  #deadline = 0;
+  #hasAccepted = false;
+  /** Turns in a row that accepted a connection. */
+  #arrivals = 0;
+  /** Turns in a row that ran no task. */
+  #yields = 0;
+
+  /** Takes over an accepted connection after all waiting connections have been accepted. */
+  addConnection(take: () => void): void {
+    this.#hasAccepted = true;
+    this.#connections.push(take);
+    this.#schedule();
+  }
+
+  /** Resumes a long body in a later turn. */
+  addBody(resume: () => void): void {
+    this.#bodies.push(resume);
+    this.#schedule();
+  }
+
+  /** Whether a task may run at once: none waits, and the current turn has time left. */
+  isFree(now: number): boolean {
+    if (!this.#isScheduled) {
+      this.#deadline = now + turnMs;
+      this.#schedule();
+    }
+    return now < this.#deadline && this.#waiting === 0;
+  }
+
+  /** Runs a task, the start of a request, after those that wait. */
+  addTask(task: Task): void {
+    this.#tasks.push(task);
+    this.#schedule();
+  }
+
+  /** Resolves when a request that has started may continue. */
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#started.push(resolve);
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(this.#runTurn);
+  }
+
+  readonly #runTurn = async (): Promise<void> => {
+    this.#arrivals = this.#hasAccepted ? this.#arrivals + 1 : 0;
+    this.#hasAccepted = false;
+    const mayYield = this.#yields < maxYields;
+    const accepts = mayYield && this.#arrivals > maxArrivals;
+    for (let i = 0; i < maxReadsPerTurn && !accepts; i += 1) {
+      this.#connections.pop()?.();
+      this.#bodies.shift()?.();
+    }
+    if (mayYield && (accepts || this.#connections.length > 0)) {
+      this.#yields += 1;
+    } else {
+      this.#yields = 0;
+      await this.#runTasks();
+    }
+    this.#isScheduled = false;
+    if (this.#waiting + this.#bodies.length > 0) this.#schedule();
+  };
+
+  get #waiting(): number {
+    return this.#connections.length + this.#started.length + this.#tasks.length;
+  }
+
+  async #runTasks(): Promise<void> {
+    this.#deadline = performance.now() + turnMs;
+    do {
+      const task: Task | undefined = this.#started.shift() ?? this.#tasks.shift();
+      if (task === undefined) return;
+      // Let the promises of this reply finish before the next reply starts.
+      if (task() !== false) for (let i = 0; i < promiseSteps; i += 1) await undefined;
+    } while (performance.now() < this.#deadline);
+  }
+}
+
+/** One for all services of this thread, which share its event loop. */
+export const scheduler = new Scheduler();
