@@ -1,7 +1,7 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
-import { schemeOf, storeUrlMustBe } from './storage/open.ts';
+import { schemeOf, unmetUrlRequirement } from './storage/open.ts';
 
 /** A row of the table of options. */
 export interface Option {
@@ -14,8 +14,8 @@ export interface Option {
   readonly orOff?: true;
   /** For choices. */
   readonly values?: readonly string[];
-  /** For URLs: what one must be; `undefined` when it is right. */
-  readonly mustBe?: (url: string) => string | undefined;
+  /** For URLs: what the URL must be; `undefined` if it is valid. */
+  readonly unmetRequirement?: (url: string) => string | undefined;
   /** Its path in `ServiceOptions`; absent for options of the command line only. */
   readonly path?: string;
   /** Its environment variable, unless that is the flag in capitals. */
@@ -23,7 +23,7 @@ export interface Option {
   readonly meaning: string;
 }
 
-/** What the other kinds of values must be. */
+/** What the values of the other kinds must be. */
 const requirements = {
   // For an empty host, Node would listen on all interfaces.
   HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
@@ -41,7 +41,9 @@ const requirements = {
     '* or a list of host names such as users.example, without ports and wildcards',
     (value) => isList(value, (item) => item === '*' || hostNamePattern.test(item)),
   ],
-} as const satisfies Readonly<Record<string, readonly [must: string, isValid: (value: unknown) => boolean]>>;
+} as const satisfies Readonly<
+  Record<string, readonly [requirement: string, isValid: (value: unknown) => boolean]>
+>;
 
 // RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
 const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
@@ -64,9 +66,9 @@ export const options = {
     meaning: 'HTTP port; 0: any free port.' },
   'grpc-port': { kind: 'PORT', default: 50_051, range: ports, orOff: true, path: 'grpcPort',
     meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
-  database: { kind: 'URL', mustBe: storeUrlMustBe, default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
+  database: { kind: 'URL', unmetRequirement: unmetUrlRequirement, default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
     meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
-  'read-database': { kind: 'URL', mustBe: standbysMustBe, path: 'readDatabase',
+  'read-database': { kind: 'URL', unmetRequirement: unmetStandbysRequirement, path: 'readDatabase',
     meaning: 'Standbys of a postgres: database that answer reads, never with stale data: postgres://USER@HOST,HOST/NAME.' },
   'api-key': { kind: 'KEYS', default: [], path: 'apiKeys',
     meaning: 'Keys that x-api-key may hold, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
@@ -182,12 +184,12 @@ export function optionsOf(config: Config): CheckedOptions {
  */
 export function readOptions<Given extends object>(given: Given): Given & CheckedOptions {
   return arrange(given, (_, row, value) => {
-    const must = value === undefined ? undefined : mustBe(row, value);
-    if (must === undefined) return value ?? row.default;
+    const requirement = value === undefined ? undefined : unmetRequirement(row, value);
+    if (requirement === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
     // A key or a database URL may hold a secret.
-    const not = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${String(value)}`;
-    throw new Kind(`${row.path} must be ${must}${not}`);
+    const found = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${String(value)}`;
+    throw new Kind(`${row.path} must be ${requirement}${found}`);
   }) as Given & CheckedOptions;
 }
 
@@ -210,23 +212,23 @@ function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown
   return top;
 }
 
-/** What the value of an option must be; `undefined` when it is right. */
-export function mustBe(option: Option, value: unknown): string | undefined {
+/** What the value of an option must be; `undefined` if it is valid. */
+export function unmetRequirement(option: Option, value: unknown): string | undefined {
   const { kind, range, orOff, values } = option;
   if (range !== undefined) {
-    const isRight = isInRange(value, range) || (orOff === true && value === false);
-    return isRight ? undefined : `${orOff ? 'off or ' : ''}${rangeText(range)}`;
+    const isValid = isInRange(value, range) || (orOff === true && value === false);
+    return isValid ? undefined : `${orOff ? 'off or ' : ''}${rangeText(range)}`;
   }
   if (values !== undefined) {
     return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;
   }
-  if (option.mustBe !== undefined) return option.mustBe(isText(value) ? value : '');
-  const [must, isRight] = requirements[kind as keyof typeof requirements];
-  return isRight(value) ? undefined : must;
+  if (option.unmetRequirement !== undefined) return option.unmetRequirement(isText(value) ? value : '');
+  const [requirement, isValid] = requirements[kind as keyof typeof requirements];
+  return isValid(value) ? undefined : requirement;
 }
 
-function standbysMustBe(url: string): string | undefined {
-  return schemeOf(url)?.hasStandbys && storeUrlMustBe(url) === undefined
+function unmetStandbysRequirement(url: string): string | undefined {
+  return schemeOf(url)?.hasStandbys && unmetUrlRequirement(url) === undefined
     ? undefined
     : 'a URL as postgres://USER@HOST,HOST/NAME';
 }

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
-import { type Config, type Flag, mustBe, type Option, optionRows, options } from '../config.ts';
+import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
 import { parseKey } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
 import type { ServiceOptions } from '../service.ts';
@@ -63,9 +63,9 @@ function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): S
 
 function readValue(row: Option, { text, label }: Omit<Setting, 'source'>, problems: string[]): unknown {
   const value = fromText(row, text);
-  const must = value === undefined ? undefined : mustBe(row, value);
-  const not = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(withoutPasswords(text))}`;
-  if (must !== undefined) problems.push(`${label} must be ${must}${not}`);
+  const requirement = value === undefined ? undefined : unmetRequirement(row, value);
+  const found = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(withoutPasswords(text))}`;
+  if (requirement !== undefined) problems.push(`${label} must be ${requirement}${found}`);
   return value;
 }
 

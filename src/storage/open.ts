@@ -14,8 +14,8 @@ export interface StoreScheme {
   /** The form of its URLs, for help and messages. */
   readonly form: string;
   readonly pattern: RegExp;
-  /** A further requirement for a URL that matches the pattern; `undefined` when the URL meets it. */
-  readonly mustBe?: (url: string) => string | undefined;
+  /** What a URL that matches the pattern must also be; `undefined` if the URL is valid. */
+  readonly unmetRequirement?: (url: string) => string | undefined;
   /** Whether several processes can use one store. */
   readonly isShared: boolean;
   /** Whether its standbys can serve reads. */
@@ -44,7 +44,7 @@ export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'sqlite:PATH',
     pattern: sqlitePattern,
-    mustBe: (url) =>
+    unmetRequirement: (url) =>
       url.startsWith('sqlite:~')
         ? 'a path without ~, which only a shell replaces by your home folder'
         : undefined,
@@ -60,7 +60,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     pattern: /^postgres(ql)?:\/\/./,
     // Part of an unescaped password could be read as the host, and the error message would show it.
     // Without a host, `?host=` names the folder of a socket.
-    mustBe(url) {
+    unmetRequirement(url) {
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
       return URL.parse(firstHost.replace('@/', '@host/'))?.pathname.includes('@') === false
         ? undefined
@@ -74,10 +74,10 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
-/** The requirement that the URL of a store does not meet; `undefined` when the URL is valid. */
-export function storeUrlMustBe(url: string): string | undefined {
+/** What the URL of a store must be; `undefined` if it is valid. */
+export function unmetUrlRequirement(url: string): string | undefined {
   const scheme = schemeOf(url);
-  if (scheme !== undefined) return scheme.mustBe?.(url);
+  if (scheme !== undefined) return scheme.unmetRequirement?.(url);
   const forms = storeSchemes.map(({ form }) => form);
   // British lists have no comma before the last item.
   return new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(forms);
@@ -93,9 +93,10 @@ export function schemeOf(url: string): StoreScheme | undefined {
  */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const scheme = schemeOf(url);
-  const mustBe = storeUrlMustBe(url);
+  const requirement = unmetUrlRequirement(url);
   // The message contains no part of the URL, because its password may be in the wrong place.
-  if (scheme === undefined || mustBe !== undefined) throw invalid('the database URL', `must be ${mustBe}`);
+  if (scheme === undefined || requirement !== undefined)
+    throw invalid('the database URL', `must be ${requirement}`);
   const { readDatabase = url } = options;
   if (readDatabase !== url && !(scheme.hasStandbys && schemeOf(readDatabase)?.hasStandbys)) {
     throw invalid('readDatabase', 'must be standbys of a postgres: database');

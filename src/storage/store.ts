@@ -32,8 +32,11 @@ export interface Collection<One = Row> {
   delete(key: Key, options?: ChangeOptions): Answer<boolean>;
 }
 
-/** The store of one database. It may return synchronously, and does not check for `close` or aborted signals. */
-export interface BareStore {
+/**
+ * The operations of one kind of database, from which `createStore` makes a store. They may return synchronously, and do
+ * not check for `close` or aborted signals.
+ */
+export interface StoreBackend {
   readonly changes?: Pick<ChangeFeed, 'watch'> & {
     read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
     position(options?: CallOptions): Answer<number>;
@@ -74,9 +77,12 @@ export const embeddedNumbers = {
   changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
 
-/** Wraps a bare store: it closes once, then rejects every call. A call whose signal has aborted does not start. */
-export function createStore(bare: BareStore): Store {
-  const { changes, toError = DomainError.from } = bare;
+/**
+ * Creates a store from the operations of a database. The store closes once, and then rejects every call. A call whose
+ * signal has aborted does not start.
+ */
+export function createStore(backend: StoreBackend): Store {
+  const { changes, toError = DomainError.from } = backend;
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
@@ -96,7 +102,7 @@ export function createStore(bare: BareStore): Store {
     };
   const collection = <One>(kind: RecordKind) => {
     // The description of a table ensures that the type of its records matches its columns.
-    const records = bare.collections[kind] as Collection<One>;
+    const records = backend.collections[kind] as Collection<One>;
     return {
       // Returns no promise if the database returns none: each would cost a microtask.
       get(key: Key, options?: CallOptions): Answer<One | undefined> {
@@ -150,13 +156,13 @@ export function createStore(bare: BareStore): Store {
         },
       },
     }),
-    ping: guarded(bare.ping),
-    summary: guarded(bare.summary),
-    exportRows: guarded(bare.exportRows) as Store['exportRows'],
-    importRows: guarded(bare.importRows),
-    continueIds: guarded(bare.continueIds),
+    ping: guarded(backend.ping),
+    summary: guarded(backend.summary),
+    exportRows: guarded(backend.exportRows) as Store['exportRows'],
+    importRows: guarded(backend.importRows),
+    continueIds: guarded(backend.continueIds),
     close() {
-      closing ??= Promise.resolve(bare.close());
+      closing ??= Promise.resolve(backend.close());
       return closing;
     },
   };

@@ -23,11 +23,11 @@ interface Child {
   stopping: boolean;
 }
 
-// A worker that keeps dying is restarted after longer and longer pauses.
+// A worker that exits again and again is restarted after longer and longer pauses.
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
-const soundAfterMs = 10_000;
-// A worker that hangs must not cost a scrape the numbers of the others.
+const stableAfterMs = 10_000;
+// A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;
 
 /**
@@ -147,26 +147,26 @@ export class WorkerPool {
       worker.emit('report');
     });
     worker.once('exit', (code, signal) => {
-      const how = signal ?? `exit code ${code}`;
+      const reason = signal ?? `code ${code}`;
       this.#children.delete(child);
       exit();
-      reject(new ExitBeforeReady(`a worker could not start: ${how}`));
+      reject(new ExitBeforeReady(`a worker exited before it was ready: ${reason}`));
       if (child.readyAt !== undefined && !child.stopping)
-        this.#replace(how, performance.now() - child.readyAt);
+        this.#replace(reason, performance.now() - child.readyAt);
     });
     const addresses = await ready;
     if (this.#bound !== undefined && addresses.http !== this.#bound.http) {
       // The others exited while it started, and their free port was lost.
       await this.#stop(child);
-      throw new Error('a worker could not have the ports of the others');
+      throw new Error('a new worker cannot listen on the ports of the other workers');
     }
     if (this.#stopping) sendTo(worker, 'stop');
     return addresses;
   }
 
-  async #replace(how: string, livedMs: number): Promise<void> {
-    this.#reportFailure(`a worker has ended: ${how}`);
-    if (livedMs > soundAfterMs) this.#pauseMs = firstPauseMs;
+  async #replace(reason: string, uptimeMs: number): Promise<void> {
+    this.#reportFailure(`a worker exited: ${reason}`);
+    if (uptimeMs > stableAfterMs) this.#pauseMs = firstPauseMs;
     while (!this.#stopping && this.#children.size < this.#options.count) {
       await sleep(this.#pauseMs);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);

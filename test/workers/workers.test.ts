@@ -202,7 +202,7 @@ describe('several workers', () => {
     const [victim = 0, other = 0] = await workersOf(running);
     process.kill(victim, 'SIGKILL');
     await printed(running, 'failure');
-    assert.match(JSON.stringify(running.lines.at(-1)), /a worker has ended: SIGKILL/);
+    assert.match(JSON.stringify(running.lines.at(-1)), /a worker exited: SIGKILL/);
     let workers: number[];
     do {
       assert.equal((await fetch(`${running.http}/health`)).status, 200);

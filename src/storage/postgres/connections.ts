@@ -25,7 +25,7 @@ export interface Call {
 const watchdogGraceMs = 1_000;
 
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
-class Lane {
+class ConnectionQueue {
   readonly waitTimeoutMs: number;
   /** How many more connections may be opened. */
   #unopened: number;
@@ -94,7 +94,7 @@ export class Connections {
   readonly #warn: Warn;
   readonly hosts: HostSearch;
   /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
-  readonly #lanes: Readonly<Record<Call['purpose'], Lane>>;
+  readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
   readonly #open = new Set<Connection>();
   #isClosed = false;
 
@@ -103,10 +103,10 @@ export class Connections {
     this.#createClient = createClient;
     this.#settings = settings;
     this.#warn = warn;
-    this.#lanes = {
-      calls: new Lane(poolSize, waitTimeoutMs),
-      feed: new Lane(2, waitTimeoutMs),
-      pings: new Lane(1, pingTimeoutMs),
+    this.#queues = {
+      calls: new ConnectionQueue(poolSize, waitTimeoutMs),
+      feed: new ConnectionQueue(2, waitTimeoutMs),
+      pings: new ConnectionQueue(1, pingTimeoutMs),
     };
     const probe: Probe = async (host, timeoutMs, signal) => {
       signal.throwIfAborted();
@@ -124,18 +124,18 @@ export class Connections {
 
   /** Gives the call a connection of the current generation for its statements. */
   async acquire(call: Call): Promise<Connection> {
-    const lane = this.#lanes[call.purpose];
+    const queue = this.#queues[call.purpose];
     for (let hasRecovered = false; ; ) {
       if (this.#isClosed) throw storeClosed();
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.hosts.failure !== undefined && !lane.hasIdle) {
+      if (this.hosts.failure !== undefined && !queue.hasIdle) {
         if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
         await this.hosts.recover(call.signal);
         hasRecovered = true;
       }
-      call.connection = await lane.take(call.signal);
+      call.connection = await queue.take(call.signal);
       if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
-        call.connection = await this.#tryToOpen(lane);
+        call.connection = await this.#tryToOpen(queue);
       }
       const { connection } = call;
       if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
@@ -152,7 +152,7 @@ export class Connections {
     call.connection = undefined;
     const isUsable = connection !== undefined && this.#isUsable(connection);
     if (!isUsable) void connection?.close();
-    this.#lanes[call.purpose].give(isUsable ? connection : undefined);
+    this.#queues[call.purpose].give(isUsable ? connection : undefined);
   }
 
   #create(host: Host, generation?: number): Connection {
@@ -197,7 +197,7 @@ export class Connections {
   }
 
   /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
-  async #tryToOpen({ waitTimeoutMs: timeoutMs }: Lane): Promise<Connection | undefined> {
+  async #tryToOpen({ waitTimeoutMs: timeoutMs }: ConnectionQueue): Promise<Connection | undefined> {
     if (this.#isClosed) return undefined;
     const host = this.hosts.current;
     const startedAt = performance.now();

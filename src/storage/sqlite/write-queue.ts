@@ -54,11 +54,11 @@ export class WriteQueue {
   readonly #options: WriteQueueOptions;
   #waiting: PendingWrite[] = [];
   /** The number of writes in the group that the writer commits now. */
-  #committing = 0;
+  #groupSize = 0;
   /** Resolves when no write is waiting or running. */
-  #work: Promise<void> | undefined;
+  #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
-  #answer: (reply: WriterReply) => void = () => {};
+  #onReply: (reply: WriterReply) => void = () => {};
   /** Why the last group was not committed; `undefined` when it was. */
   failure: Failure | undefined;
 
@@ -73,9 +73,11 @@ export class WriteQueue {
     this.#writer = writer;
     writer.unref();
     // A late reply of a lost thread must not settle the group of the next one.
-    writer.on('message', (reply: WriterReply) => this.#writer === writer && this.#answer(reply));
-    writer.on('error', (error) => this.#lose(writer, error));
-    writer.on('exit', (code) => this.#lose(writer, new Error(`the writer thread exited with code ${code}`)));
+    writer.on('message', (reply: WriterReply) => this.#writer === writer && this.#onReply(reply));
+    writer.on('error', (error) => this.#onLoss(writer, error));
+    writer.on('exit', (code) =>
+      this.#onLoss(writer, new Error(`the writer thread exited with code ${code}`)),
+    );
     return writer;
   }
 
@@ -83,20 +85,20 @@ export class WriteQueue {
     name: Name,
     parameters: Parameters<SqliteWrites[Name]>,
   ): Promise<ReturnType<SqliteWrites[Name]>> {
-    if (this.#waiting.length + this.#committing >= this.#options.maxPendingWrites) {
+    if (this.#waiting.length + this.#groupSize >= this.#options.maxPendingWrites) {
       return Promise.reject(new DomainError('overloaded', 'too many writes are waiting'));
     }
     return new Promise((resolve, reject) => {
       // The writer returns the result of the method in the message.
       const settle = resolve as (value: unknown) => void;
       this.#waiting.push({ name, parameters, since: performance.now(), resolve: settle, reject });
-      this.#work ??= this.#commitAll();
+      this.#commits ??= this.#commitAll();
     });
   }
 
   /** Resolves when no write is waiting or running. */
   async drain(): Promise<void> {
-    await this.#work;
+    await this.#commits;
   }
 
   /** Ends the writer thread after the running writes. */
@@ -114,27 +116,27 @@ export class WriteQueue {
   async #commitAll(): Promise<void> {
     // Continues after the requests that have arrived together with the first one, so that they become one group.
     await new Promise<void>((resolve) => setImmediate(resolve));
-    let settleLast = (): void => {};
+    let settlePrevious = (): void => {};
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
-      this.#committing = group.length;
+      this.#groupSize = group.length;
       const replying = this.#commit(group);
       // Resolves the writes of the last group while this one is committed.
-      settleLast();
+      settlePrevious();
       const reply = await replying;
       this.failure = 'failed' in reply ? reply.failed : undefined;
-      settleLast = () => this.#settle(group, reply);
+      settlePrevious = () => this.#settle(group, reply);
     }
-    this.#committing = 0;
-    this.#work = undefined;
+    this.#groupSize = 0;
+    this.#commits = undefined;
     this.#writer?.unref();
-    settleLast();
+    settlePrevious();
   }
 
   #nextGroup(): PendingWrite[] {
     // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum.
     const earliest = performance.now() - this.#options.maxWaitMs;
-    const wanted = this.#waiting.findIndex(({ since }) => since >= earliest);
-    for (const { reject } of this.#waiting.splice(0, wanted === -1 ? this.#waiting.length : wanted)) {
+    const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
+    for (const { reject } of this.#waiting.splice(0, kept === -1 ? this.#waiting.length : kept)) {
       reject(unavailable());
     }
     return this.#waiting.splice(0, maxGroupSize);
@@ -142,7 +144,7 @@ export class WriteQueue {
 
   #commit(group: readonly PendingWrite[]): Promise<WriterReply> {
     return new Promise((resolve) => {
-      this.#answer = resolve;
+      this.#onReply = resolve;
       try {
         const writer = this.start();
         writer.ref();
@@ -166,10 +168,10 @@ export class WriteQueue {
     }
   }
 
-  #lose(writer: Worker, cause: unknown): void {
+  #onLoss(writer: Worker, cause: unknown): void {
     if (this.#writer !== writer) return;
     this.#writer = undefined;
     this.failure = unavailable(cause);
-    this.#answer({ failed: this.failure });
+    this.#onReply({ failed: this.failure });
   }
 }
