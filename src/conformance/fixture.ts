@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { after, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
 import type { Page, PageStart } from '../domain/list-query.ts';
-import { type Post, type PostQuery, parsePostQuery } from '../domain/post.ts';
-import type { Repository } from '../domain/repository.ts';
+import type { CreateOptions, Repository } from '../domain/repository.ts';
 import { parseUserQuery, type StoredUser, type User, type UserQuery } from '../domain/user.ts';
 
 export interface OpenOptions {
@@ -83,12 +82,13 @@ export function userQuery(text = ''): UserQuery {
   return parseUserQuery(new URLSearchParams(text), noCursor);
 }
 
-export function postQuery(text = ''): PostQuery {
-  return parsePostQuery(1, new URLSearchParams(text), noCursor);
-}
+/** Reads no cursor: only the HTTP API encodes positions. The tests pass the positions themselves. */
+export const noCursor = () => undefined;
 
-// Only the HTTP API encodes positions as cursors. The tests pass the positions themselves.
-const noCursor = () => undefined;
+/** The options of a creation with an idempotency key. */
+export function keyed(key: string, fingerprint = 'fingerprint'): CreateOptions {
+  return { idempotency: { key, fingerprint } };
+}
 
 export async function rejects(answer: unknown, ...kinds: ErrorKind[]): Promise<void> {
   await assert.rejects(Promise.resolve(answer), (error) => {
@@ -115,16 +115,11 @@ export async function walkUsers(repository: Repository, text: string): Promise<U
   return walk(query.start, (start) => repository.listUsers({ ...query, start }));
 }
 
-export async function walkPosts(repository: Repository, userId: number, text: string): Promise<Post[]> {
-  const query = postQuery(text);
-  return walk(query.start, async (start) => {
-    const page = await repository.listPosts(userId, { ...query, start });
-    assert(page, `user ${userId} does not exist`);
-    return page;
-  });
-}
-
-async function walk<T>(first: PageStart, fetchPage: (start: PageStart) => Promise<Page<T>>): Promise<T[]> {
+/** Reads all pages, each after the last row of the previous page. */
+export async function walk<T>(
+  first: PageStart,
+  fetchPage: (start: PageStart) => Promise<Page<T>>,
+): Promise<T[]> {
   let page = await fetchPage(first);
   const items = [...page.items];
   while (page.next !== undefined) {

@@ -57,6 +57,11 @@ export async function firstChanges(repository: Repository, count: number): Promi
   return changes;
 }
 
+/** The parts of a change that do not depend on time. */
+export function whatOf({ type, record }: Change): unknown[] {
+  return [type, record];
+}
+
 export function idsOf(changes: readonly Change[]): string[] {
   return changes.map(({ type, record }) => `${type} ${record.id}`);
 }

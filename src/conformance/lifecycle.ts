@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { CallOptions, Repository } from '../domain/repository.ts';
-import { addUsers, type Fixture, postQuery, rejects, userQuery } from './fixture.ts';
+import { addUsers, type Fixture, keyed, rejects, userQuery } from './fixture.ts';
+import { type NestedKind, nestedKinds } from './nested-kinds.ts';
 
 type Operation = (repository: Repository, options?: CallOptions) => unknown;
 
@@ -9,24 +10,34 @@ const reads: Readonly<Record<string, Operation>> = {
   getUser: (repository, options) => repository.getUser(1, options),
   listUsers: (repository, options) => repository.listUsers(userQuery(), options),
   countUsers: (repository, options) => repository.countUsers({}, options),
-  listPosts: (repository, options) => repository.listPosts(1, postQuery(), options),
-  countPosts: (repository, options) => repository.countPosts(1, {}, options),
-  getPost: (repository, options) => repository.getPost(1, 1, options),
   ping: (repository, options) => repository.ping(options),
+  ...forNested(({ one, kind, ...nested }) => ({
+    [`a list of ${kind}`]: (repository, options) => nested.list(repository, 1, nested.query(), options),
+    [`a count of ${kind}`]: (repository, options) => nested.count(repository, 1, {}, options),
+    [`a read of ${one}`]: (repository, options) => nested.get(repository, 1, 1, options),
+  })),
 };
 
-const key = { key: 'key', fingerprint: 'fingerprint' };
 const writes: Readonly<Record<string, Operation>> = {
   createUser: (repository) => repository.createUser({ name: 'Eve' }),
-  'createUser with a key': (repository) => repository.createUser({ name: 'Eve' }, { idempotency: key }),
+  'createUser with a key': (repository) => repository.createUser({ name: 'Eve' }, keyed('key')),
   updateUser: (repository) => repository.updateUser(1, { name: 'Eve' }),
   deleteUser: (repository) => repository.deleteUser(1),
-  createPost: (repository) => repository.createPost(1, { title: 'title', body: '' }),
-  updatePost: (repository) => repository.updatePost(1, 1, { title: 'other' }),
-  deletePost: (repository) => repository.deletePost(1, 1),
-  'createPost with a key': (repository) =>
-    repository.createPost(1, { title: 'title', body: '' }, { idempotency: key }),
+  ...forNested(({ one, ...nested }) => ({
+    [`a creation of ${one}`]: (repository) => nested.create(repository, 1, nested.draft),
+    [`a creation of ${one} with a key`]: (repository) =>
+      nested.create(repository, 1, nested.draft, keyed('key')),
+    [`an update of ${one}`]: (repository) => nested.update(repository, 1, 1, nested.patches[0]),
+    [`a deletion of ${one}`]: (repository) => nested.delete(repository, 1, 1),
+  })),
 };
+
+/** The operations of all kinds whose records belong to users. */
+function forNested(
+  operationsOf: (nested: NestedKind) => Record<string, Operation>,
+): Record<string, Operation> {
+  return Object.assign({}, ...nestedKinds.map(operationsOf));
+}
 
 export function testLifecycle(fixture: Fixture): void {
   describe('lifecycle', () => {

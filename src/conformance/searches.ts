@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
-import { addUsers, type Fixture, postQuery, userQuery, walkPosts, walkUsers } from './fixture.ts';
+import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
 import { compareUsers, userSorts } from './positions.ts';
 import { Random } from './random.ts';
 
@@ -118,36 +118,6 @@ export function testSearches(fixture: Fixture): void {
         assert.equal(await repository.countUsers(query.filter), expected.length, run);
       }
     });
-
-    const withTitles = fixture.share(async (repository) => {
-      await addUsers(repository, 'Ada', 'Bob');
-      for (const title of ['Note', 'Notes', 'note', 'No%', 'Noon', 'Notes', 'N', 'Np']) {
-        for (const userId of [1, 2]) await repository.createPost(userId, { title, body: '' });
-      }
-    });
-    for (const sort of ['id', '-id', 'title', '-title', 'title,-id']) {
-      it(`finds a user's posts whose titles start with a prefix, by ${sort}, in pages of any size`, async () => {
-        const repository = await withTitles();
-        for (const [title, titles] of [
-          ['No', ['No%', 'Noon', 'Note', 'Notes', 'Notes']],
-          ['Notes', ['Notes', 'Notes']],
-          ['No%', ['No%']],
-          ['x', []],
-        ] as const) {
-          const query = `title=${encodeURIComponent(title)}&sort=${sort}`;
-          const whole = await repository.listPosts(1, postQuery(`${query}&limit=100`));
-          assert.deepEqual(whole?.items.map((post) => post.title).sort(), titles);
-          assert(whole?.items.every((post) => post.userId === 1));
-          assert.equal(await repository.countPosts(1, { title }), titles.length);
-          for (const limit of [1, 2]) {
-            const walked = await walkPosts(repository, 1, `${query}&limit=${limit}`);
-            assert.deepEqual(walked, whole?.items, `${query}, limit ${limit}`);
-          }
-        }
-        assert.equal(await repository.listPosts(3, postQuery('title=No')), undefined);
-        assert.equal(await repository.countPosts(3, { title: 'No' }), undefined);
-      });
-    }
   });
 }
 

@@ -6,9 +6,10 @@ import { createFixture, type OpenRepository, type RepositoryTraits } from './fix
 import { testIdempotency } from './idempotency.ts';
 import { testLifecycle } from './lifecycle.ts';
 import { testLists } from './lists.ts';
+import { testNested } from './nested.ts';
+import { nestedKinds } from './nested-kinds.ts';
+import { testNestedLists } from './nested-lists.ts';
 import { testPositions } from './positions.ts';
-import { testPostLists } from './post-lists.ts';
-import { testPosts } from './posts.ts';
 import { testSearches } from './searches.ts';
 import { testUsers } from './users.ts';
 
@@ -27,8 +28,10 @@ export function testRepository(name: string, open: OpenRepository, traits: Repos
     testLists(fixture);
     testPositions(fixture);
     testSearches(fixture);
-    testPosts(fixture);
-    testPostLists(fixture);
+    for (const nested of nestedKinds) {
+      testNested(fixture, nested);
+      testNestedLists(fixture, nested);
+    }
     testIdempotency(fixture);
     if (traits.feed) {
       testFeed(fixture);

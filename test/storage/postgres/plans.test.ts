@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
-import { postQuery, userQuery } from '../../../src/conformance/fixture.ts';
+import { userQuery } from '../../../src/conformance/fixture.ts';
+import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import type { Position } from '../../../src/domain/list-query.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
