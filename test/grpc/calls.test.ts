@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { constants, type OutgoingHttpHeaders } from 'node:http2';
 import { type TestContext, test } from 'node:test';
-import { status } from '@grpc/grpc-js';
+import { Server, status } from '@grpc/grpc-js';
+import { handleUnknownMethods } from '../../src/grpc/call.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { RequestEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
@@ -153,4 +154,12 @@ test('a gRPC call without a valid request id is reported with the id that its cl
   const { trailers } = await callWire(session, users, framed(one), { 'x-request-id': 'not valid!' });
   assert.match(String(trailers['x-request-id']), /^[\w-]+$/);
   assert.equal(calls()[0]?.id, trailers['x-request-id']);
+});
+
+test('a gRPC server that finds its handlers in another way is rejected with the reason', () => {
+  const server = new Server();
+  Reflect.set(server, '_retrieveHandler', undefined);
+  assert.throws(() => handleUnknownMethods(server), {
+    message: 'this version of @grpc/grpc-js is not supported',
+  });
 });

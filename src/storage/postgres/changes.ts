@@ -90,8 +90,7 @@ export class PostgresChanges implements ChangeFeed {
       signal,
       'feed',
     );
-    const [first] = rows;
-    if (first === undefined) throw new Error('the table change_feed has no row');
+    const first = firstOf(rows);
     if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
     const changes = rows.flatMap(toChange);
     const last = changes.at(-1)?.position;
@@ -160,8 +159,7 @@ export class PostgresChanges implements ChangeFeed {
 
   async #lookNow(): Promise<Look> {
     const values = [this.#settled.position, this.#settled.needsWriters];
-    const [found] = await this.#pool.read<Look>(look, values, undefined, 'feed');
-    if (found === undefined) throw new Error('the table change_feed has no row');
+    const found = firstOf(await this.#pool.read<Look>(look, values, undefined, 'feed'));
     // A standby does not know which writes are still running on the primary.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     const before = this.#settled.position;
@@ -179,6 +177,11 @@ export class PostgresChanges implements ChangeFeed {
         this.#trim = undefined;
       });
   }
+}
+
+function firstOf<Row>([first]: readonly Row[]): Row {
+  if (first === undefined) throw new Error('the table change_feed has no row');
+  return first;
 }
 
 function toChange({ position, time, type, record, request_id, key }: PageRow): Change[] {

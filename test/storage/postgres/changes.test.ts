@@ -307,6 +307,12 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada']);
   });
 
+  it('reports that its table has lost its row', async (t) => {
+    const { feed, session } = await open(t);
+    await session.query('DELETE FROM change_feed');
+    await assert.rejects(feed.position(), { message: 'the table change_feed has no row' });
+  });
+
   it('examines a bounded number of positions for a filter', async (t) => {
     const { store, feed, session } = await open(t);
     await session.query(`

@@ -156,6 +156,22 @@ it('calls beyond the limit of waiting calls fail as overloaded, or as unavailabl
   await pool.close();
 });
 
+it('a call searches for a server once, and fails if its connection is then refused too', async () => {
+  const attempts = ['refused', 'probed', 'refused', 'probed', 'opened'];
+  const driver = fakeDriver(
+    async () => ({ rows: [] }),
+    async () => {
+      if (attempts.shift() === 'refused') throw new Error('connect ECONNREFUSED');
+    },
+  );
+  const pool = new PostgresPool(driver, settings, () => {});
+  await assert.rejects(pool.read(prepared('SELECT 1'), []), { kind: 'unavailable' });
+  assert.deepEqual(attempts, ['probed', 'opened']);
+  await pool.read(prepared('SELECT 1'), []);
+  assert.deepEqual(attempts, []);
+  await pool.close();
+});
+
 it('a call that begins after the pool was closed opens no connection', async () => {
   let opened = 0;
   const driver = fakeDriver(
