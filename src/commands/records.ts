@@ -154,7 +154,7 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
 }
 
 function emptyBatch(): Batch {
-  return { rows: { users: [], posts: [] }, lines: [] };
+  return { rows: byKind(() => []), lines: [] };
 }
 
 /** Adds the record of a line to a batch. An error names the line. */
@@ -212,11 +212,17 @@ export function endLine({ records, sha256, lastIds }: EndRecord): string {
   return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
 }
 
+// Exports of releases before a later kind have no record and no last id of it.
+const firstKinds: readonly RecordKind[] = ['users', 'posts'];
+
 function parseEnd({ records, sha256, ...ids }: Fields): EndRecord {
   if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
     sha256,
-    lastIds: byKind((kind) => parseInteger(formats[kind].lastId, ids[formats[kind].lastId], 0)),
+    lastIds: byKind((kind) => {
+      const { lastId } = formats[kind];
+      return parseInteger(lastId, ids[lastId] ?? (firstKinds.includes(kind) ? undefined : 0), 0);
+    }),
   };
 }

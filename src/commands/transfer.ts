@@ -56,7 +56,7 @@ export const copy: Command = {
       const { count } = summary[kind];
       return `${count} ${count === 1 ? nameOf(kind) : kind}`;
     });
-    stdout.write(`copied ${counts.join(' and ')}, sha256 ${read.sha256}\n`);
+    stdout.write(`copied ${new Intl.ListFormat('en').format(counts)}, sha256 ${read.sha256}\n`);
   },
 };
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { batchCharacters, countOf, readStore } from '../../src/commands/records.ts';
 import { openSource } from '../../src/commands/transfer.ts';
+import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
 import { recordKinds } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -48,7 +49,7 @@ describe('the number of records of a store', () => {
     assert.equal(countOf(await store.summary()), 0);
     await store.createUser({ name: 'Ada' });
     assert.equal(countOf(await store.summary()), 1);
-    await store.createPost(1, { title: 'title', body: '' });
+    for (const { create, draft } of nestedKinds) await create(store, 1, draft);
     assert.equal(countOf(await store.summary()), recordKinds.length);
   });
 });

@@ -44,7 +44,7 @@ for (const [name, open] of Object.entries(stores)) {
         const replica = new Replica();
         const after = await feed.position();
         await replica.list(store);
-        const known = [...replica.users.values()].map((record) => ({ record }));
+        const known = [...replica.kinds.users.values()].map((record) => ({ record }));
         const changes = await follow(feed, (read) => isWhole(load)([...read, ...known]), { after });
         for (const change of changes) replica.apply(change);
         return replica;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { follow, readAll } from '../../src/conformance/follow.ts';
 import { Random } from '../../src/conformance/random.ts';
-import { type Change, changeTypes } from '../../src/domain/change.ts';
+import { type Change, changeTypes, kindOf } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
+import { byKind, recordKinds } from '../../src/domain/record.ts';
 import type { ChangeFeed, Repository, Store } from '../../src/domain/repository.ts';
 
 export interface RandomLoad {
@@ -68,8 +69,7 @@ async function updateAnyPost(
 
 /** Records by kind and id, as a follower of the feed would store them. */
 export class Replica {
-  readonly users = new Map<number, Change['record']>();
-  readonly posts = new Map<number, Change['record']>();
+  readonly kinds = byKind(() => new Map<number, Change['record']>());
 
   static of(changes: readonly Change[]): Replica {
     const replica = new Replica();
@@ -79,7 +79,7 @@ export class Replica {
 
   /** Applies a change, unless the stored record is newer. */
   apply({ type, record }: Change): void {
-    const records = type.startsWith('user.') ? this.users : this.posts;
+    const records = this.kinds[kindOf(type)];
     const known = records.get(record.id);
     if (type.endsWith('.deleted')) records.delete(record.id);
     else if (known === undefined || known.version < record.version) records.set(record.id, record);
@@ -87,10 +87,10 @@ export class Replica {
 
   /** Adds all records of a store, page by page. */
   async list(store: Store): Promise<void> {
-    for (const kind of ['users', 'posts'] as const) {
+    for (const kind of recordKinds) {
       for (let after = 0; ; ) {
         const rows = await store.exportRows(kind, after, 7);
-        for (const row of rows) this[kind].set(row.id, row);
+        for (const row of rows) this.kinds[kind].set(row.id, row);
         const last = rows.at(-1);
         if (last === undefined) break;
         after = last.id;
@@ -99,9 +99,7 @@ export class Replica {
   }
 
   get records() {
-    const sorted = (records: ReadonlyMap<number, Change['record']>) =>
-      [...records.values()].sort((a, b) => a.id - b.id);
-    return { users: sorted(this.users), posts: sorted(this.posts) };
+    return byKind((kind) => [...this.kinds[kind].values()].sort((a, b) => a.id - b.id));
   }
 }
 
@@ -134,7 +132,7 @@ export async function checkFeed(store: Store, feed: ChangeFeed, changes: readonl
   assert.deepEqual(Replica.of(changes).records, there.records);
   const versions = new Map<string, number>();
   for (const { type, record } of changes) {
-    const id = `${type.slice(0, 4)} ${record.id}`;
+    const id = `${kindOf(type)} ${record.id}`;
     const before = versions.get(id) ?? 0;
     assert.equal(record.version, type.endsWith('.deleted') ? before : before + 1, `${type} ${record.id}`);
     assert.ok(before > 0 === !type.endsWith('.created'), `${type} ${record.id}`);

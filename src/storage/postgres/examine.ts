@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
+import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { processIdOf } from './connection.ts';
 import { type Host, loadDriver, parseHosts } from './hosts.ts';
@@ -86,7 +87,7 @@ const stateSql = `
     current_setting('server_encoding') AS encoding,
     (SELECT datcollate FROM pg_database WHERE datname = current_database()) AS collation,
     (SELECT count(*) FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
-      WHERE attrelid IN (to_regclass('users'), to_regclass('posts')) AND collname <> 'C')::int AS other_collations,
+      WHERE attrelid IN (${recordKinds.map((kind) => `to_regclass('${kind}')`)}) AND collname <> 'C')::int AS other_collations,
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,

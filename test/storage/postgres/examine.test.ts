@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
+import { recordKinds } from '../../../src/domain/record.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
+import { tables } from '../../../src/storage/tables.ts';
 import { freePorts } from '../../kit/free-ports.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
@@ -64,9 +66,15 @@ describe('the examination of a PostgreSQL database', () => {
       `fail HOST: the database is at schema version 99, made by a newer release; this one knows ${schemaVersion}`,
     ],
     [
-      'a column with another sort order',
-      () => 'ALTER TABLE users ALTER COLUMN name TYPE text COLLATE "ucs_basic"',
-      'fail HOST: 1 columns have another collation than "C"',
+      'a column of each kind of record with another sort order',
+      () =>
+        recordKinds
+          .map((kind) => {
+            const column = tables[kind].columns.find(({ type }) => type === 'text');
+            return `ALTER TABLE ${kind} ALTER COLUMN ${column?.name} TYPE text COLLATE "ucs_basic";`;
+          })
+          .join(''),
+      `fail HOST: ${recordKinds.length} columns have another collation than "C"`,
     ],
     [
       'a server that accepts no writes',
