@@ -3,8 +3,10 @@ const turnMs = 2;
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more of them are probably waiting.
 const maxArrivals = 16;
-// How many turns in a row may run no task while connections arrive.
-const maxYields = 64;
+// How many turns may run no task while connections arrive: a burst of connections, and then so many for each turn that
+// runs tasks.
+const maxYields = 2_048;
+const yieldsPerTurn = 64;
 // A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
 
@@ -29,7 +31,7 @@ export class Scheduler {
   #hasAccepted = false;
   /** Turns in a row that accepted a connection. */
   #arrivals = 0;
-  /** Turns in a row that ran no task. */
+  /** Turns that ran no task, less those that later tasks make up for. */
   #yields = 0;
 
   /** Takes over an accepted connection after all waiting connections have been accepted. */
@@ -86,7 +88,7 @@ export class Scheduler {
     if (mayYield && (accepts || this.#connections.length > 0)) {
       this.#yields += 1;
     } else {
-      this.#yields = 0;
+      this.#yields = Math.max(0, this.#yields - yieldsPerTurn);
       await this.#runTasks();
     }
     this.#isScheduled = false;
