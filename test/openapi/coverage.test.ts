@@ -12,27 +12,54 @@ import { type Case, documented, Recorder } from '../support/openapi-recorder.ts'
 import { type StartOptions, startService } from '../support/service.ts';
 
 const ada = { name: 'Ada Lovelace', role: 'admin' };
-const notes = { title: 'Notes', body: 'On the Analytical Engine' };
 const mergePatch = 'Content-Type: application/merge-patch+json';
 
+type Right = Readonly<Record<string, Omit<Case, 'method' | 'status'>>>;
+
+/** A kind of records that belong to users, with the bodies of the examples in the document. */
+interface Nested {
+  readonly path: string;
+  readonly parameter: string;
+  readonly draft: object;
+  readonly replacement: object;
+  readonly patch: object;
+  /** A filter that the record matches. */
+  readonly filter: string;
+}
+
+const nested: readonly Nested[] = [
+  {
+    path: 'posts',
+    parameter: 'postId',
+    draft: { title: 'Notes', body: 'On the Analytical Engine' },
+    replacement: { title: 'Notes' },
+    patch: { body: 'Revised' },
+    filter: 'title=No',
+  },
+];
+
+/** A complete and valid request for each operation on a kind of records of users. */
+function rightOf({ path, parameter, draft, replacement, patch }: Nested): Right {
+  const [all, one] = [`/users/1/${path}`, `/users/1/${path}/1`];
+  return {
+    [`GET /users/{id}/${path}`]: { path: all },
+    [`POST /users/{id}/${path}`]: { path: all, body: draft },
+    [`GET /users/{id}/${path}/{${parameter}}`]: { path: one },
+    [`PUT /users/{id}/${path}/{${parameter}}`]: { path: one, body: replacement },
+    [`PATCH /users/{id}/${path}/{${parameter}}`]: { path: one, body: patch, headers: [mergePatch] },
+    [`DELETE /users/{id}/${path}/{${parameter}}`]: { path: one },
+  };
+}
+
 /** A complete and valid request for each operation. */
-const right: Readonly<Record<string, Omit<Case, 'method' | 'status'>>> = {
+const right: Right = {
   'GET /users': { path: '/users' },
   'POST /users': { path: '/users', body: ada },
   'GET /users/{id}': { path: '/users/1' },
   'PUT /users/{id}': { path: '/users/1', body: { name: 'Ada King' } },
   'PATCH /users/{id}': { path: '/users/1', body: { role: 'countess' }, headers: [mergePatch] },
   'DELETE /users/{id}': { path: '/users/2' },
-  'GET /users/{id}/posts': { path: '/users/1/posts' },
-  'POST /users/{id}/posts': { path: '/users/1/posts', body: notes },
-  'GET /users/{id}/posts/{postId}': { path: '/users/1/posts/1' },
-  'PUT /users/{id}/posts/{postId}': { path: '/users/1/posts/1', body: { title: 'Notes' } },
-  'PATCH /users/{id}/posts/{postId}': {
-    path: '/users/1/posts/1',
-    body: { body: 'Revised' },
-    headers: [mergePatch],
-  },
-  'DELETE /users/{id}/posts/{postId}': { path: '/users/1/posts/1' },
+  ...Object.assign({}, ...nested.map(rightOf)),
   'GET /changes': { path: '/changes' },
   'GET /health': { path: '/health' },
   'GET /health/ready': { path: '/health/ready' },
@@ -57,6 +84,37 @@ const malformed: readonly (Pick<Case, 'status' | 'version' | 'host' | 'body'> & 
   { status: 501, headers: ['Transfer-Encoding: gzip, chunked'] },
   { status: 505, version: '2.0' },
 ];
+
+/** Requests about a kind of records of users 1 and 7, who does not exist. They run in this order. */
+function storyOf({ path, draft, replacement, patch, filter }: Nested): readonly Case[] {
+  const [all, one, missing] = [`/users/1/${path}`, `/users/1/${path}/1`, `/users/1/${path}/7`];
+  const key = [`Idempotency-Key: ${path}`];
+  const [first, second, wrong] = [['If-Match: "1"'], ['If-Match: "2"'], ['If-Match: "9"']];
+  return [
+    { method: 'POST', path: all, body: draft, status: 201, headers: key },
+    { method: 'POST', path: all, body: { ...draft, ...replacement, ...patch }, status: 422, headers: key },
+    { method: 'POST', path: `/users/7/${path}`, body: draft, status: 404 },
+    { method: 'GET', path: all, status: 200 },
+    { method: 'GET', path: `${all}?limit=1`, status: 200, headers: ['Prefer: count=exact'] },
+    { method: 'GET', path: `${all}?${filter}`, status: 200 },
+    { method: 'GET', path: `/users/7/${path}`, status: 404 },
+    { method: 'GET', path: `${all}?limit=101`, status: 400 },
+    { method: 'GET', path: one, status: 200 },
+    { method: 'GET', path: one, status: 304, headers: ['If-None-Match: "1"'] },
+    { method: 'GET', path: one, status: 412, headers: wrong },
+    { method: 'GET', path: `${all}/0`, status: 400 },
+    { method: 'GET', path: missing, status: 404 },
+    { method: 'PATCH', path: one, body: {}, status: 412, headers: wrong },
+    { method: 'PATCH', path: one, body: patch, headers: [mergePatch], status: 200 },
+    { method: 'PATCH', path: missing, body: {}, status: 404 },
+    { method: 'PUT', path: one, body: replacement, headers: second, status: 200 },
+    { method: 'PUT', path: missing, body: replacement, status: 404 },
+    { method: 'PUT', path: one, body: replacement, status: 412, headers: first },
+    { method: 'DELETE', path: one, status: 412, headers: wrong },
+    { method: 'DELETE', path: one, status: 204 },
+    { method: 'DELETE', path: one, status: 404 },
+  ];
+}
 
 /** Requests about two users. They run in this order. */
 const story: readonly Case[] = [
@@ -108,46 +166,7 @@ const story: readonly Case[] = [
   { method: 'PUT', path: '/users/1', body: { name: 'Ada King' }, headers: ['If-Match: "2"'], status: 200 },
   { method: 'PUT', path: '/users/7', body: { name: 'Ada King' }, status: 404 },
   { method: 'PUT', path: '/users/1', body: { name: 'Eve' }, status: 412, headers: ['If-Match: "1"'] },
-  { method: 'POST', path: '/users/1/posts', body: notes, status: 201, headers: ['Idempotency-Key: b'] },
-  {
-    method: 'POST',
-    path: '/users/1/posts',
-    body: { title: 'x' },
-    status: 422,
-    headers: ['Idempotency-Key: b'],
-  },
-  { method: 'POST', path: '/users/7/posts', body: notes, status: 404 },
-  { method: 'GET', path: '/users/1/posts', status: 200 },
-  { method: 'GET', path: '/users/1/posts?limit=1', status: 200, headers: ['Prefer: count=exact'] },
-  { method: 'GET', path: '/users/1/posts?title=No', status: 200 },
-  { method: 'GET', path: '/users/7/posts', status: 404 },
-  { method: 'GET', path: '/users/1/posts?limit=101', status: 400 },
-  { method: 'GET', path: '/users/1/posts/1', status: 200 },
-  { method: 'GET', path: '/users/1/posts/1', status: 304, headers: ['If-None-Match: "1"'] },
-  { method: 'GET', path: '/users/1/posts/1', status: 412, headers: ['If-Match: "9"'] },
-  { method: 'GET', path: '/users/1/posts/0', status: 400 },
-  { method: 'GET', path: '/users/1/posts/7', status: 404 },
-  { method: 'PATCH', path: '/users/1/posts/1', body: {}, status: 412, headers: ['If-Match: "9"'] },
-  {
-    method: 'PATCH',
-    path: '/users/1/posts/1',
-    body: { body: 'Revised' },
-    headers: [mergePatch],
-    status: 200,
-  },
-  { method: 'PATCH', path: '/users/1/posts/7', body: {}, status: 404 },
-  {
-    method: 'PUT',
-    path: '/users/1/posts/1',
-    body: { title: 'Notes' },
-    headers: ['If-Match: "2"'],
-    status: 200,
-  },
-  { method: 'PUT', path: '/users/1/posts/7', body: { title: 'Notes' }, status: 404 },
-  { method: 'PUT', path: '/users/1/posts/1', body: { title: 'x' }, status: 412, headers: ['If-Match: "1"'] },
-  { method: 'DELETE', path: '/users/1/posts/1', status: 412, headers: ['If-Match: "9"'] },
-  { method: 'DELETE', path: '/users/1/posts/1', status: 204 },
-  { method: 'DELETE', path: '/users/1/posts/1', status: 404 },
+  ...nested.flatMap(storyOf),
   { method: 'DELETE', path: '/users/2', status: 412, headers: ['If-Match: "9"'] },
   { method: 'DELETE', path: '/users/2', status: 204 },
   { method: 'DELETE', path: '/users/2', status: 404 },
