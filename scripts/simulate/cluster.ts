@@ -13,7 +13,6 @@ import { startPostgres } from '../../test/kit/postgres.ts';
 import { ServiceProcess } from '../harness/process.ts';
 import type { Plan } from './plan.ts';
 
-type Stack = AsyncDisposableStack;
 export const run = promisify(execFile);
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const planted = fileURLToPath(new URL('defects.ts', import.meta.url));
@@ -25,10 +24,23 @@ export type Node = Cluster['nodes'][number];
 // libfaketime reads the offset of the clock from a file.
 const [faketime] = globSync('/usr/lib/{*-linux-gnu/,}faketime/libfaketimeMT.so.1');
 
-/** Starts what a plan names, with a planted defect if one is given. The stack closes everything. */
-export async function startCluster({ store, seed }: Plan, defect: string | undefined, stack: Stack) {
+export interface RunOptions {
+  /** The name of a planted defect. */
+  readonly defect?: string | undefined;
+  /** A folder to keep the history and the logs of the processes in. */
+  readonly keep?: string | undefined;
+}
+
+/** Starts what a plan names. The stack closes everything. */
+export async function startCluster(
+  { store, seed }: Plan,
+  { defect, keep }: RunOptions,
+  stack: AsyncDisposableStack,
+) {
   const folder = await mkdtemp(join(tmpdir(), `simulate-${seed}-`));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
+  // How the names of the kept files begin.
+  const kept = join(keep ?? folder, [seed, ...(defect?.split(' ') ?? [])].join('-'));
   const postgres = store.kind === 'postgres' ? await openPostgres(store, stack) : undefined;
   const data = join(folder, 'data');
   await mkdir(data);
@@ -49,7 +61,7 @@ export async function startCluster({ store, seed }: Plan, defect: string | undef
   const nodes = [];
   for (let i = 0; i < store.processes; i += 1) {
     const [port = 0, grpcPort = 0] = await freePorts(2);
-    const service = new ServiceProcess(command, [port, grpcPort], join(folder, `process-${i}.log`), env);
+    const service = new ServiceProcess(command, [port, grpcPort], `${kept}-process-${i}.log`, env);
     stack.defer(() => service.signal('SIGKILL'));
     await service.start();
     // Between the clients and the process.
@@ -58,10 +70,10 @@ export async function startCluster({ store, seed }: Plan, defect: string | undef
     const grpc = usersClient(owner, `127.0.0.1:${grpcPort}`, { 'grpc.max_reconnect_backoff_ms': 500 });
     nodes.push({ service, clients, grpc, http: `http://127.0.0.1:${clients.port}` });
   }
-  return { folder, nodes, data, postgres, clock };
+  return { kept, nodes, data, postgres, clock };
 }
 
-async function openPostgres({ pooler, ...plan }: Plan['store'], stack: Stack) {
+async function openPostgres({ pooler, ...plan }: Plan['store'], stack: AsyncDisposableStack) {
   const postgres = await startPostgres();
   stack.defer(() => postgres.close());
   const { server: primary } = postgres;

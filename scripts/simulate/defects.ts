@@ -5,27 +5,24 @@ import { Random } from '../../src/conformance/random.ts';
 import type { Change } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { type Page, positionOf } from '../../src/domain/list-query.ts';
-import type { Repository } from '../../src/domain/repository.ts';
+import type { ChangeFeed, Repository } from '../../src/domain/repository.ts';
 import type { StoredUser, User, UserQuery } from '../../src/domain/user.ts';
 import { createService } from '../../src/service.ts';
 import { openStore } from '../../src/storage/open.ts';
 
-/** Makes wrong methods for a repository. `nowAndThen` is true for one call in four. */
-type Defect = (store: Repository, nowAndThen: () => boolean) => Partial<Repository>;
-type Method = Exclude<keyof Repository, 'changes'>;
+type Methods = Omit<Repository, 'changes'> & ChangeFeed;
+/** Makes a wrong method for a repository or its feed. */
+type Defect = (store: Repository) => Partial<Methods>;
 
-/** Now and then calls another function in the place of a method. */
-function instead<Name extends Method>(
+/** Calls another function in the place of a method. */
+function instead<Name extends keyof Methods>(
   name: Name,
-  wrong: (store: Repository, ...args: Parameters<Repository[Name]>) => ReturnType<Repository[Name]>,
+  wrong: (store: Repository, ...args: Parameters<Methods[Name]>) => ReturnType<Methods[Name]>,
 ): Defect {
-  return (store, nowAndThen) => ({
-    [name]: (...args: Parameters<Repository[Name]>) =>
-      nowAndThen() ? wrong(store, ...args) : Reflect.apply(store[name], store, args),
-  });
+  return (store) => ({ [name]: (...args: Parameters<Methods[Name]>) => wrong(store, ...args) });
 }
 
-/** Now and then returns another page of users. */
+/** Returns another page of users. */
 function inPage(
   spoil: (page: Page<User>, query: UserQuery, store: Repository) => Page<User> | Promise<Page<User>>,
 ): Defect {
@@ -34,62 +31,44 @@ function inPage(
   );
 }
 
-/** Now and then returns other changes of the feed. */
+/** Returns other changes of the feed. */
 function inFeed(spoil: (changes: readonly Change[]) => Change[]): Defect {
-  return ({ changes: feed }, nowAndThen) => {
+  return instead('read', async ({ changes: feed }, query, options) => {
     if (feed === undefined) throw new Error('the store keeps no feed');
-    const read: typeof feed.read = async (query, options) => {
-      const page = await feed.read(query, options);
-      return nowAndThen() ? { ...page, changes: spoil(page.changes) } : page;
-    };
-    return { changes: overlaid(feed, { read }) };
-  };
+    const page = await feed.read(query, options);
+    return { ...page, changes: spoil(page.changes) };
+  });
 }
+
+// What a defect has seen.
+const read = new Map<number, StoredUser | undefined>();
+const listed = new Map<number, User>();
+let firstId: number | undefined;
 
 /** Each breaks one promise, and the model must find it. */
 export const defects: Readonly<Record<string, Defect>> = {
   // Reads, then writes the whole row, which undoes the writes in between.
-  'lost update': (store) => ({
-    async updateUser(id, patch, options) {
-      const before = await store.getUser(id);
-      await sleep(10);
-      const { name, role = null } = { ...before, ...patch };
-      return store.updateUser(id, { ...(name !== undefined && { name }), role }, options);
-    },
+  'lost update': instead('updateUser', async (store, id, patch, options) => {
+    const before = await store.getUser(id);
+    await sleep(10);
+    const { name, role = null } = { ...before, ...patch };
+    return store.updateUser(id, { ...(name !== undefined && { name }), role }, options);
   }),
   // As from a standby that lags behind.
-  'stale read': (store, nowAndThen) => {
-    const kept = new Map<number, StoredUser | undefined>();
-    return {
-      async getUser(id, options) {
-        if (!kept.has(id) || !nowAndThen()) kept.set(id, await store.getUser(id, options));
-        return kept.get(id);
-      },
-    };
-  },
-  'stale list': (store, nowAndThen) => {
-    const kept = new Map<number, User>();
-    return {
-      async listUsers(query, options) {
-        const page = await store.listUsers(query, options);
-        const items = nowAndThen() ? page.items.map((user) => kept.get(user.id) ?? user) : page.items;
-        for (const user of page.items) kept.set(user.id, user);
-        return { ...page, items };
-      },
-    };
-  },
+  'stale read': instead('getUser', async (store, id, options) => {
+    if (!read.has(id)) read.set(id, await store.getUser(id, options));
+    return read.get(id);
+  }),
+  'stale list': inPage((page) => {
+    for (const user of page.items) listed.set(user.id, listed.get(user.id) ?? user);
+    return { ...page, items: page.items.map((user) => listed.get(user.id) ?? user) };
+  }),
   'doubled POST': instead('createUser', (store, draft) => store.createUser(draft)),
-  'id given twice': (store, nowAndThen) => {
-    let last: number | undefined;
-    return {
-      async createUser(draft, options) {
-        const made = await store.createUser(draft, options);
-        const id = last !== undefined && nowAndThen() ? last : made.value.id;
-        last = made.value.id;
-        return { ...made, value: { ...made.value, id } };
-      },
-    };
-  },
+  'id given twice': instead('createUser', async (store, draft, options) => {
+    const made = await store.createUser(draft, options);
+    firstId ??= made.value.id;
+    return { ...made, value: { ...made.value, id: firstId } };
+  }),
   'skipped row': inPage((page) => ({ ...page, items: page.items.toSpliced(1, 1) })),
   'cursor that jumps': inPage(async (page, query, store) => {
     if (page.next === undefined) return page;
@@ -106,8 +85,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     const { role: _role, ...filter } = query.filter;
     return store.listUsers({ ...query, filter }, options);
   }),
-  'wrong count': (store) => ({
-    countUsers: async (filter, options) => (await store.countUsers(filter, options)) + 1,
+  'wrong count': instead('countUsers', async (store, filter, options) => {
+    return (await store.countUsers(filter, options)) + 1;
   }),
   'wrong 404': instead('getUser', () => undefined),
   'ignored If-Match': instead('updateUser', (store, id, patch) => store.updateUser(id, patch)),
@@ -142,12 +121,18 @@ export const defects: Readonly<Record<string, Defect>> = {
   ),
 };
 
-/** `target` with the methods of `other` in the place of its own. */
-function overlaid<T extends object>(target: T, other: Partial<T>): T {
+/** A defect happens in one call of four. These are harder to find, and happen in every call. */
+const constant = ['lost update', 'wrong count'];
+
+/** `target` with wrong methods in the place of its own, in the calls that `happens` chooses. */
+function overlaid<T extends object>(target: T, wrong: Partial<Methods>, happens: () => boolean): T {
   return new Proxy(target, {
     get(_, name) {
-      const value: unknown = Reflect.get(other, name) ?? Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
+      const value: unknown = Reflect.get(target, name);
+      if (name === 'changes') return overlaid(Object(value), wrong, happens);
+      const other = Reflect.get(wrong, name);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => Reflect.apply(other && happens() ? other : value, target, args);
     },
   });
 }
@@ -157,12 +142,17 @@ if (import.meta.main) {
   const { values } = parseArgs({
     options: { database: text, port: text, 'grpc-port': text, defect: text, seed: text },
   });
+  const { defect } = values;
   const store = await openStore(values.database);
+  const wrong = defects[defect]?.(store);
+  if (wrong === undefined) throw new Error(`no defect is called ${defect}`);
   const random = new Random(Number(values.seed));
-  const wrong = defects[values.defect]?.(store, () => random.below(4) === 0);
-  if (wrong === undefined) throw new Error(`no defect is called ${values.defect}`);
-  const [port, grpcPort] = [Number(values.port), Number(values['grpc-port'])];
-  const service = createService({ repository: overlaid(store, wrong), port, grpcPort });
+  const repository = overlaid(store, wrong, () => constant.includes(defect) || random.below(4) === 0);
+  const service = createService({
+    repository,
+    port: Number(values.port),
+    grpcPort: Number(values['grpc-port']),
+  });
   process.on('SIGHUP', () => undefined);
   process.once('SIGTERM', async () => {
     await service.close();

@@ -1,62 +1,53 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { noteOf, timeoutMs, type World } from './client.ts';
-import type { Change, Response as Outcome } from './history.ts';
+import type { Clients } from './client.ts';
+import type { Node } from './cluster.ts';
+import type { Change, Response as Outcome, Request } from './history.ts';
 import type { Plan } from './plan.ts';
 
 const idleMs = 30;
+// When a follower closes its stream, and resumes at the next process.
+const streamMs = 1_000;
 
-/** The end of a run: `signal` ends the streams, and `last` is the last position to follow. */
-export interface End {
-  readonly signal: AbortSignal;
-  last: number;
-}
-
-/** Follows `/changes` from the beginning, by pages or as a stream that it closes and resumes. */
-export async function follow(plan: Plan['followers'][number], world: World, end: End): Promise<void> {
-  const { nodes, now, feed } = world;
-  for (let [after, round] = [0, plan.n]; after < end.last; round += 1) {
-    const process = round % nodes.length;
-    const isStream = plan.isStream && !end.signal.aborted;
-    const timeout = AbortSignal.timeout(timeoutMs);
-    const signal = isStream ? AbortSignal.any([timeout, end.signal]) : timeout;
-    const headers = { 'last-event-id': `${after}`, ...(isStream && { accept: 'text/event-stream' }) };
-    const start = now();
-    const changes: Change[] = [];
-    let outcome: Outcome;
-    let next: string | undefined;
-    try {
-      const query = isStream ? '' : `?after=${after}&limit=50`;
-      const response = await fetch(`${nodes[process]?.http}/changes${query}`, { headers, signal });
-      outcome = { status: response.status };
-      if (!response.ok) outcome = { status: response.status, note: await response.text() };
-      else if (isStream) changes.push(...(await readEvents(response, plan.leaveAfter)));
-      else changes.push(...JSON.parse(await response.text()).map(toChange));
-      next = /[?&]after=(\d+)/.exec(response.headers.get('link') ?? '')?.[1];
-    } catch (caught) {
-      outcome = isStream && signal.aborted ? { status: 200 } : noteOf(caught);
-    }
-    feed.push({ follower: plan.n, process, after, changes, start, end: now(), ...outcome });
-    after = Number(next ?? changes.at(-1)?.position ?? after);
+/** Follows `/changes` up to a position, which is infinite until the end of a run, by pages or by streams. */
+export async function follow(
+  { n: client, isStream, leaveAfter }: Plan['followers'][number],
+  clients: Clients,
+  end: { position: number },
+): Promise<void> {
+  for (let [position, round] = [0, client]; position < end.position; round += 1) {
+    const request: Request = {
+      step: round,
+      client,
+      process: round,
+      kind: 'follow',
+      record: 'change',
+      position,
+    };
+    const { changes = [], next } =
+      isStream && end.position === Number.POSITIVE_INFINITY
+        ? await clients.send(request, (node) => stream(node, position, leaveAfter))
+        : await clients.send({ ...request, query: { limit: 50 } });
+    position = Number(next ?? changes.at(-1)?.id ?? position);
     if (changes.length === 0) await sleep(idleMs);
   }
 }
 
-/** Reads a stream until it ends or has sent enough. The connection may end within an event. */
-async function readEvents(response: Response, enough: number): Promise<Change[]> {
+/** Reads a stream until it has sent enough, or for its time. Its connection may end within an event. */
+async function stream({ http }: Node, position: number, enough: number): Promise<Outcome> {
+  const signal = AbortSignal.timeout(streamMs);
   const blocks = [''];
   try {
+    const headers = { accept: 'text/event-stream', 'last-event-id': String(position) };
+    const response = await fetch(`${http}/changes`, { headers, signal });
+    if (!response.ok) return { status: response.status, note: await response.text() };
     for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
       blocks.push(...`${blocks.pop()}${chunk}`.split('\n\n'));
       if (blocks.length > enough) break;
     }
-  } catch {}
+  } catch (caught) {
+    if (!signal.aborted && blocks.length === 1) throw caught;
+  }
   const events = blocks.slice(0, -1).map((block) => /^data: ?(.*)$/m.exec(block)?.[1]);
-  return events.flatMap((data) => (data === undefined ? [] : toChange(JSON.parse(data))));
-}
-
-function toChange(
-  event: Omit<Change, 'position' | 'row'> & { readonly id: string; readonly data: Change['row'] },
-): Change {
-  const { id, type, version, data } = event;
-  return { position: Number(id), type, version, row: data };
+  const changes = events.flatMap((data): Change[] => (data === undefined ? [] : JSON.parse(data)));
+  return { status: 200, changes };
 }

@@ -1,25 +1,31 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Evidence, Operation } from './evidence.ts';
-import { type Entry, type Fields, fieldsOf, type Row, type Span, tokenOf } from './history.ts';
+import { type Entry, fieldsOf, type Span, tokenOf } from './history.ts';
+import type { Fields } from './plan.ts';
 
 /** A broken promise, and the requests that show it. */
 export interface Violation {
   readonly rule: string;
   readonly message: string;
-  readonly culprits: readonly Entry[];
+  readonly culprits?: readonly Entry[];
   /** `user 3` or `post 7`, if it is about one record. */
   readonly record?: string;
 }
 
 /** A state of a record. It began after the start of one request, and before the end of another. */
-interface State {
-  /** `absent`, a version, `later` for all versions above those that a response had, or `gone`. */
+export interface State {
+  /** `absent`, a version, or `gone`. */
   readonly name: string;
+  /** Of a version, as `fields`. */
   readonly version?: number;
-  /** Absent if no response showed them. */
-  readonly fields?: Fields | undefined;
+  readonly fields?: Fields;
+  /** Of its change in the feed. */
+  readonly position: number;
+  /** The request that made it, if it had a response. */
+  maker?: Entry | undefined;
   after?: Entry;
   before?: Entry;
+  readonly previous?: State | undefined;
   next?: State;
 }
 
@@ -31,74 +37,76 @@ export function endOf({ next }: State): number {
   return next?.before?.end ?? Number.POSITIVE_INFINITY;
 }
 
-export function isAlive({ name }: State): boolean {
-  return name !== 'absent' && name !== 'gone';
-}
-
 /** The fields of a record after a write. */
-function applied(fields: Fields | undefined, { kind, record, sent }: Entry): Fields {
-  const before = kind === 'patch' ? fields : record === 'post' ? { body: '' } : {};
-  const after = Object.entries({ ...before, ...sent });
-  return Object.fromEntries(after.filter((field): field is [string, string] => field[1] !== null));
+function applied(fields: Fields | undefined, { kind, sent }: Entry): Fields {
+  const after = Object.entries({ ...(kind === 'patch' && fields), ...sent });
+  return Object.fromEntries(after.filter(([, value]) => value !== null));
 }
 
-/** Whether a write may have made what a row of a list, or a name over gRPC, shows. */
-function couldMake({ entry: { sent = {}, start } }: Operation, { kind, row, entry }: Operation): boolean {
-  const shown = Object.entries(sent).filter(([name]) => kind !== 'name' || name === 'name');
-  return start <= entry.end && shown.every(([name, value]) => (Object(row)[name] ?? null) === value);
+/** What is wrong if a write was answered, but did not make the state that its response shows. */
+const rules: Partial<Record<Operation['kind'], string>> = {
+  create: 'id given twice',
+  replace: 'lost update',
+  patch: 'lost update',
+  delete: 'wrong deletion',
+};
+
+/** Whether a write may have made a state out of the one before. */
+function makes({ kind, outcome, entry, version }: Operation, { name, previous, ...state }: State): boolean {
+  const isPossible = outcome === 'unknown' || (outcome === 'done' && version === state.version);
+  if (name === 'gone') return kind === 'cascade' || (kind === 'delete' && isPossible);
+  const isMade = kind === 'create' ? state.version === 1 : kind === 'replace' || kind === 'patch';
+  const isChange = !isDeepStrictEqual(previous?.fields, state.fields);
+  return (
+    isPossible && isMade && isChange && isDeepStrictEqual(applied(previous?.fields, entry), state.fields)
+  );
+}
+
+/** Whether a response can be true while the record has a state, or made it. */
+function fits(state: State, operation: Operation): boolean {
+  const { kind, outcome, entry, row, version } = operation;
+  const { guard, sent } = entry;
+  const { name, fields, previous } = state;
+  const isMet = (one: State | undefined) => guard?.version === undefined || guard.version === one?.version;
+  if (outcome === 'missing' || kind === 'cascade') return fields === undefined;
+  if (outcome === 'refused') return fields !== undefined && !isMet(state);
+  if (kind === 'replayed') return name !== 'absent';
+  if (kind === 'delete') return name === 'gone' && isMet(previous);
+  if (fields === undefined || (version ?? state.version) !== state.version) return false;
+  if (kind === 'alive') return true;
+  if (kind === 'name') return fields['name'] === row?.name;
+  if (row && !isDeepStrictEqual(fields, fieldsOf(row))) return false;
+  if (kind === 'read') {
+    return (
+      version === undefined || isMet(state) === (outcome === 'same' || guard?.header !== 'if-none-match')
+    );
+  }
+  // A write without a text of its own may have changed nothing, which keeps the version.
+  const isNeedless = tokenOf(sent) === undefined && isDeepStrictEqual(applied(fields, entry), fields);
+  return (isNeedless && isMet(state)) || (isMet(previous) && makes(operation, state));
 }
 
 /**
- * What the responses prove about one record. It passes through its states in order, and each begins at one moment.
- * Every response shows that the record had one of certain states at some moment of the request, which narrows down
- * when these states began and ended. If none of them was possible then, a promise is broken.
+ * What is known of one record. The feed has its states in their order, and each began at one moment. Every response
+ * shows that the record had one of certain states at some moment of the request, which narrows down when these
+ * states began and ended. If none of them was possible then, a promise is broken.
  */
 export class Life {
   readonly name: string;
   readonly evidence: Evidence;
   readonly violations: Violation[] = [];
-  /** The highest version that a response had; 0 if none had one. */
-  readonly last: number;
-  /** Writes that may have happened, and that made none of the versions. */
-  readonly maybes: ReadonlySet<Operation>;
-  readonly #states: State[] = [{ name: 'absent' }];
+  readonly states: readonly State[];
 
   constructor(evidence: Evidence) {
     this.evidence = evidence;
     this.name = `${evidence.kind} ${evidence.id}`;
-    this.#findVersions();
-    this.last = this.#states.length - 1;
-    this.maybes = this.#findWriters();
-    if (this.maybes.size > 0 || this.last === 0) this.#add({ name: 'later' });
-    const ends = evidence.operations.filter(({ kind }) => kind === 'delete' || kind === 'cascade');
-    const deletions = ends.filter(({ kind, outcome }) => kind === 'delete' && outcome === 'done');
-    const possible = ends.filter(({ outcome }) => outcome === 'done' || outcome === 'unknown');
-    if (possible.length > 0) this.#begin(this.#add({ name: 'gone' }), deletions, possible, 'deleted twice');
-    this.#narrow();
-  }
-
-  /** The fields of a version, if a response showed them. */
-  fieldsOf(version: number): Fields | undefined {
-    return this.#states[version]?.fields;
-  }
-
-  /** Whether it is deleted at the end. */
-  get isGone(): 'no' | 'perhaps' | 'yes' {
-    const state = this.#states.at(-1);
-    return state?.name !== 'gone' ? 'no' : state.before === undefined ? 'perhaps' : 'yes';
+    this.states = this.#findStates();
+    if (this.violations.length === 0) this.#narrow();
   }
 
   /** The states that it may have had at some moment. */
   during({ start, end }: Span): State[] {
-    const isEarly = [...this.maybes].every(({ entry }) => entry.start > end);
-    const possible = this.#states.filter((state) => beginOf(state) <= end && endOf(state) >= start);
-    return possible.filter(({ name }) => name !== 'later' || !isEarly);
-  }
-
-  #add(state: State): State {
-    Object.assign(this.#states.at(-1) ?? {}, { next: state });
-    this.#states.push(state);
-    return state;
+    return this.states.filter((state) => beginOf(state) <= end && endOf(state) >= start);
   }
 
   #fail(rule: string, message: string, ...culprits: (Entry | undefined)[]): void {
@@ -106,108 +114,47 @@ export class Life {
     this.violations.push({ rule, message: `${this.name}: ${message}`, record: this.name, culprits: found });
   }
 
-  /** Finds the fields of each version. */
-  #findVersions(): void {
-    const { id, operations } = this.evidence;
-    const rows = new Map<number, Row>();
-    for (const { entry, row, version } of operations) {
-      if (row === undefined || version === undefined) continue;
-      const known = rows.get(version) ?? row;
-      rows.set(version, row);
-      if (isDeepStrictEqual(known, row) && row.id === id && (row.userId ?? entry.user) === entry.user)
-        continue;
-      const message = `version ${version} is ${JSON.stringify(known)} and ${JSON.stringify(row)}`;
-      this.#fail('one version, two values', message, entry);
+  /** Finds the states, and the request that made each. */
+  #findStates(): State[] {
+    const { changes, operations } = this.evidence;
+    const states: State[] = [{ name: 'absent', position: 0 }];
+    for (const [i, { id, type, version, data }] of changes.entries()) {
+      const isGone = type.endsWith('.deleted') && i === changes.length - 1;
+      const expected = isGone ? `deleted ${i}` : `${i === 0 ? 'created' : 'updated'} ${i + 1}`;
+      const isExpected = `${type} ${version}`.endsWith(`.${expected}`);
+      if (!isExpected) this.#fail('wrong feed', `${type} ${version} in the place of ${expected}`);
+      const known = isGone
+        ? { name: 'gone' }
+        : { name: `version ${version}`, version, fields: fieldsOf(data) };
+      const state: State = { ...known, position: Number(id), previous: states[i] };
+      Object.assign(states[i] ?? {}, { next: state });
+      states.push(state);
+      const makers = operations
+        .filter((one) => makes(one, state))
+        .sort((a, b) => a.entry.start - b.entry.start);
+      // A patch without a text of its own may have found the record so.
+      const certain = makers.filter(({ kind, outcome, entry: { sent } }) => {
+        return outcome === 'done' && (kind === 'delete' || tokenOf(sent) !== undefined);
+      });
+      const maker = certain[0] ?? makers[0];
+      state.maker = certain[0]?.entry;
+      if (maker) state.after = maker.entry;
+      const claim = maker
+        ? certain[1]
+        : operations.find((one) => one.kind in rules && one.version === version);
+      const message = `${maker ? 'two requests' : 'no request'} made it ${state.name}`;
+      if (!maker || claim)
+        this.#fail(rules[claim?.kind ?? 'read'] ?? 'out of nowhere', message, maker?.entry, claim?.entry);
     }
-    const last = Math.max(0, ...operations.map(({ version = 0 }) => version));
-    for (let version = 1; version <= last; version += 1) {
-      const row = rows.get(version);
-      this.#add({ name: `version ${version}`, version, fields: row && fieldsOf(row) });
-    }
-  }
-
-  /** A state began with one of these requests: one that did it for certain, or else one that may have. */
-  #begin(
-    state: State,
-    certain: readonly Operation[],
-    possible: readonly Operation[],
-    rule: string,
-  ): Operation[] {
-    const makers = certain.length > 0 ? [...certain] : [...possible];
-    const [first] = makers.sort((a, b) => a.entry.start - b.entry.start);
-    if (first) state.after = first.entry;
-    const entries = certain.map(({ entry }) => entry);
-    if (certain.length > 1) this.#fail(rule, `two requests made it ${state.name}`, ...entries);
-    return makers;
-  }
-
-  /** Finds the request that made each version. Returns those that may have made other versions. */
-  #findWriters(): ReadonlySet<Operation> {
-    const { operations } = this.evidence;
-    const writes = operations.filter(({ kind, entry: { sent = {} } }) => {
-      return ['create', 'replace', 'patch'].includes(kind) && Object.keys(sent).length > 0;
-    });
-    const unknown = new Set(writes.filter(({ outcome }) => outcome === 'unknown'));
-    if (!operations.some(({ kind }) => kind === 'create' || kind === 'replayed')) {
-      this.#fail('out of nowhere', 'no request created it', operations[0]?.entry);
-    }
-    let gaps = 0;
-    for (const state of this.#states.slice(1)) {
-      const { version = 0, fields } = state;
-      const before = this.fieldsOf(version - 1);
-      if (fields === undefined) gaps += 1;
-      if (fields === undefined) continue;
-      const isChange = !isDeepStrictEqual(before, fields);
-      const results = ({ kind, entry }: Operation) =>
-        isChange &&
-        (kind === 'create') === (version === 1) &&
-        isDeepStrictEqual(applied(before ?? fields, entry), fields);
-      const answered = writes.filter((write) => write.version === version);
-      const certain = answered.filter(({ entry }) => tokenOf(entry.sent) !== undefined);
-      const rule = version === 1 ? 'id given twice' : 'lost update';
-      const [maker, other] = this.#begin(state, certain, [...answered, ...unknown].filter(results), rule);
-      if (maker === undefined) this.#fail('out of nowhere', `no request wrote version ${version}`);
-      else if (!results(maker)) this.#fail(rule, `version ${version} has another change too`, maker.entry);
-      // A write without a response that made a version has happened for certain.
-      else if (other === undefined) unknown.delete(maker);
-    }
-    if (gaps > unknown.size) this.#fail('out of nowhere', `no request wrote ${gaps} of its versions`);
-    return unknown;
-  }
-
-  /** Whether an operation can show a state. */
-  #fits(state: State, operation: Operation): boolean {
-    const { kind, outcome, entry, row, version } = operation;
-    const { sent, guard } = entry;
-    const { name, fields } = state;
-    const named = guard?.versions ?? '*';
-    const isNamed = (other = 0) => named === '*' || named.includes(other);
-    if (outcome === 'missing') return !isAlive(state);
-    if (outcome === 'refused') return isAlive(state) && !isNamed(state.version);
-    if (kind === 'alive') return isAlive(state);
-    if (kind === 'replayed') return name !== 'absent';
-    if (kind === 'cascade') return name === 'gone';
-    if (kind === 'delete') return name === 'gone' && (this.maybes.size > 0 || isNamed(this.last));
-    if (version !== undefined && version !== state.version) return false;
-    if (version !== undefined && sent === undefined) {
-      return isNamed(version) === (outcome === 'same' || guard?.header !== 'if-none-match');
-    }
-    if (version !== undefined) {
-      // A write without a text of its own may have changed nothing, which keeps the version.
-      const isMet = isNamed(version - 1) || (tokenOf(sent) === undefined && isNamed(version));
-      return isMet && isDeepStrictEqual(applied(fields, entry), fields);
-    }
-    if (row === undefined || !isAlive(state)) return false;
-    if (fields === undefined) return [...this.maybes].some((write) => couldMake(write, operation));
-    return kind === 'name' ? fields['name'] === row.name : isDeepStrictEqual(fields, fieldsOf(row));
+    return states;
   }
 
   /** Narrows down when the states began, until no response narrows it further or contradicts it. */
   #narrow(): void {
-    const states = this.#states;
+    const { states } = this;
     const shown = this.evidence.operations
       .filter(({ outcome }) => outcome !== 'unknown')
-      .map((operation) => ({ operation, fitting: states.filter((state) => this.#fits(state, operation)) }));
+      .map((operation) => ({ operation, fitting: states.filter((state) => fits(state, operation)) }));
     let isMoving = true;
     const notBefore = (state: State | undefined, entry: Entry | undefined) => {
       if (!state || !entry || entry.start <= beginOf(state)) return;
@@ -219,35 +166,29 @@ export class Life {
       state.before = entry;
       isMoving = true;
     };
-    while (isMoving && this.violations.length === 0) {
+    while (isMoving) {
       isMoving = false;
       for (const state of states) notBefore(state.next, state.after);
-      for (const state of states.toReversed()) {
-        notAfter(state, state.next?.before);
-        const { name, after, before } = state;
-        if (before === undefined || beginOf(state) <= before.end) continue;
-        this.#fail('not linearizable', `${name} was seen before its writer or an older state`, before, after);
-      }
+      for (const state of states.toReversed()) notAfter(state, state.next?.before);
       for (const { operation, fitting } of shown) {
         const possible = this.during(operation.entry).filter((state) => fitting.includes(state));
-        const [first, last] = [possible[0], possible.at(-1)];
-        if (first === undefined || last === undefined) {
+        if (possible[0] === undefined) {
           this.#contradict(operation, fitting);
-          break;
+          return;
         }
-        notAfter(first, operation.entry);
-        notBefore(last.next, operation.entry);
+        notAfter(possible[0], operation.entry);
+        notBefore(possible.at(-1)?.next, operation.entry);
       }
     }
   }
 
   /** Reports a response that shows none of the states that were possible. */
-  #contradict({ kind, outcome, entry, row, version }: Operation, fitting: readonly State[]): void {
+  #contradict({ kind, outcome, entry, row }: Operation, fitting: readonly State[]): void {
     const over = fitting.findLast((state) => endOf(state) < entry.start);
     const state = over ?? fitting[0];
-    const isWrite = entry.guard !== undefined && kind !== 'read';
-    const value = version === undefined ? 'value that never was' : 'wrong response';
-    let rule = state ? 'not linearizable' : isWrite ? 'ignored If-Match' : value;
+    const isGuarded = kind in rules && entry.guard !== undefined;
+    const never = isGuarded ? 'ignored If-Match' : (rules[kind] ?? 'value that never was');
+    let rule = state ? 'not linearizable' : never;
     if (outcome === 'missing') rule = 'wrong 404';
     if (outcome === 'refused') rule = 'wrong 412';
     const when = state ? `, but ${state.name} was ${over ? 'over' : 'not yet'}` : '';

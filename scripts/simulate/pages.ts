@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Entry, fieldsOf, type Query, type Row } from './history.ts';
-import { beginOf, endOf, isAlive, type Life, type Violation } from './life.ts';
+import { type Entry, fieldsOf, type Row } from './history.ts';
+import { beginOf, endOf, type Life, type Violation } from './life.ts';
+import type { Query } from './plan.ts';
 
 /** Orders rows as a sort asks for, texts by code point. */
 function comparator({ sort = 'id' }: Query): (a: Row, b: Row) => number {
@@ -18,11 +19,10 @@ function comparator({ sort = 'id' }: Query): (a: Row, b: Row) => number {
 
 /**
  * Checks a page: its order and filter, that it follows the page before, that it has every row that existed during
- * the whole request, and that at some moment all its rows had these values. `strays` counts the creations without
- * a response.
+ * the whole request, and that at some moment all its rows had these values.
  */
-export function* checkPage(page: Entry, lives: readonly Life[], strays: number): Generator<Violation> {
-  const { rows = [], query = {}, walk, total, next } = page;
+export function* checkPage(page: Entry, lives: readonly Life[]): Generator<Violation> {
+  const { rows = [], query = {}, after, total, next } = page;
   const { limit = Number.POSITIVE_INFINITY, role, prefix = '', id: ids } = query;
   const compare = comparator(query);
   const culprits = [page];
@@ -33,7 +33,7 @@ export function* checkPage(page: Entry, lives: readonly Life[], strays: number):
     ids?.includes(row.id) !== false;
   for (const [i, row] of rows.entries()) {
     const text = JSON.stringify(row);
-    const previous = rows[i - 1] ?? walk?.after;
+    const previous = rows[i - 1] ?? after;
     if (!isWanted(row)) yield { rule: 'wrong filter', message: `${text} does not fit`, culprits };
     if (previous === undefined || compare(previous, row) < 0) continue;
     yield { rule: 'wrong order', message: `${text} follows ${JSON.stringify(previous)}`, culprits };
@@ -47,16 +47,16 @@ export function* checkPage(page: Entry, lives: readonly Life[], strays: number):
   const isHere = (row: Row | undefined) =>
     row !== undefined &&
     (query.page ?? 1) === 1 &&
-    (walk?.after === undefined || compare(walk.after, row) < 0) &&
+    (after === undefined || compare(after, row) < 0) &&
     (next === undefined || (last !== undefined && compare(row, last) <= 0));
-  let [least, most] = [0, strays];
+  let [least, most] = [0, 0];
   let [from, to] = [page.start, page.end];
   for (const life of lives) {
     const { id } = life.evidence;
     const possible = life.during(page);
     const values = possible.map(({ fields }): Row | undefined => fields && { id, ...fields });
     if (values.every(isWanted)) least += 1;
-    if (values.some(isWanted) || possible.some((one) => isAlive(one) && !one.fields)) most += 1;
+    if (values.some(isWanted)) most += 1;
     const row = rows.find((one) => one.id === id);
     if (row === undefined && values.every(isWanted) && values.every(isHere)) {
       const message = `${JSON.stringify(values[0])} existed and is missing`;
@@ -64,9 +64,7 @@ export function* checkPage(page: Entry, lives: readonly Life[], strays: number):
     }
     // The service reads a list without a limit in several parts.
     if (row === undefined || query.limit === undefined) continue;
-    const fitting = possible.filter(
-      (one) => isAlive(one) && isDeepStrictEqual(one.fields ?? fieldsOf(row), fieldsOf(row)),
-    );
+    const fitting = possible.filter(({ fields }) => isDeepStrictEqual(fields, fieldsOf(row)));
     if (fitting.length === 0) continue;
     from = Math.max(from, Math.min(...fitting.map(beginOf)));
     to = Math.min(to, Math.max(...fitting.map(endOf)));

@@ -1,7 +1,18 @@
 import { Random } from '../../src/conformance/random.ts';
 import type { RecordName } from '../../src/domain/record.ts';
-import type { Fields, Query, RequestKind, Sent } from './history.ts';
 import type { FaultKind } from './nemesis.ts';
+
+/** The same fields, each of which may be absent. */
+export type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** The fields of a user or a post without its ids. In a merge patch, `null` removes a field. */
+export type Fields = Readonly<Record<string, string | null>>;
+
+/** What a list asks for. `id` holds ids of users. */
+export type Query = Optional<
+  Record<'role' | 'prefix' | 'sort', string> &
+    Record<'limit' | 'page', number> & { id: readonly number[]; count: boolean }
+>;
 
 /** A step of a client. It names its records by rank among those known by then, the newest first. */
 export interface Step {
@@ -9,15 +20,16 @@ export interface Step {
   readonly client: number;
   readonly process: number;
   readonly pauseMs: number;
-  readonly kind: RequestKind | 'walk';
+  /** `call` is GetUser over gRPC, `walk` a list page by page, and `invalid` a path that no user can have. */
+  readonly kind: 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'walk' | 'invalid';
   readonly record: RecordName;
   readonly rank: number;
   /** The precondition: a version that the client has seen, an older one, or any. */
   readonly guard: 'none' | 'seen' | 'stale' | 'any' | 'unless seen';
-  readonly sent?: Sent;
+  readonly sent?: Fields | undefined;
   /** A creation with an Idempotency-Key: copies sent at once, and what a further one sends instead. */
   readonly key?: { readonly copies: number; readonly other?: Fields };
-  readonly query?: Query;
+  readonly query?: Query | undefined;
 }
 
 /** A fault begins when `at` steps are done. `target` is the number of a process. */
@@ -29,13 +41,15 @@ export interface Fault {
 }
 
 export type StoreKind = 'memory' | 'sqlite' | 'postgres';
-type Stores = readonly [StoreKind, ...StoreKind[]];
-type StorePlan = ReturnType<typeof drawStore>;
 export type Plan = ReturnType<typeof drawPlan>;
 const anyStore = ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres'] as const;
 
 /** Draws everything for a run. The same seed always draws the same plan. */
-export function drawPlan(seed: number, count = 1_500, stores: Stores = anyStore) {
+export function drawPlan(
+  seed: number,
+  count = 1_500,
+  stores: readonly [StoreKind, ...StoreKind[]] = anyStore,
+) {
   const random = new Random(seed);
   const store = drawStore(random, stores);
   const clients = 4 + random.below(9);
@@ -50,7 +64,7 @@ export function drawPlan(seed: number, count = 1_500, stores: Stores = anyStore)
   return { seed, store, clients, followers, steps, faults };
 }
 
-function drawStore(random: Random, stores: Stores) {
+function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]]) {
   const kind = random.pick(stores);
   const processes = kind === 'memory' ? 1 : 1 + random.below(3);
   // PostgreSQL behind PgBouncer, and with a synchronous standby: `hosts` has both servers in the URL, with
@@ -66,7 +80,7 @@ function drawStore(random: Random, stores: Stores) {
 
 function drawFaults(
   random: Random,
-  { kind, workers, smallDisk, ...store }: StorePlan,
+  { kind, workers, smallDisk, ...store }: Plan['store'],
   steps: number,
 ): Fault[] {
   const possible: [FaultKind, ...FaultKind[]] = ['stop', 'hang up', 'cut clients', 'delay clients'];
@@ -124,19 +138,19 @@ function drawStep(random: Random, n: number, clients: number): Step {
     ...(isPost && { body: random.below(2) === 0 ? '' : `body ${n}` }),
     ...(!isPost && random.below(3) > 0 && { role: random.pick(roles) }),
   });
-  if (kind === 'get') return { ...step, guard: random.pick(readGuards) };
-  if (kind === 'list' || kind === 'walk')
-    return { ...step, guard: 'none', query: drawQuery(random, kind, record) };
-  if (kind === 'call' || kind === 'invalid') return { ...step, guard: 'none' };
   if (kind === 'create') {
     const isKeyed = random.below(2) === 0;
     const other = random.below(8) === 0 && { ...whole(), [isPost ? 'title' : 'name']: `o${n}` };
     const key = { copies: 1 + random.below(2), ...(other && { other }) };
     return { ...step, guard: 'none', sent: whole(), ...(isKeyed && { key }) };
   }
-  const guard = random.pick(writeGuards);
-  if (kind === 'delete') return { ...step, guard };
+  if (kind === 'list' || kind === 'walk') {
+    return { ...step, guard: 'none', query: drawQuery(random, kind, record) };
+  }
+  if (kind === 'call' || kind === 'invalid') return { ...step, guard: 'none' };
+  const guard = random.pick(kind === 'get' ? readGuards : writeGuards);
   if (kind === 'replace') return { ...step, guard, sent: whole() };
+  if (kind !== 'patch') return { ...step, guard };
   const which = random.below(10);
   const body = () => ({ body: random.pick(['', 'x', 'y']) });
   const role = () => ({ role: roles[random.below(4)] ?? null });

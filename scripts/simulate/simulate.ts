@@ -1,15 +1,14 @@
 // Runs the service under clients and faults that are drawn from a seed, and judges the history by a model:
 //
 //   npm run simulate -- [--seed 1] [--steps 1500] [--store sqlite] [--keep FOLDER]
-//   npm run simulate -- --seeds 1-200 [--minutes M]     seed after seed, until the time is over
+//   npm run simulate -- --seed 1-200                    seed after seed; with --minutes M until the time is over
 //   npm run simulate -- --seed 1 --plan                 prints what the seed draws
 //   npm run simulate -- --judge FILE ...                judges histories again
-//   npm run simulate -- --defects [--seeds 1-10]        runs each planted defect, or --defect NAME alone
+//   npm run simulate -- --defects [--seed 1-10] [NAME]  runs each planted defect, or one of them
 //
-// Without --seeds, --minutes runs further seeds from the first on. The last lines are a table.
+// With --minutes, `--seed 1` runs all seeds from 1 on. The last lines are a table.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { createProgress } from '../../src/commands/progress.ts';
 import { defects } from './defects.ts';
 import { type History, parseHistory } from './history.ts';
 import { judge, story, type Verdict } from './model.ts';
@@ -20,24 +19,21 @@ import { runPlan } from './run.ts';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    seed: { type: 'string', default: '1' },
-    seeds: { type: 'string' },
-    minutes: { type: 'string', default: 'Infinity' },
+    seed: { type: 'string' },
+    minutes: { type: 'string' },
     steps: { type: 'string', default: '1500' },
     store: { type: 'string' },
     keep: { type: 'string' },
     plan: { type: 'boolean', default: false },
     judge: { type: 'boolean', default: false },
-    defect: { type: 'string' },
     defects: { type: 'boolean', default: false },
   },
 });
-const { defect, keep } = values;
-const steps = Number(values.steps);
+const { keep } = values;
 const stores = values.store === undefined ? undefined : ([values.store as StoreKind] as const);
 const storiesShown = 3;
 const defectLimitMs = 60_000;
-const defectSteps = 300;
+const defectSteps = 120;
 
 /** How often each thing was seen. */
 const tally = new Map<string, number>();
@@ -64,77 +60,77 @@ function judgeTwice(history: History, label: string): Verdict {
 function report(history: History, label: string): void {
   const verdict = judgeTwice(history, label);
   const { violations } = verdict;
-  for (const { kind, record, walk } of history.entries) count(`operation: ${walk ? 'walk' : kind} ${record}`);
-  for (const { changes } of history.feed) count('followed changes', changes.length);
-  for (const { fault, skipped } of history.faults)
+  for (const { kind, record, changes = [] } of history.entries) {
+    count(`operation: ${kind} ${record}`);
+    count('followed changes', changes.length);
+  }
+  for (const { fault, skipped } of history.faults) {
     count(`fault: ${fault}${skipped ? ` (skipped: ${skipped})` : ''}`);
+  }
   for (const { rule } of violations) count(`anomaly: ${rule}`);
   for (const one of violations.slice(0, storiesShown)) fail(`${label} ${story(one, verdict)}\n`);
   if (violations.length > storiesShown) fail(`${label} and ${violations.length - storiesShown} more`);
 }
 
 async function runSeed(seed: number): Promise<void> {
-  const plan = drawPlan(seed, steps, stores);
-  const shape = { ...plan.store, clients: plan.clients, faults: plan.faults.length };
-  console.log(`seed ${seed}: ${JSON.stringify(shape)}`);
-  const progress = createProgress(process.stderr, `seed ${seed}`, steps);
+  const plan = drawPlan(seed, Number(values.steps), stores);
+  const { clients, faults } = plan;
+  console.log(`seed ${seed}: ${JSON.stringify({ ...plan.store, clients, faults: faults.length })}`);
   try {
-    const history = await runPlan(plan, { keep, onProgress: (done) => progress.update(done) });
-    progress.finish();
-    report(history, `seed ${seed}`);
+    report(await runPlan(plan, { keep }), `seed ${seed}`);
   } catch (caught) {
     fail(`seed ${seed}: ${caught instanceof Error ? caught.stack : caught}`);
     count('anomaly: the run could not end');
   }
 }
 
-/** Runs plans with a defect until the model finds it. Prints on how many seeds it did so in time, and how fast. */
-async function proveSharp(name: string, seeds: readonly number[]): Promise<void> {
-  const rules = new Set<string>();
-  const times: number[] = [];
-  // During a run, followers lag behind.
-  const isEnough = (history: History) => judge({ ...history, feed: [] }).violations.length > 0;
-  for (const seed of seeds) {
-    const startedAt = performance.now();
-    for (let [ms, rule, attempt] = [0, '', 0]; ms < defectLimitMs && rule === ''; attempt += 1) {
-      const plan = drawPlan(seed + attempt * 1_000, defectSteps, ['memory', 'sqlite']);
-      // A defect can also keep a run from its end.
-      const history = await runPlan(plan, { defect: name, keep, isEnough }).catch(() => undefined);
-      const verdict = history && judgeTwice(history, `${name} ${plan.seed}`);
-      rule = verdict?.violations[0]?.rule ?? '';
-      ms = performance.now() - startedAt;
-      if (rule !== '') times.push(ms);
-      if (rule !== '') rules.add(rule);
-    }
+/** Runs plans with a defect until the model finds it. Returns the rule, if it did so in time. */
+async function findDefect(defect: string, seed: number): Promise<string | undefined> {
+  const deadline = performance.now() + defectLimitMs;
+  for (let attempt = seed; performance.now() < deadline; attempt += 1_000) {
+    const plan = drawPlan(attempt, defectSteps, ['memory', 'sqlite']);
+    // A defect can also keep a run from its end.
+    const history = await runPlan(plan, { defect, keep }).catch(() => undefined);
+    const [violation] = history ? judgeTwice(history, `${defect} ${attempt}`).violations : [];
+    if (violation && performance.now() < deadline) return violation.rule;
   }
-  const found = times.filter((ms) => ms <= defectLimitMs).length;
-  const slowest = (Math.max(0, ...times) / 1_000).toFixed(1);
-  const line = `${name.padEnd(24)}${found} of ${seeds.length}, slowest ${slowest} s: ${[...rules].join(', ')}`;
-  if (found < seeds.length * 0.9) fail(line);
+  return undefined;
+}
+
+/** Prints on how many seeds the model finds a defect in time, and how fast. */
+async function proveSharp(defect: string, from: number, to: number): Promise<void> {
+  const rules: string[] = [];
+  let slowestMs = 0;
+  for (let seed = from; seed <= to; seed += 1) {
+    const startedAt = performance.now();
+    const rule = await findDefect(defect, seed);
+    if (rule === undefined) continue;
+    rules.push(rule);
+    slowestMs = Math.max(slowestMs, performance.now() - startedAt);
+  }
+  const seeds = to - from + 1;
+  const slowest = `slowest ${(slowestMs / 1_000).toFixed(1)} s`;
+  const line = `${defect.padEnd(24)}${rules.length} of ${seeds}, ${slowest}: ${[...new Set(rules)].join(', ')}`;
+  if (rules.length < seeds * 0.9) fail(line);
   else console.log(line);
 }
 
-const [first = 1, given] = (values.seeds ?? (values.defects ? '1-10' : values.seed)).split('-').map(Number);
-const last = given ?? (values.minutes === 'Infinity' ? first : Number.POSITIVE_INFINITY);
+const [first = 1, given] = (values.seed ?? (values.defects ? '1-10' : '1')).split('-').map(Number);
+const last = given ?? (values.minutes === undefined ? first : Number.POSITIVE_INFINITY);
+const endsAt = Number(values.minutes ?? Number.POSITIVE_INFINITY) * 60_000;
 if (keep !== undefined) mkdirSync(keep, { recursive: true });
 if (values.plan) {
-  const { steps: planned, faults, ...rest } = drawPlan(first, steps, stores);
+  const { steps, faults, ...rest } = drawPlan(first, Number(values.steps), stores);
   console.log(JSON.stringify(rest));
-  for (const step of planned) {
+  for (const step of steps) {
     for (const fault of faults.filter(({ at }) => at === step.n)) console.log(JSON.stringify(fault));
     console.log(JSON.stringify(step));
   }
 } else if (values.defects) {
-  const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  for (const name of defect === undefined ? Object.keys(defects) : [defect]) await proveSharp(name, seeds);
+  for (const name of positionals[0] ? positionals : Object.keys(defects)) await proveSharp(name, first, last);
 } else if (values.judge) {
   for (const file of positionals) report(parseHistory(readFileSync(file, 'utf8')), file);
 } else {
-  let minutes = 0;
-  for (let seed = first; seed <= last && minutes < Number(values.minutes); seed += 1) {
-    await runSeed(seed);
-    minutes = performance.now() / 60_000;
-    console.log(`seed ${seed} of ${first} to ${last}, ${minutes.toFixed(1)} minutes`);
-  }
+  for (let seed = first; seed <= last && performance.now() < endsAt; seed += 1) await runSeed(seed);
 }
 for (const [what, n] of [...tally].sort()) console.log(what.padEnd(52), String(n).padStart(10));

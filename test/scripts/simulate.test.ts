@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Change, Entry, FaultEntry, FeedEntry } from '../../scripts/simulate/history.ts';
+import type { Change, Entry, FaultEntry, Row } from '../../scripts/simulate/history.ts';
 import { judge, story } from '../../scripts/simulate/model.ts';
 import { drawPlan } from '../../scripts/simulate/plan.ts';
 
@@ -8,9 +8,13 @@ import { drawPlan } from '../../scripts/simulate/plan.ts';
 
 type Given = Partial<Omit<Entry, 'start' | 'end' | 'kind' | 'record'>>;
 
-/** Requests one after another, unless `at` gives a request other times. */
+/**
+ * Requests one after another, unless `at` gives a request other times. The feed has the versions and deletions that
+ * the responses show first, and those that a test adds.
+ */
 class Writer {
   readonly entries: Entry[] = [];
+  readonly changes: Change[] = [];
 
   user(kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
     return this.#add('user', kind, given, at);
@@ -20,10 +24,27 @@ class Writer {
     return this.#add('post', kind, given, at);
   }
 
-  #add(record: Entry['record'], kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
+  /** Adds a change to the feed. */
+  change(type: string, version: number, data: Row): this {
+    this.changes.push({ id: String(this.changes.length + 1), type, version, data });
+    return this;
+  }
+
+  #add(record: 'user' | 'post', kind: Entry['kind'], given: Given, at?: readonly [number, number]): this {
     const step = this.entries.length;
     const [start, end] = at ?? [step * 10, step * 10 + 5];
     this.entries.push({ step, client: 0, process: 0, record, kind, start, end, ...given });
+    const { status, row, version = 0, sent } = given;
+    const own = this.changes.filter(({ type, data }) => {
+      return type.startsWith(record) && data.id === (row?.id ?? given.post ?? given.user);
+    });
+    const last = own.at(-1);
+    if (sent && row && version === own.length + 1) {
+      this.change(`${record}.${version === 1 ? 'created' : 'updated'}`, version, row);
+    }
+    if (status === 204 && last && !last.type.endsWith('deleted')) {
+      this.change(`${record}.deleted`, last.version, last.data);
+    }
     return this;
   }
 }
@@ -33,11 +54,22 @@ const created = () =>
   new Writer().user('create', { sent: { name: 'ann' }, status: 201, version: 1, row: ann });
 const ben = { id: 2, name: 'ben', role: 'admin' };
 const bensCreation = { sent: { name: 'ben', role: 'admin' }, status: 201, version: 1, row: ben } as const;
-const ifMatch = (version: number) => ({ header: 'if-match', versions: [version] }) as const;
+const ifMatch = (version: number) => ({ header: 'if-match', version }) as const;
 const fault: FaultEntry = { fault: 'kill', target: 0, start: 0, end: 1_000 };
 
-function rulesOf({ entries }: Writer, faults: FaultEntry[] = []): string[] {
-  return [...new Set(judge({ entries, faults, feed: [] }).violations.map(({ rule }) => rule))].sort();
+/** What a follower saw in one response. */
+function read(client: number, position: number, ...changes: Change[]): Entry {
+  const request = { step: 0, client, process: 0, kind: 'follow', record: 'change', position } as const;
+  return { ...request, changes, start: 0, end: 100, status: 200 };
+}
+
+function rulesOf(
+  { entries, changes }: Writer,
+  faults: FaultEntry[] = [],
+  feed = [read(0, 0, ...changes)],
+): string[] {
+  const { violations } = judge({ entries: [...entries, ...feed], faults });
+  return [...new Set(violations.map(({ rule }) => rule))].sort();
 }
 
 const good: Readonly<Record<string, Writer>> = {
@@ -52,11 +84,11 @@ const good: Readonly<Record<string, Writer>> = {
       row: { ...ann, role: 'guest' },
     })
     .user('replace', { user: 1, sent: { name: 'bob' }, guard: ifMatch(1), status: 412 })
-    .user('call', { user: 1, status: 'OK', row: { id: 1, name: 'ann' } })
-    .user('get', { user: 1, guard: { header: 'if-none-match', versions: [2] }, status: 304, version: 2 })
+    .user('call', { user: 1, status: 200, row: { id: 1, name: 'ann' } })
+    .user('get', { user: 1, guard: { header: 'if-none-match', version: 2 }, status: 304, version: 2 })
     .user('delete', { user: 1, status: 204 })
     .user('get', { user: 1, status: 404 })
-    .user('call', { user: 1, status: 'NOT_FOUND' }),
+    .user('call', { user: 1, status: 404 }),
   'a read that overlaps a write sees either value': created()
     .user(
       'patch',
@@ -71,8 +103,8 @@ const good: Readonly<Record<string, Writer>> = {
     .user('create', { sent: { name: 'other' }, key: 'k', status: 422 }),
   'a list and a walk': created()
     .user('create', bensCreation)
-    .user('list', { query: { limit: 1 }, walk: { step: 2 }, status: 200, rows: [ann], next: 'cursor' })
-    .user('list', { query: { limit: 1 }, walk: { step: 2, after: ann }, status: 200, rows: [ben] })
+    .user('walk', { query: { limit: 1 }, status: 200, rows: [ann], next: 'cursor' })
+    .user('walk', { query: { limit: 1 }, after: ann, status: 200, rows: [ben] })
     .user('list', { query: { role: 'admin', limit: 5 }, status: 200, rows: [ben], total: 1 }),
   'posts end with their user': created()
     .post('create', {
@@ -82,6 +114,7 @@ const good: Readonly<Record<string, Writer>> = {
       version: 1,
       row: { id: 1, userId: 1, title: 't', body: '' },
     })
+    .change('post.deleted', 1, { id: 1, userId: 1, title: 't', body: '' })
     .user('delete', { user: 1, status: 204 })
     .post('get', { user: 1, post: 1, status: 404 })
     .post('list', { user: 1, query: {}, status: 404 }),
@@ -94,7 +127,9 @@ for (const [what, history] of Object.entries(good)) {
 test('an unanswered write may have happened or not', () => {
   const cut = () => created().user('patch', { user: 1, sent: { name: 'bob' } });
   const old = cut().user('get', { user: 1, status: 200, version: 1, row: ann });
-  const changed = cut().user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
+  const changed = cut()
+    .change('user.updated', 2, { id: 1, name: 'bob' })
+    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
   assert.deepEqual(rulesOf(old, [fault]), []);
   assert.deepEqual(rulesOf(changed, [fault]), []);
   assert.deepEqual(rulesOf(old), ['wrong status'], 'and needs a fault as its reason');
@@ -112,7 +147,7 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     'not linearizable',
     created()
       .user('patch', renamed)
-      .user('call', { user: 1, status: 'OK', row: { id: 1, name: 'ann' } }),
+      .user('call', { user: 1, status: 200, row: { id: 1, name: 'ann' } }),
   ],
   'a write that was acknowledged and lost': [
     'not linearizable',
@@ -148,7 +183,7 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
       .user('get', { user: 1, status: 200, version: 1, row: ann }),
   ],
   'two deletions': [
-    'deleted twice',
+    'wrong deletion',
     created().user('delete', { user: 1, status: 204 }).user('delete', { user: 1, status: 204 }),
   ],
   'a key that created twice': [
@@ -177,16 +212,15 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     'skipped row',
     created()
       .user('create', bensCreation)
-      .user('list', {
+      .user('walk', {
         query: { limit: 1, sort: '-id' },
-        walk: { step: 2 },
         status: 200,
         rows: [ben],
         next: 'cursor',
       })
-      .user('list', {
+      .user('walk', {
         query: { limit: 1, sort: '-id' },
-        walk: { step: 2, after: ben },
+        after: ben,
         status: 200,
         rows: [],
       }),
@@ -195,7 +229,7 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     'wrong order',
     created()
       .user('create', bensCreation)
-      .user('list', { query: { limit: 2 }, walk: { step: 2, after: ann }, status: 200, rows: [ann, ben] }),
+      .user('walk', { query: { limit: 2 }, after: ann, status: 200, rows: [ann, ben] }),
   ],
   'a row that does not fit the filter': [
     'wrong filter',
@@ -231,31 +265,22 @@ for (const [what, [rule, history]] of Object.entries(bad)) {
   });
 }
 
-const position = (at: number, type: string, version: number, row: Change['row']): Change => ({
-  position: at,
-  type,
-  version,
-  row,
-});
+const bob = { id: 1, name: 'bob' };
 const followed = [
-  position(1, 'user.created', 1, ann),
-  position(2, 'user.updated', 2, { id: 1, name: 'bob' }),
-  position(4, 'user.created', 1, ben),
-  position(5, 'user.deleted', 1, ben),
+  { id: '1', type: 'user.created', version: 1, data: ann },
+  { id: '2', type: 'user.updated', version: 2, data: bob },
+  { id: '4', type: 'user.created', version: 1, data: ben },
+  { id: '5', type: 'user.deleted', version: 1, data: ben },
 ] as const;
 const [first, second, third, fourth] = followed;
 
-function read(follower: number, after: number, ...changes: Change[]): FeedEntry {
-  return { follower, process: 0, after, changes, start: 0, end: 100, status: 200 };
-}
-
-function rulesOfFeed(...feed: FeedEntry[]): string[] {
-  const { entries } = created()
+function rulesOfFeed(...feed: Entry[]): string[] {
+  const writer = created()
     .user('patch', renamed)
     .user('create', bensCreation)
     .user('delete', { user: 2, status: 204 })
-    .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } });
-  return [...new Set(judge({ entries, faults: [], feed }).violations.map(({ rule }) => rule))].sort();
+    .user('get', { user: 1, status: 200, version: 2, row: bob });
+  return rulesOf(writer, [], feed);
 }
 
 test('the model accepts followers that see every change once, whenever they resume', () => {
@@ -265,82 +290,76 @@ test('the model accepts followers that see every change once, whenever they resu
 
 test('the model accepts a deletion in the feed that had no response (seed 315)', () => {
   const post = { id: 1, userId: 1, title: 't', body: '' };
-  const { entries } = created()
+  const deleted = created()
     .post('create', { user: 1, sent: { title: 't', body: '' }, status: 201, version: 1, row: post })
     .user('delete', { user: 1 })
+    .change('post.deleted', 1, post)
+    .change('user.deleted', 1, ann)
     .user('get', { user: 1, status: 404 });
-  const feed = read(
-    0,
-    0,
-    first,
-    position(2, 'post.created', 1, post),
-    position(3, 'post.deleted', 1, post),
-    position(4, 'user.deleted', 1, ann),
-  );
-  const { violations } = judge({ entries, faults: [fault], feed: [feed] });
-  assert.deepEqual(violations, []);
+  assert.deepEqual(rulesOf(deleted, [fault]), []);
 });
 
 test('the model accepts a creation and a change that both had no response (seeds 444, 484, 501)', () => {
   const changed = new Writer()
     .user('create', { sent: { name: 'ann' } })
+    .change('user.created', 1, ann)
     .user('patch', { user: 1, sent: { name: 'bob', role: 'guest' } })
-    .user('list', { query: { limit: 5 }, status: 200, rows: [{ id: 1, name: 'bob', role: 'guest' }] });
+    .change('user.updated', 2, { ...bob, role: 'guest' })
+    .user('list', { query: { limit: 5 }, status: 200, rows: [{ ...bob, role: 'guest' }] });
   assert.deepEqual(rulesOf(changed, [fault]), []);
+  const post = { id: 1, userId: 1, title: 'u', body: '' };
   const replaced = created()
     .post('create', { user: 1, sent: { title: 't', body: 'b' } })
+    .change('post.created', 1, { ...post, title: 't', body: 'b' })
     .post('replace', { user: 1, post: 1, sent: { title: 'u', body: '' } })
-    .post('get', {
-      user: 1,
-      post: 1,
-      status: 200,
-      version: 2,
-      row: { id: 1, userId: 1, title: 'u', body: '' },
-    });
+    .change('post.updated', 2, post)
+    .post('get', { user: 1, post: 1, status: 200, version: 2, row: post });
   assert.deepEqual(rulesOf(replaced, [fault]), []);
 });
 
 test('the model accepts a last change in the feed that had no response (seed 520)', () => {
-  const { entries } = created().user('patch', { user: 1, sent: { name: 'bob' } });
-  const bob = { id: 1, name: 'bob' };
-  const late = read(0, 0, first, position(2, 'user.updated', 2, bob));
-  assert.deepEqual(judge({ entries, faults: [fault], feed: [late] }).violations, []);
-  const more = read(0, 0, ...late.changes, position(3, 'user.updated', 3, ann));
-  assert.notDeepEqual(judge({ entries, faults: [fault], feed: [more] }).violations, []);
+  const late = created()
+    .user('patch', { user: 1, sent: { name: 'bob' } })
+    .change('user.updated', 2, bob);
+  assert.deepEqual(rulesOf(late, [fault]), []);
+  late.change('user.updated', 3, ann);
+  assert.deepEqual(rulesOf(late, [fault]), ['out of nowhere']);
 });
 
 test('the model accepts a rejection without a fault when requests take as long as a timeout (seed 494)', () => {
-  const { entries } = created().user('get', { user: 1, status: 200, version: 1, row: ann }, [10, 2_100]);
+  const slow = created().user('get', { user: 1, status: 200, version: 1, row: ann }, [10, 2_100]);
   const late = { ...read(0, 0), status: 503 };
-  assert.deepEqual(judge({ entries, faults: [], feed: [late, read(0, 0, first)] }).violations, []);
+  assert.deepEqual(rulesOf(slow, [], [late, read(0, 0, first)]), []);
 });
 
 test('the model accepts a follower whose request was too slow in a run with faults (seed 210)', () => {
-  const { entries } = created();
   const late = { ...read(0, 0), status: 408 };
-  assert.deepEqual(judge({ entries, faults: [fault], feed: [late, read(0, 0, first)] }).violations, []);
+  assert.deepEqual(rulesOf(created(), [fault], [late, read(0, 0, first)]), []);
 });
 
-const badFeeds: Readonly<Record<string, readonly [rule: string, ...feed: FeedEntry[]]>> = {
+const badFeeds: Readonly<Record<string, readonly [rule: string, ...feed: Entry[]]>> = {
   'a hole that one follower saw': [
     'hole in the feed',
     read(0, 0, ...followed),
     read(1, 0, first, third, fourth),
   ],
   'a hole that all followers saw': ['wrong feed', read(0, 0, second, third, fourth)],
-  'a feed that ends too early': ['feed without its end', read(0, 0, first, second, third)],
+  'a feed that ends too early': ['wrong deletion', read(0, 0, first, second, third)],
   'positions out of order': ['reordered feed', read(0, 0, first, second, fourth, third)],
   'a change again after resuming': ['reordered feed', read(0, 0, ...followed), read(0, 5, fourth)],
   'another order than that of the writes': [
     'reordered feed',
-    read(0, 0, first, { ...third, position: 2 }, { ...second, position: 4 }, fourth),
+    read(0, 0, first, { ...third, id: '2' }, { ...second, id: '4' }, fourth),
   ],
   'two feeds that differ': [
     'feeds that differ',
     read(0, 0, ...followed),
-    read(1, 0, { ...first, version: 3 }),
+    read(1, 0, { ...first, version: 3 }, second, third, fourth),
   ],
-  'a value that nothing wrote': ['wrong feed', read(0, 0, { ...first, row: ben }, second, third, fourth)],
+  'a value that nothing wrote': [
+    'id given twice',
+    read(0, 0, { ...first, data: { ...ann, role: 'x' } }, second, third, fourth),
+  ],
   'a status that is not documented': ['wrong status', { ...read(0, 0, ...followed), status: 410 }],
 };
 
@@ -351,8 +370,10 @@ for (const [what, [rule, ...feed]] of Object.entries(badFeeds)) {
 }
 
 test('the story of a violation is the requests for its record, with the culprits marked', () => {
-  const history = { entries: bad['a stale read']?.[1].entries ?? [], faults: [], feed: [] };
-  const verdict = judge(history);
+  const { entries, changes } = created()
+    .user('patch', renamed)
+    .user('get', { user: 1, status: 200, version: 1, row: ann });
+  const verdict = judge({ entries: [...entries, read(0, 0, ...changes)], faults: [] });
   const [violation] = verdict.violations;
   assert.ok(violation);
   assert.deepEqual(
