@@ -167,13 +167,21 @@ export class HttpListener {
       if (!exempt) request.enter();
       const reply = handle(request);
       const sent =
-        reply instanceof Promise ? reply.then((reply) => send(request, reply)) : send(request, reply);
+        reply instanceof Promise
+          ? reply.then((reply) => this.#sendLater(request, reply))
+          : send(request, reply);
       sent?.catch((caught: unknown) => this.#fail(request, caught));
       return sent !== undefined;
     } catch (caught) {
       this.#fail(request, caught);
       return false;
     }
+  }
+
+  // A commit ends many requests at the same moment. Their replies share the event loop with new requests.
+  async #sendLater(request: HttpRequest, reply: Reply): Promise<void> {
+    if (!scheduler.isFree(performance.now())) await scheduler.wait();
+    await send(request, reply);
   }
 
   #fail(request: HttpRequest, caught: unknown): void {

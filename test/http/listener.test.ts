@@ -399,3 +399,38 @@ for (const basePath of ['api', '/api/', '/', '//', '/a//b', '/a?b', '/a#b']) {
     });
   });
 }
+
+test('replies that become ready at the same moment are sent over several turns of the event loop', async (t) => {
+  const commit = Promise.withResolvers<void>();
+  let waiting = 0;
+  const handle: Handler = async () => {
+    waiting += 1;
+    await commit.promise;
+    return {
+      status: 200,
+      get body() {
+        const end = performance.now() + 1;
+        while (performance.now() < end);
+        return 'x';
+      },
+    };
+  };
+  const kit = await startKit(t, { 'GET /': handle });
+  const replies = Array.from({ length: 40 }, () =>
+    fetch(`http://127.0.0.1:${kit.port}/`).then((response) => response.text()),
+  );
+  const deadline = performance.now() + 30_000;
+  const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+  while (waiting < replies.length && performance.now() < deadline) await nextTurn();
+  assert.equal(waiting, replies.length);
+  let turns = 0;
+  let isSent = false;
+  const all = Promise.all(replies).then(() => {
+    isSent = true;
+  });
+  commit.resolve();
+  for (; !isSent; turns += 1) await nextTurn();
+  await all;
+  // Each turn has time for about two of them.
+  assert.ok(turns >= 15, `${turns} turns`);
+});
