@@ -5,8 +5,8 @@ import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, changeUser, firstNameIs, openUser } from './people.ts';
+import { startService } from './service.ts';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { announced, firstNameIs, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 const apiKey = 'a-secret-key';
 const withKey = { headers: { 'x-api-key': apiKey } };

@@ -3,8 +3,8 @@ import { suite, type TestContext, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, announced, changeUser, firstNameIs, namesIn, readUser, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 /** A service that can stop and restart at the same address with the same data. */
 async function startRestartable(t: TestContext) {

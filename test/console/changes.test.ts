@@ -4,8 +4,8 @@ import type { Page } from 'playwright-core';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, firstNameIs, openUser } from './people.ts';
+import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });

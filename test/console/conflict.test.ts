@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import {
   addUsers,
@@ -13,6 +12,7 @@ import {
   readUser,
   recordRequests,
 } from './people.ts';
+import { startService } from './service.ts';
 
 const { mergeFields } = await loadModule<MergeModule>('console/edit/fields.js');
 

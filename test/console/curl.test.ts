@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
 import { addUsers, announced, openUser, readUser } from './people.ts';
+import { startService } from './service.ts';
 
 const { curlLine, grpcurlLine, shellQuote } = await loadModule<CurlModule>('console/requests/curl.js');
 const windows = process.platform === 'win32' && 'the lines are for a POSIX shell';

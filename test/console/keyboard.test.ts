@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, announced, firstNameIs, numbered, readUser } from './people.ts';
+import { startService } from './service.ts';
 
 /** Presses Tab until the focus is on a matching element. Fails if the focus returns to the start. */
 async function tabTo(page: Page, selector: string): Promise<void> {

@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, announced, firstNameIs, numbered } from './people.ts';
+import { startService } from './service.ts';
 
 suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();

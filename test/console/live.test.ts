@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, firstNameIs } from './people.ts';
+import { startService } from './service.ts';
 
 /** Advances the clock of the page to its next poll, and waits for the result. */
 async function poll(page: Page): Promise<void> {

@@ -3,8 +3,8 @@ import { suite, type TestContext, test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, announced, openUser, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 const first = '/users/1/posts/1';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, announced, openUser, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();

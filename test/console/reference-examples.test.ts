@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { runTool } from '../support/tool.ts';
+import { startService } from './service.ts';
 
 const hasRequests = (await runTool('python3', ['-c', 'import requests'])).code === 0;
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
+import { startService } from './service.ts';
 
 const description = JSON.parse(await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8'));
 const operations = Object.entries<Record<string, { summary: string; operationId: string }>>(

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, openUser, recordRequests } from './people.ts';
+import { startService } from './service.ts';
 
 const people = [
   { name: 'Ada', role: 'admin' },

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { noBrowser, useBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
-import { startService } from '../support/service.ts';
 import { addUsers, namesIn, openUser } from './people.ts';
+import { startService } from './service.ts';
 
 const long = 'W'.repeat(200);
 const names = [

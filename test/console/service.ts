@@ -1,0 +1,44 @@
+import { subscribe } from 'node:diagnostics_channel';
+import { globalAgent, type ServerResponse } from 'node:http';
+import type { TestContext } from 'node:test';
+import * as support from '../support/service.ts';
+
+// The console has 80 files. Loading them takes more processor time than a short test, so a page keeps them for
+// its next test. The service lets browsers keep no file without a check, which the tests of static files cover.
+subscribe('http.server.response.created', (message) => {
+  const { request, response } = message as { request: { url: string }; response: ServerResponse };
+  if (!/\.(css|js|svg)$/.test(request.url)) return;
+  const writeHead = response.writeHead.bind(response);
+  Object.assign(response, {
+    writeHead: (status: number, headers: object) =>
+      writeHead(status, { ...headers, 'cache-control': 'max-age=3600' }),
+  });
+});
+
+/** The ports of finished tests. A page can use its files again only at the same address. */
+const ports = new Set<number>();
+
+/** Starts a service in this process for a page, if possible on the port of a finished test. */
+export async function startService(
+  t: TestContext,
+  options: support.StartOptions = {},
+): Promise<support.RunningService> {
+  const running = await startOnUsedPort(t, options);
+  // This runs after the service has closed. The agent may not know yet that its connections are closed.
+  t.after(() => {
+    for (const socket of globalAgent.freeSockets[`127.0.0.1:${running.port}:`] ?? []) socket.destroy();
+    ports.add(running.port);
+  });
+  return running;
+}
+
+async function startOnUsedPort(
+  t: TestContext,
+  options: support.StartOptions,
+): Promise<support.RunningService> {
+  const [port] = ports;
+  if (port === undefined || options.port !== undefined) return support.startService(t, options);
+  ports.delete(port);
+  // Another program may have taken the port.
+  return support.startService(t, { ...options, port }).catch(() => support.startService(t, options));
+}
