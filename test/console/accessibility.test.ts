@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, changeUser, firstNameIs, openUser } from './people.ts';
 import { startService } from './service.ts';
 

@@ -1,7 +1,5 @@
-import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { after, afterEach, type TestContext } from 'node:test';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, chromium } from 'playwright-core';
 
 export const chromiumPath = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
@@ -23,9 +21,6 @@ const quiet = [
   '--disable-site-isolation-trials',
 ];
 
-// Much longer than any step takes.
-const patienceMs = 60_000;
-
 let launched: Promise<Browser> | undefined;
 
 /** The browser of this process. It is launched at the first call. */
@@ -39,96 +34,4 @@ export function launchBrowser(): Promise<Browser> {
 export async function closeBrowser(): Promise<void> {
   await (await launched)?.close();
   launched = undefined;
-}
-
-export interface PageOptions {
-  readonly width?: number;
-  readonly height?: number;
-  readonly colorScheme?: 'light' | 'dark';
-  readonly reducedMotion?: 'reduce' | 'no-preference';
-  /** Runs in each page before the scripts of the page. */
-  readonly initScript?: string;
-  /** A window that no other test uses, for tests that install a clock or grant a permission. */
-  readonly fresh?: boolean;
-}
-
-/** Opens a page for a test. The file's browser closes after its last test. */
-export function useBrowser(): (t: TestContext, url: string, options?: PageOptions) => Promise<Page> {
-  const endings = new Map<string, (() => Promise<void>)[]>();
-  // Navigating a used page costs half as much as opening a new one, and less if it has the files of this origin.
-  const idle: { readonly page: Page; readonly origin: string }[] = [];
-  const takeIdle = (url: string): Page | undefined => {
-    const at = idle.findIndex(({ origin }) => url.startsWith(origin));
-    return idle.splice(at === -1 ? 0 : at, 1)[0]?.page;
-  };
-  after(closeBrowser);
-  // This hook runs before those of the test, one of which stops the server of the page.
-  afterEach(async (t) => {
-    for (const end of endings.get(t.fullName) ?? []) await end();
-  });
-  return async (t, url, options = {}) => {
-    const { width = 1280, height = 900, initScript, colorScheme = 'light' } = options;
-    // Animations delay tests, and axe would check colours in the middle of one.
-    const { reducedMotion = 'reduce' } = options;
-    const fresh = options.fresh === true || initScript !== undefined;
-    const page = (fresh ? undefined : takeIdle(url)) ?? (await newPage(initScript));
-    const problems = watch(page);
-    endings.set(t.fullName, [
-      ...(endings.get(t.fullName) ?? []),
-      async () => {
-        const { origin } = new URL(page.url());
-        if (fresh) await page.context().close();
-        else await reset(page);
-        if (!fresh && !page.isClosed()) idle.push({ page, origin });
-        assert.deepEqual(problems, [], 'the page reported no errors');
-      },
-    ]);
-    await page.setViewportSize({ width, height });
-    await page.emulateMedia({ colorScheme, reducedMotion, forcedColors: 'none' });
-    await page.goto(url);
-    return page;
-  };
-}
-
-async function newPage(initScript: string | undefined): Promise<Page> {
-  const context = await (await launchBrowser()).newContext();
-  context.setDefaultTimeout(patienceMs);
-  if (initScript !== undefined) await context.addInitScript({ content: initScript });
-  return context.newPage();
-}
-
-/** Removes everything from a page that a test may have left. */
-async function reset(page: Page): Promise<void> {
-  for (const other of page.context().pages()) if (other !== page) await other.close();
-  await page.unrouteAll({ behavior: 'ignoreErrors' });
-  if (page.url().startsWith('http')) {
-    // The page navigates itself, because a navigation from outside would start another process.
-    await page.evaluate("sessionStorage.clear(); localStorage.clear(); location.replace('about:blank')");
-    await page.waitForURL('about:blank');
-  }
-  page.removeAllListeners();
-}
-
-const away = new Set<string>();
-
-/** Allows failed requests of pages to this address, because the test stops the server or its responses. */
-export function expectAway(t: TestContext, http: string): void {
-  away.add(http);
-  t.after(() => away.delete(http));
-}
-
-/** Collects the errors of a page: exceptions, violations of its Content-Security-Policy, missing files. */
-function watch(page: Page): string[] {
-  const problems: string[] = [];
-  page.on('pageerror', (error) => problems.push(String(error)));
-  page.on('console', (message) => {
-    if (message.type() !== 'error' && message.type() !== 'warning') return;
-    const { url } = message.location();
-    // The browser logs a line for every status above 399. Tests that cause one check the page instead.
-    const ofAnswer = message.text().startsWith('Failed to load resource');
-    const ofNone = ofAnswer && message.text().includes('net::');
-    if (ofNone ? away.has(new URL(url).origin) : ofAnswer && !/\.(css|js|svg)$/.test(url)) return;
-    problems.push(`${message.text()} ${url}`);
-  });
-  return problems;
 }

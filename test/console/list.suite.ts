@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, namesIn, numbered, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 

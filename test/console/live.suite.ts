@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, firstNameIs } from './people.ts';
 import { startService } from './service.ts';
 

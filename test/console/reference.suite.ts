@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
+import { useBrowser } from './pages.ts';
 import { startService } from './service.ts';
 
 const description = JSON.parse(await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8'));

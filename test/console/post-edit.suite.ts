@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Locator } from 'playwright-core';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 

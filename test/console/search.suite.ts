@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { runTool } from '../support/tool.ts';
 import { type CurlModule, loadModule, type SentRequest } from './modules.ts';
+import { useBrowser } from './pages.ts';
 import { addUsers, announced, openUser, readUser } from './people.ts';
 import { startService } from './service.ts';
 

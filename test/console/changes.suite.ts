@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, firstNameIs, openUser } from './people.ts';
 import { startService } from './service.ts';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { useBrowser } from './pages.ts';
 import { announced, firstNameIs, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { loadModule, type MergeModule } from './modules.ts';
+import { useBrowser } from './pages.ts';
 import {
   addUsers,
   announced,

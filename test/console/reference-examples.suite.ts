@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { runTool } from '../support/tool.ts';
+import { useBrowser } from './pages.ts';
 import { startService } from './service.ts';
 
 const hasRequests = (await runTool('python3', ['-c', 'import requests'])).code === 0;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { expectAway, noBrowser, useBrowser } from '../kit/browser.ts';
+import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, announced, changeUser, firstNameIs, namesIn, readUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 

@@ -1,0 +1,7 @@
+// One browser runs these suites: launching another one costs more processor time than several tests.
+import './keyboard.suite.ts';
+import './layout.suite.ts';
+import './list.suite.ts';
+import './live.suite.ts';
+import './search.suite.ts';
+import './text.suite.ts';

@@ -1,0 +1,5 @@
+// One browser runs these suites: launching another one costs more processor time than several tests.
+import './conflict.suite.ts';
+import './post-edit.suite.ts';
+import './posts.suite.ts';
+import './users.suite.ts';
