@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, post, Wire } from '../kit/wire.ts';
@@ -190,7 +191,10 @@ describe('a signal to the service', () => {
       running.child.kill('SIGTERM');
       await printed(running, 'draining');
       const at = performance.now() + 1_100;
-      while (performance.now() < at) await (await fetch(`${running.http}/health`)).text();
+      while (performance.now() < at) {
+        await (await fetch(`${running.http}/health`)).text();
+        await delay(50);
+      }
       assert.equal(await running.end(signal), code);
     });
   }

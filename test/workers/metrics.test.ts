@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { runTool } from '../support/tool.ts';
@@ -42,7 +43,7 @@ const workersOf = (text: string) =>
 
 /** A request is counted a moment after its response. */
 async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
-  while (healthOf(await scrape(t, running)) < count);
+  while (healthOf(await scrape(t, running)) < count) await delay(20);
 }
 
 async function pidsOf({ child }: ServiceProcess): Promise<number[]> {

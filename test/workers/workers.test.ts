@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
@@ -13,6 +14,9 @@ import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { fetch } from '../support/fetch.ts';
 import { runTool } from '../support/tool.ts';
+
+// Polling without pauses would take the processor from the workers that the test waits for.
+const pollMs = 20;
 
 interface Pool extends ServiceProcess {
   readonly folder: string;
@@ -205,6 +209,7 @@ describe('several workers', () => {
     assert.match(JSON.stringify(running.lines.at(-1)), /a worker exited: SIGKILL/);
     let workers: number[];
     do {
+      await delay(pollMs);
       assert.equal((await fetch(`${running.http}/health`)).status, 200);
       workers = await workersOf(running);
     } while (workers.length < 2);
@@ -220,7 +225,7 @@ describe('several workers', () => {
         (response) => response.ok,
         () => false,
       );
-    while (!(await isBack()));
+    while (!(await isBack())) await delay(pollMs);
     const client = usersClient(t, running.grpc);
     assert.equal((await getUser(client, 1, { deadline: Date.now() + 5_000 })).code, status.NOT_FOUND);
     assert.equal(await running.end(), 0);
@@ -251,7 +256,7 @@ describe('several workers', () => {
     await running.end('SIGKILL');
     const port = Number(new URL(running.http).port);
     for (const pid of workers) {
-      while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
+      while (isAlive(pid)) await delay(pollMs);
     }
     const server = createServer().listen(port, '127.0.0.1');
     await once(server, 'listening');
@@ -264,8 +269,10 @@ describe('several workers', () => {
     process.kill(leaver, 'SIGTERM');
     await printed(running, 'failure');
     let workers: number[];
-    do workers = await workersOf(running);
-    while (workers.length < 2 || workers.includes(leaver));
+    do {
+      await delay(pollMs);
+      workers = await workersOf(running);
+    } while (workers.length < 2 || workers.includes(leaver));
     assert.equal(await running.end(), 0);
   });
 
