@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { environment } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { startService } from '../support/service.ts';
 
@@ -24,7 +25,7 @@ interface Printed {
 
 function startCommand(t: TestContext, args: readonly string[], env: Record<string, string> = {}): Printed {
   const child = spawn(process.execPath, [main, 'changes', ...args], {
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...environment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.after(() => child.kill('SIGKILL'));

@@ -6,6 +6,12 @@ import { fileURLToPath } from 'node:url';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
+/** The environment of processes that run `src/main.ts`. All processes of a test run share compiled modules. */
+export function environment(): NodeJS.ProcessEnv {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return { PATH, ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }) };
+}
+
 export interface ServiceProcess {
   readonly child: ChildProcess;
   readonly http: string;
@@ -23,7 +29,7 @@ export async function startProcess(
   env: Readonly<Record<string, string>> = {},
 ): Promise<ServiceProcess> {
   const child = spawn(process.execPath, [main, '--port', '0', '--grpc-port', '0', '--log', 'json', ...args], {
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...environment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit');
@@ -67,7 +73,7 @@ export async function runMain(
   options: { env?: Readonly<Record<string, string>>; input?: string; cwd?: string } = {},
 ): Promise<FinishedProcess> {
   const child = spawn(process.execPath, [main, ...args], {
-    env: { PATH: process.env['PATH'], ...options.env },
+    env: { ...environment(), ...options.env },
     cwd: options.cwd,
     stdio: ['pipe', 'pipe', 'pipe'],
   });
