@@ -1,5 +1,4 @@
 import { Random } from '../../src/conformance/random.ts';
-import type { RecordName } from '../../src/domain/record.ts';
 import type { FaultKind } from './nemesis.ts';
 
 /** The same fields, each of which may be absent. */
@@ -22,7 +21,7 @@ export interface Step {
   readonly pauseMs: number;
   /** `call` is GetUser over gRPC, `walk` a list page by page, and `invalid` a path that no user can have. */
   readonly kind: 'create' | 'get' | 'call' | 'replace' | 'patch' | 'delete' | 'list' | 'walk' | 'invalid';
-  readonly record: RecordName;
+  readonly record: keyof typeof sorts;
   readonly rank: number;
   /** The precondition: a version that the client has seen, an older one, or any. */
   readonly guard: 'none' | 'seen' | 'stale' | 'any' | 'unless seen';
@@ -158,7 +157,7 @@ function drawStep(random: Random, n: number, clients: number): Step {
   return { ...step, guard, sent: { ...(which > 0 && which < 7 && named()), ...(which > 4 && other()) } };
 }
 
-function drawQuery(random: Random, kind: 'list' | 'walk', record: RecordName): Query {
+function drawQuery(random: Random, kind: 'list' | 'walk', record: Step['record']): Query {
   const isUser = record === 'user';
   const sort = random.below(3) > 0 && { sort: random.pick<string>(sorts[record]) };
   const prefix = random.below(3) === 0 && { prefix: random.pick(letters) };

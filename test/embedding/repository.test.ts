@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
 import { testRepository } from '../../src/conformance/test-repository.ts';
+import { nameOf, recordKinds } from '../../src/domain/record.ts';
 import type { Repository, StoredUser } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { fetch } from '../support/fetch.ts';
@@ -50,6 +52,17 @@ it('a service with a repository of the host uses it, and reports events to the t
   assert.equal(answer.status, 201, await answer.text());
   assert.deepEqual(trail, ['create user']);
   assert.partialDeepStrictEqual(traced, [{ route: '/users', status: 201, traceparent: '00-1-2-01' }]);
+});
+
+it('the package exports every type of each kind of record', () => {
+  const textOf = (file: string) => readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8');
+  for (const name of recordKinds.map(nameOf)) {
+    const declared = textOf(`domain/${name}.ts`).matchAll(/^export (?:interface|type) (\w+)/gm);
+    const [, exported = ''] =
+      new RegExp(`\\{([^}]*)\\} from './domain/${name}.ts'`).exec(textOf('index.ts')) ?? [];
+    const types = [...declared].map(([, type]) => type);
+    assert.deepEqual(exported.match(/\w+/g), types.sort());
+  }
 });
 
 type Found = StoredUser | undefined;

@@ -35,7 +35,9 @@ async function readAll(feed: ChangeFeed, from = 0): Promise<Change[]> {
 }
 
 function namesOf(changes: readonly Change[]): string[] {
-  return changes.map(({ record }) => ('name' in record ? record.name : record.title));
+  return changes.map(({ record }) =>
+    'name' in record ? record.name : 'title' in record ? record.title : '',
+  );
 }
 
 /** Delays commits of changes to a record named `slow` while an advisory lock is held. */
