@@ -2,17 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import { getUser } from '../../test/kit/grpc.ts';
 import type { Node } from './cluster.ts';
-import { type Entry, type History, pathOf, type Request, type Response } from './history.ts';
-import type { Step } from './plan.ts';
+import { type Change, type Entry, type History, pathOf, type Request, type Result } from './history.ts';
+import type { Plan, Step } from './plan.ts';
 
 // When a client gives up, without knowing whether its write happened.
 const timeoutMs = 6_000;
 const retries = 6;
 const retryPauseMs = 150;
+const idleMs = 30;
+// When a follower closes its stream, and resumes at the next process.
+const streamMs = 1_000;
 /** The path of a post that never exists. */
 const nowhere = { user: 1, post: 1_000_000_000 };
 
-/** The clients of a run. They share the ids that responses have shown, and the history. */
+/** The clients and followers of a run. They share the ids that responses have shown, and the history. */
 export class Clients {
   readonly history: History = { entries: [], faults: [] };
   readonly nodes: readonly Node[];
@@ -32,20 +35,9 @@ export class Clients {
     return Math.round((performance.now() - this.#startedAt) * 1_000) / 1_000;
   }
 
-  async run({
-    n,
-    client,
-    process,
-    pauseMs,
-    kind,
-    record,
-    rank,
-    guard,
-    sent,
-    key,
-    query,
-  }: Step): Promise<void> {
-    await sleep(pauseMs);
+  async run(step: Step): Promise<void> {
+    const { n, client, process, kind, record, rank, sent, key, query } = step;
+    await sleep(step.pauseMs);
     const isPage = kind === 'list' || kind === 'walk';
     const isNamed = !isPage && kind !== 'create';
     const user = isNamed || record === 'post' ? (ranked(this.#users, rank) ?? 1) : undefined;
@@ -59,7 +51,7 @@ export class Clients {
       const bodies = [...Array(key.copies).fill(sent), ...(key.other ? [key.other] : [])];
       const copies = bodies.map((sent, i) => ({ ...request, process: process + i, key: `key ${n}`, sent }));
       await Promise.all(copies.map((copy) => this.#repeat(copy)));
-    } else await this.send({ ...request, sent, guard: this.#guard(guard, request) });
+    } else await this.send({ ...request, sent, guard: this.#guard(step.guard, request) });
   }
 
   /** Reads every user in every process, and every post; for the end of a run. */
@@ -79,7 +71,7 @@ export class Clients {
     const node = this.nodes[process];
     if (node === undefined) throw new Error('there is no process');
     const start = this.now();
-    const response = await exchange(node, asked).catch((caught: unknown): Response => {
+    const response = await exchange(node, asked).catch((caught: unknown): Result => {
       return { note: String(caught instanceof Error ? (caught.cause ?? caught) : caught) };
     });
     const entry = { ...asked, process, start, end: this.now(), ...response };
@@ -90,6 +82,20 @@ export class Clients {
     if (kind === 'create' && record === 'user') this.#users.push(row.id);
     if (kind === 'create' && record === 'post') this.#posts.push({ user, post: row.id });
     return entry;
+  }
+
+  /** Follows `/changes` up to a position, which is infinite until the end of a run, by pages or by streams. */
+  async follow(follower: Plan['followers'][number], end: { position: number }): Promise<void> {
+    const { n: client, isStream, leaveAfter } = follower;
+    for (let [position, step] = [0, client]; position < end.position; step += 1) {
+      const request = { step, client, process: step, kind: 'follow', record: 'change', position } as const;
+      const isOpen = isStream && end.position === Number.POSITIVE_INFINITY;
+      const { changes = [], next } = isOpen
+        ? await this.send(request, (node) => stream(node, position, leaveAfter))
+        : await this.send({ ...request, query: { limit: 50 } });
+      position = Number(next ?? changes.at(-1)?.id ?? position);
+      if (changes.length === 0) await sleep(idleMs);
+    }
   }
 
   #guard(guard: Step['guard'], { client, record, user, post }: Request): Request['guard'] {
@@ -124,28 +130,19 @@ function ranked<T>(known: readonly T[], rank: number): T | undefined {
   return known[Math.max(known.length - 1 - rank, 0)];
 }
 
-const httpStatuses = new Map<number, number>([
-  [grpcStatus.OK, 200],
-  [grpcStatus.NOT_FOUND, 404],
-  [grpcStatus.RESOURCE_EXHAUSTED, 503],
-  [grpcStatus.UNAVAILABLE, 503],
-  [grpcStatus.DEADLINE_EXCEEDED, 504],
-]);
+const outages = [grpcStatus.UNAVAILABLE, grpcStatus.DEADLINE_EXCEEDED, grpcStatus.RESOURCE_EXHAUSTED];
 
-async function call({ grpc }: Node, { user }: Request): Promise<Response> {
+async function call({ grpc }: Node, { user }: Request): Promise<Result> {
   const { code, details, user: row } = await getUser(grpc, user, { deadline: Date.now() + timeoutMs });
-  const note = row ? undefined : `${grpcStatus[code]}: ${details}`;
-  return { status: httpStatuses.get(code) ?? 500, row, note };
+  if (row) return { status: 200, row };
+  const status = code === grpcStatus.NOT_FOUND ? 404 : outages.includes(code) ? 503 : 500;
+  return { status, note: `${grpcStatus[code]}: ${details}` };
 }
 
-const methods = new Map([
-  ['create', 'POST'],
-  ['replace', 'PUT'],
-  ['patch', 'PATCH'],
-  ['delete', 'DELETE'],
-]);
+type Methods = Partial<Record<Request['kind'], string>>;
+const methods: Methods = { create: 'POST', replace: 'PUT', patch: 'PATCH', delete: 'DELETE' };
 
-async function fetchJson({ http }: Node, request: Request): Promise<Response> {
+async function fetchJson({ http }: Node, request: Request): Promise<Result> {
   const { kind, record, sent, guard, key, query = {}, cursor, position } = request;
   const { count, prefix, ...others } = query;
   const url = new URL(pathOf(request), http);
@@ -154,7 +151,7 @@ async function fetchJson({ http }: Node, request: Request): Promise<Response> {
     if (value !== undefined) url.searchParams.set(name, String(value));
   }
   const response = await fetch(url, {
-    method: methods.get(kind) ?? 'GET',
+    method: methods[kind] ?? 'GET',
     headers: {
       ...(sent && { 'content-type': 'application/json' }),
       ...(guard && { [guard.header]: guard.version === undefined ? '*' : `"${guard.version}"` }),
@@ -178,4 +175,24 @@ async function fetchJson({ http }: Node, request: Request): Promise<Response> {
     note: status < 400 ? undefined : text,
     [kind === 'follow' ? 'changes' : Array.isArray(body) ? 'rows' : 'row']: body,
   };
+}
+
+/** Reads a stream until it has sent enough, or for its time. Its connection may end within an event. */
+async function stream({ http }: Node, position: number, enough: number): Promise<Result> {
+  const signal = AbortSignal.timeout(streamMs);
+  const blocks = [''];
+  try {
+    const headers = { accept: 'text/event-stream', 'last-event-id': String(position) };
+    const response = await fetch(`${http}/changes`, { headers, signal });
+    if (!response.ok) return { status: response.status, note: await response.text() };
+    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      blocks.push(...`${blocks.pop()}${chunk}`.split('\n\n'));
+      if (blocks.length > enough) break;
+    }
+  } catch (caught) {
+    if (!signal.aborted && blocks.length === 1) throw caught;
+  }
+  const events = blocks.slice(0, -1).map((block) => /^data: ?(.*)$/m.exec(block)?.[1]);
+  const changes = events.flatMap((data): Change[] => (data === undefined ? [] : JSON.parse(data)));
+  return { status: 200, changes };
 }

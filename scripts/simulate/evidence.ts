@@ -30,24 +30,20 @@ export interface Evidence {
 
 /** Collects the evidence of each record of a kind. */
 export function gather(kind: RecordName, entries: readonly Entry[], feed: readonly Change[]): Evidence[] {
-  const own = Map.groupBy(
-    entries.filter(({ record }) => record === kind).flatMap(operationsOf),
-    ({ id }) => id,
-  );
-  const changesOf = Map.groupBy(
-    feed.filter(({ type }) => type.startsWith(kind)),
-    ({ data }) => data.id,
-  );
-  return [...new Set([...own.keys(), ...changesOf.keys()])].flatMap((id) => {
+  const direct = entries.filter(({ record }) => record === kind).flatMap(operationsOf);
+  const made = feed.filter(({ type }) => type.startsWith(kind));
+  const operationsBy = Map.groupBy(direct, ({ id }) => id);
+  const changesBy = Map.groupBy(made, ({ data }) => data.id);
+  const strays = direct.filter(({ id, outcome }) => id === undefined && outcome === 'unknown');
+  return [...new Set([...operationsBy.keys(), ...changesBy.keys()])].flatMap((id) => {
     if (id === undefined) return [];
-    const changes = changesOf.get(id) ?? [];
-    const made = changes[0]?.data;
-    const userId = kind === 'user' ? id : (made?.userId ?? own.get(id)?.[0]?.entry.user);
-    const unanswered = own
-      .get(undefined)
-      ?.filter(({ entry }) => made && tokenOf(entry.sent) === tokenOf(made));
+    const own = operationsBy.get(id) ?? [];
+    const changes = changesBy.get(id) ?? [];
+    const userId = kind === 'user' ? id : (changes[0]?.data.userId ?? own[0]?.entry.user);
+    const token = tokenOf(changes[0]?.data);
+    const unanswered = strays.filter(({ entry }) => tokenOf(entry.sent) === token);
     const related = entries.filter((entry) => entry.user === userId && entry.record !== kind);
-    const operations = [...(own.get(id) ?? []), ...(unanswered ?? []), ...related.flatMap(relatedOf)];
+    const operations = [...own, ...unanswered, ...related.flatMap(relatedOf)];
     operations.sort((a, b) => a.entry.end - b.entry.end);
     return { kind, id, userId, changes, operations };
   });

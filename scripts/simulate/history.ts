@@ -22,7 +22,8 @@ export interface Request extends Pick<Step, 'client' | 'process' | 'sent' | 'que
   /** The ids in the path. */
   readonly user?: number | undefined;
   readonly post?: number | undefined;
-  readonly guard?: Guard | undefined;
+  /** A precondition. Without a version, it is `*`. */
+  readonly guard?: { readonly header: 'if-match' | 'if-none-match'; readonly version?: number } | undefined;
   readonly key?: string | undefined;
   readonly cursor?: string | undefined;
   /** The last row of the page before in a walk. */
@@ -31,13 +32,7 @@ export interface Request extends Pick<Step, 'client' | 'process' | 'sent' | 'que
   readonly position?: number | undefined;
 }
 
-/** A precondition. Without a version, it is `*`. */
-export interface Guard {
-  readonly header: 'if-match' | 'if-none-match';
-  readonly version?: number | undefined;
-}
-
-export type Response = Optional<{
+export type Result = Optional<{
   /** An HTTP status, that of the same meaning for a gRPC code, or absent without a response. */
   status: number;
   version: number;
@@ -52,17 +47,14 @@ export type Response = Optional<{
   note: string;
 }>;
 
-/** Times are in ms since the start of the run. */
-export interface Span {
+/** A request and its response. Like a fault, a line of the history. Times are in ms since the start of the run. */
+export interface Entry extends Request, Result {
   readonly start: number;
   readonly end: number;
 }
 
-/** A request and its response. Like a fault, a line of the history. */
-export interface Entry extends Request, Response, Span {}
-
 /** A fault that was made, or the reason why this machine cannot have it. */
-export interface FaultEntry extends Span {
+export interface FaultEntry extends Pick<Entry, 'start' | 'end'> {
   readonly fault: string;
   readonly target: number;
   readonly skipped?: string | undefined;
@@ -91,7 +83,7 @@ export function pathOf({ kind, record, user, post }: Request): string {
 /** `same` is 304, `refused` is 412. After `unknown`, a write may have happened or not. */
 export type Outcome = 'done' | 'same' | 'missing' | 'refused' | 'unknown';
 
-export function outcomeOf({ status = 500 }: Response): Outcome | undefined {
+export function outcomeOf({ status = 500 }: Result): Outcome | undefined {
   if (status < 300) return 'done';
   if (status >= 500) return 'unknown';
   return ({ 304: 'same', 404: 'missing', 412: 'refused' } as const)[status];

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Evidence, Operation } from './evidence.ts';
-import { type Entry, fieldsOf, type Span, tokenOf } from './history.ts';
+import { type Entry, fieldsOf, tokenOf } from './history.ts';
 import type { Fields } from './plan.ts';
 
 /** A broken promise, and the requests that show it. */
@@ -104,8 +104,8 @@ export class Life {
     if (this.violations.length === 0) this.#narrow();
   }
 
-  /** The states that it may have had at some moment. */
-  during({ start, end }: Span): State[] {
+  /** The states that it may have had at some moment of a request. */
+  during({ start, end }: Entry): State[] {
     return this.states.filter((state) => beginOf(state) <= end && endOf(state) >= start);
   }
 
@@ -123,15 +123,14 @@ export class Life {
       const expected = isGone ? `deleted ${i}` : `${i === 0 ? 'created' : 'updated'} ${i + 1}`;
       const isExpected = `${type} ${version}`.endsWith(`.${expected}`);
       if (!isExpected) this.#fail('wrong feed', `${type} ${version} in the place of ${expected}`);
-      const known = isGone
+      const kept = isGone
         ? { name: 'gone' }
         : { name: `version ${version}`, version, fields: fieldsOf(data) };
-      const state: State = { ...known, position: Number(id), previous: states[i] };
+      const state: State = { ...kept, position: Number(id), previous: states[i] };
       Object.assign(states[i] ?? {}, { next: state });
       states.push(state);
-      const makers = operations
-        .filter((one) => makes(one, state))
-        .sort((a, b) => a.entry.start - b.entry.start);
+      const makers = operations.filter((one) => makes(one, state));
+      makers.sort((a, b) => a.entry.start - b.entry.start);
       // A patch without a text of its own may have found the record so.
       const certain = makers.filter(({ kind, outcome, entry: { sent } }) => {
         return outcome === 'done' && (kind === 'delete' || tokenOf(sent) !== undefined);
@@ -139,12 +138,11 @@ export class Life {
       const maker = certain[0] ?? makers[0];
       state.maker = certain[0]?.entry;
       if (maker) state.after = maker.entry;
-      const claim = maker
-        ? certain[1]
-        : operations.find((one) => one.kind in rules && one.version === version);
+      const claims = maker ? certain.slice(1) : operations.filter((one) => version === one.version);
+      const claim = claims.find(({ kind }) => kind in rules);
+      const rule = rules[claim?.kind ?? 'read'] ?? 'out of nowhere';
       const message = `${maker ? 'two requests' : 'no request'} made it ${state.name}`;
-      if (!maker || claim)
-        this.#fail(rules[claim?.kind ?? 'read'] ?? 'out of nowhere', message, maker?.entry, claim?.entry);
+      if (!maker || claim) this.#fail(rule, message, maker?.entry, claim?.entry);
     }
     return states;
   }

@@ -3,7 +3,6 @@ import { until } from '../../test/kit/postgres-session.ts';
 import { isOk } from '../harness/process.ts';
 import { Clients } from './client.ts';
 import { type RunOptions, startCluster } from './cluster.ts';
-import { follow } from './follower.ts';
 import type { History } from './history.ts';
 import { inflict } from './nemesis.ts';
 import type { Fault, Plan } from './plan.ts';
@@ -17,12 +16,10 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<History>
   const clients = new Clients(cluster.nodes);
   const { history } = clients;
   const end = { position: Number.POSITIVE_INFINITY };
-  stack.defer(async () => {
+  stack.defer(() => {
     end.position = 0;
-    const lines = [...history.entries, ...history.faults].map((line) => `${JSON.stringify(line)}\n`);
-    await writeFile(`${cluster.kept}.ndjson`, lines);
   });
-  const following = Promise.all(plan.followers.map((follower) => follow(follower, clients, end)));
+  const following = Promise.all(plan.followers.map((follower) => clients.follow(follower, end)));
 
   const make = async (fault: Fault) => {
     const start = clients.now();
@@ -54,5 +51,7 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<History>
   const { headers } = await fetch(`${cluster.nodes[0]?.http}/users?limit=1`);
   end.position = Number(/after=(\d+)[^>]*>; rel="monitor"/.exec(headers.get('link') ?? '')?.[1]);
   await following;
+  const lines = [...history.entries, ...history.faults].map((line) => `${JSON.stringify(line)}\n`);
+  await writeFile(`${cluster.kept}.ndjson`, lines);
   return history;
 }
