@@ -65,7 +65,7 @@ export class WorkerPool {
       return this.#bound;
     } catch (error) {
       await this.#stopAll();
-      if (error instanceof ExitBeforeReady) return undefined;
+      if (error instanceof ReportedExit) return undefined;
       throw error;
     }
   }
@@ -128,7 +128,15 @@ export class WorkerPool {
     const worker = forkWorker(this.#ports);
     const child: Child = { worker, exited, stopping: false };
     this.#children.add(child);
-    worker.on('error', () => undefined);
+    const end = (error: Error): void => {
+      this.#children.delete(child);
+      exit();
+      reject(error);
+    };
+    worker.on('error', (cause) => {
+      // A process that was not created does not exit. An error of a running process precedes its exit.
+      if (worker.process.pid === undefined) end(new Error('a worker could not be started', { cause }));
+    });
     worker.on('message', (message: ToPrimary) => {
       if (message === 'gather') this.#gatherOnce().then((gathered) => sendTo(worker, { gathered }));
       else if ('metrics' in message) {
@@ -148,9 +156,8 @@ export class WorkerPool {
     });
     worker.once('exit', (code, signal) => {
       const reason = signal ?? `code ${code}`;
-      this.#children.delete(child);
-      exit();
-      reject(new ExitBeforeReady(`a worker exited before it was ready: ${reason}`));
+      const Kind = signal === null ? ReportedExit : Error;
+      end(new Kind(`a worker exited before it was ready: ${reason}`));
       if (child.readyAt !== undefined && !child.stopping)
         this.#replace(reason, performance.now() - child.readyAt);
     });
@@ -171,7 +178,9 @@ export class WorkerPool {
       await sleep(this.#pauseMs);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);
       if (this.#stopping || this.#children.size >= this.#options.count) return;
-      await this.#launch().catch((error: Error) => this.#reportFailure(error.message));
+      await this.#launch().catch((error: Error) => {
+        this.#reportFailure(error instanceof ReportedExit ? error.message : error);
+      });
     }
   }
 
@@ -203,8 +212,8 @@ export class WorkerPool {
   }
 }
 
-/** The worker has printed the reason. */
-class ExitBeforeReady extends Error {}
+/** A worker exited before it was ready, and has printed the reason itself. */
+class ReportedExit extends Error {}
 
 function portOf(address: string): number {
   return Number(/\d+$/.exec(address)?.[0]);

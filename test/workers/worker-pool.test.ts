@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import cluster, { type Worker } from 'node:cluster';
+import { EventEmitter } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
+import { workerLink } from '../../src/workers/worker-link.ts';
+import { WorkerPool } from '../../src/workers/worker-pool.ts';
+import { runMain } from '../kit/process.ts';
+
+const series = 'users_service_failures_total';
+const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
+
+/** A worker without a process, and the messages that it has received. */
+interface FakeWorker extends EventEmitter {
+  readonly received: unknown[];
+}
+
+function fakeWorker(): FakeWorker {
+  const received: unknown[] = [];
+  return Object.assign(new EventEmitter(), {
+    received,
+    process: { pid: 1 },
+    isConnected: () => true,
+    send: (message: unknown) => received.push(message),
+  });
+}
+
+/** Starts a pool whose workers have no process. */
+async function startPool(t: TestContext, count: number): Promise<readonly FakeWorker[]> {
+  const workers = Array.from({ length: count }, fakeWorker);
+  const waiting = [...workers];
+  t.mock.method(cluster, 'fork', () => {
+    const worker = waiting.shift();
+    setImmediate(() => worker?.emit('message', { ready: { http: 'http://127.0.0.1:1' } }));
+    return worker as unknown as Worker;
+  });
+  await createPool(count).start();
+  return workers;
+}
+
+function createPool(count: number): WorkerPool {
+  return new WorkerPool({ count, port: 0, grpcPort: false, observe: () => undefined, stopTimeoutMs: 1_000 });
+}
+
+/** Returns the warnings of the process since then, such as `MaxListenersExceededWarning`. */
+function collectWarnings(t: TestContext): readonly Error[] {
+  const warnings: Error[] = [];
+  const add = (warning: Error) => warnings.push(warning);
+  process.on('warning', add);
+  t.after(() => process.off('warning', add));
+  return warnings;
+}
+
+describe('simultaneous scrapes of the metrics', () => {
+  it('share one report of each worker', async (t) => {
+    const warnings = collectWarnings(t);
+    const workers = await startPool(t, 12);
+    for (let i = 0; i < 3; i += 1) for (const worker of workers) worker.emit('message', 'gather');
+    for (const { received } of workers) assert.deepEqual(received, ['report']);
+    for (const worker of workers) worker.emit('message', { metrics: snapshot });
+    await t.waitFor(() => {
+      for (const { received } of workers) assert.equal(received.length, 4);
+    });
+    for (const { received } of workers) {
+      for (const reply of received.slice(1)) {
+        const { gathered } = reply as { gathered: MetricsSnapshot };
+        assert.deepEqual(gathered[series], { [series]: 12 });
+      }
+    }
+    // A later scrape collects the metrics again.
+    workers[0]?.emit('message', 'gather');
+    for (const { received } of workers) assert.equal(received.filter((one) => one === 'report').length, 2);
+    for (const worker of workers) worker.emit('message', { metrics: snapshot });
+    assert.deepEqual(warnings, []);
+  });
+
+  it('share one request of a worker to its primary', async (t) => {
+    const warnings = collectWarnings(t);
+    const worker = fakeWorker();
+    Object.assign(cluster, { worker });
+    t.after(() => Reflect.deleteProperty(cluster, 'worker'));
+    const link = workerLink({ USERS_SERVICE_WORKER_PORTS: '[0,false]' });
+    assert.ok(link);
+    link.serve(
+      () => undefined,
+      () => ({}),
+    );
+    for (let round = 1; round <= 2; round += 1) {
+      const texts = Promise.all(Array.from({ length: 30 }, link.options.renderMetrics));
+      assert.deepEqual(worker.received, Array(round).fill('gather'));
+      worker.emit('message', { gathered: snapshot });
+      for (const text of await texts) assert.match(text, /^users_service_failures_total 1$/m);
+    }
+    assert.deepEqual(warnings, []);
+  });
+});
+
+describe('a primary whose workers cannot start', () => {
+  /** Runs the service with code that each of its processes runs first. */
+  const run = async (t: TestContext, code: string) => {
+    const cwd = await mkdtemp(join(tmpdir(), 'workers-'));
+    t.after(() => rm(cwd, { recursive: true }));
+    const text = `const isWorker = 'USERS_SERVICE_WORKER_PORTS' in process.env; ${code}`;
+    return await runMain(['--workers', '2', '--port', '0', '--grpc-port', '0'], {
+      env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(text)}` },
+      cwd,
+    });
+  };
+
+  it('fails with the error of a fork that throws', async (t) => {
+    const cause = new Error('spawn ENOMEM');
+    t.mock.method(cluster, 'fork', () => {
+      throw cause;
+    });
+    await assert.rejects(createPool(2).start(), cause);
+  });
+
+  it('prints why no process could be created', async (t) => {
+    const { code, stderr } = await run(t, `process.execPath = '/missing/node'`);
+    assert.equal(stderr, 'users-service: a worker could not be started: spawn /missing/node ENOENT\n');
+    assert.equal(code, 1);
+  });
+
+  it('prints which signal ended a worker before it was ready', async (t) => {
+    const { code, stderr } = await run(t, `if (isWorker) process.kill(process.pid, 'SIGKILL')`);
+    assert.equal(stderr, 'users-service: a worker exited before it was ready: SIGKILL\n');
+    assert.equal(code, 1);
+  });
+
+  it('lets a worker that exits with an error print the reason', async (t) => {
+    const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(1) }`);
+    assert.equal(stderr, 'the reason\n');
+    assert.equal(code, 1);
+  });
+});
