@@ -1,5 +1,5 @@
 import { constants, type Stats, statSync } from 'node:fs';
-import { type FileHandle, open, realpath } from 'node:fs/promises';
+import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import {
   type ByteRange,
   chooseEncoding,
@@ -146,8 +146,7 @@ async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFi
     handle = await open(target, openFlags);
     const stat = await handle.stat();
     const same = stat.ino === ino && stat.dev === dev;
-    // The flags check only the last part of the path: a folder above it may have become a link.
-    if (stat.isFile() && (same || (await realpath(target)) === target)) return { handle, stat };
+    if (stat.isFile() && (same || (await isOpenedFrom(target, handle)))) return { handle, stat };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (busyCodes.includes(code)) {
@@ -160,6 +159,15 @@ async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFi
   }
   await handle?.close();
   return undefined;
+}
+
+/**
+ * Whether the file was opened at this path. The flags check only the last part of the path: a folder above it may have
+ * been replaced by a link, for a moment. Only Linux knows the path of an open file, also after another one replaced it.
+ */
+async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> {
+  const opened = await readlink(`/proc/self/fd/${fd}`).catch(() => realpath(path));
+  return opened === path || opened === `${path} (deleted)`;
 }
 
 // In microseconds, as far as a number can hold them, to distinguish files that were replaced within one second.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import promises, {
   appendFile,
   mkdir,
@@ -354,6 +354,61 @@ test('a link is no longer followed after it was changed to a target outside the 
   await symlink('../secret.txt', join(site.dir, 'link.txt'));
   assert.equal((await site.get('/link.txt')).status, 404);
 });
+
+/** Swaps files with `swap` immediately before each file of a folder is opened, and back immediately afterwards. */
+function swapDuringOpen(t: TestContext, dir: string, swap: () => void, swapBack: () => void): void {
+  const { open } = promises;
+  const { mock } = t.mock.method(promises, 'open', async (...args: Parameters<typeof open>) => {
+    if (!String(args[0]).startsWith(dir)) return await open(...args);
+    swap();
+    try {
+      return await open(...args);
+    } finally {
+      swapBack();
+    }
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    mock.restore();
+    syncBuiltinESMExports();
+  });
+}
+
+const swaps: readonly [what: string, name: string, path: string, target: string][] = [
+  ['a link', 'link.txt', 'link.txt', '../secret.txt'],
+  ['the target of a link', 'link.txt', 'docs/guide.txt', '../../secret.txt'],
+  ['a file', 'digits.txt', 'digits.txt', '../secret.txt'],
+  ['a folder', 'docs/guide.txt', 'docs', '../private'],
+  ['a folder in the target of a link', 'link.txt', 'docs', '../private'],
+];
+
+for (const [what, name, path, target] of swaps) {
+  for (const [when, isSwappedBack] of [
+    ['only while it is opened', true],
+    ['when it is opened', false],
+  ] as const) {
+    test(`${what} that leads out of the folder ${when} reveals nothing`, async (t) => {
+      const site = await startSite(t, async (dir) => {
+        await symlink('docs/guide.txt', join(dir, 'link.txt'));
+        await mkdir(join(dir, '../private'));
+        await writeFile(join(dir, '../private/guide.txt'), 'secret');
+      });
+      const place = join(site.dir, path);
+      const swap = () => {
+        renameSync(place, `${place}.away`);
+        symlinkSync(target, place);
+      };
+      const swapBack = () => {
+        rmSync(place);
+        renameSync(`${place}.away`, place);
+      };
+      swapDuringOpen(t, site.dir, swap, isSwappedBack ? swapBack : () => undefined);
+      const { status, body } = await site.get(`/${name}`);
+      assert.doesNotMatch(body, /secret/);
+      assert.ok(status === 404 || status === 200, `${status}`);
+    });
+  }
+}
 
 test('a folder without a file to serve is reported with 0 files', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'empty-'));
