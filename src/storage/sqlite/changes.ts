@@ -11,8 +11,8 @@ import { byKind, type RecordKind } from '../../domain/record.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
-// After this many added changes, up to four times as many old ones are deleted. No single write deletes all of them,
-// and a store with a lowered limit shrinks.
+// After this many added changes, up to four times as many old changes are deleted: no single write deletes all of them,
+// and the feed shrinks after its limit was lowered.
 const changesPerTrim = 256;
 const maxTrimmed = 1_024;
 
@@ -123,7 +123,7 @@ export function sqliteFeed(db: DatabaseSync) {
   let seen: unknown;
   let timer: NodeJS.Timeout | undefined;
 
-  /** Wakes the watchers if anything was committed since the last call. */
+  /** Wakes the watchers if any process has committed since the last call. */
   const look = (): void => {
     const before = seen;
     try {
@@ -131,7 +131,17 @@ export function sqliteFeed(db: DatabaseSync) {
     } catch {
       // The next check finds the commit, or a read reports the error.
     }
-    if (seen !== before) for (const wake of watchers) wake();
+    if (seen === before) return;
+    for (const wake of watchers) {
+      try {
+        wake();
+      } catch (error) {
+        // Report the error without stopping the other watchers.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
   };
   const stop = (): void => {
     clearInterval(timer);

@@ -11,7 +11,7 @@ export interface Write {
   readonly parameters: readonly unknown[];
 }
 
-/** An error loses its class between threads, so its parts are sent. */
+/** The parts of a `DomainError`, because an error loses its class between threads. */
 export interface Failure {
   readonly kind: ErrorKind;
   readonly message: string;
@@ -20,10 +20,10 @@ export interface Failure {
 
 export type Outcome<Value = unknown> = { readonly value: Value } | { readonly failed: Failure };
 
-/** A group of writes to commit, or the request to close. */
+/** A message to the writer: a group of writes to commit, or the request to close. */
 export type WriterMessage = readonly Write[] | 'close';
 
-/** The outcomes of the writes of a group, or why the group was not committed. */
+/** The reply to a group: the outcome of each write, or why the group was not committed. */
 export type WriterReply = Outcome<readonly Outcome[]>;
 
 export interface WriteQueueOptions {
@@ -31,9 +31,9 @@ export interface WriteQueueOptions {
   readonly startWriter: () => Worker;
   /** Maximum number of waiting or running writes; more are rejected. */
   readonly maxPendingWrites: number;
-  /** How long a write may wait for its turn, in milliseconds. */
+  /** How long a write may wait for its commit to start, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Called after each commit. */
+  /** Called after each commit. An error that it throws is reported as an uncaught exception, and does not stop writes. */
   readonly onCommit?: () => void;
 }
 
@@ -114,7 +114,7 @@ export class WriteQueue {
   }
 
   async #commitAll(): Promise<void> {
-    // Continues after the requests that have arrived together with the first one, so that they become one group.
+    // Wait for the requests that arrived together with the first one, so that they become one group.
     await new Promise<void>((resolve) => setImmediate(resolve));
     let settlePrevious = (): void => {};
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
@@ -133,7 +133,8 @@ export class WriteQueue {
   }
 
   #nextGroup(): PendingWrite[] {
-    // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum.
+    // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum of
+    // these timeouts.
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
     for (const { reject } of this.#waiting.splice(0, kept === -1 ? this.#waiting.length : kept)) {
@@ -157,7 +158,7 @@ export class WriteQueue {
   }
 
   #settle(group: readonly PendingWrite[], reply: WriterReply): void {
-    if ('value' in reply) this.#options.onCommit?.();
+    if ('value' in reply) queueMicrotask(() => this.#options.onCommit?.());
     const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
     for (const [i, outcome] of outcomes.entries()) {
       if ('value' in outcome) group[i]?.resolve(outcome.value);

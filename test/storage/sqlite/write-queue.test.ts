@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
+import { it } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { WriteQueue, type WriterMessage, type WriterReply } from '../../../src/storage/sqlite/write-queue.ts';
@@ -95,3 +96,56 @@ testSchedules(
     await closing;
   },
 );
+
+/** A writer thread that replies only when the test emits its messages. */
+function idleWriter(): EventEmitter {
+  const ignore = () => undefined;
+  return Object.assign(new EventEmitter(), { ref: ignore, unref: ignore, postMessage: ignore });
+}
+
+it('a late reply of a lost writer thread does not settle the writes of the next thread', async (t) => {
+  const writers: EventEmitter[] = [];
+  const startWriter = () => {
+    const writer = idleWriter();
+    writers.push(writer);
+    return writer as unknown as Worker;
+  };
+  const queue = new WriteQueue({ startWriter, maxPendingWrites, maxWaitMs: 60_000 });
+  const first = queue.write('importRows', ['users', []]);
+  await t.waitFor(() => assert.equal(writers.length, 1));
+  writers[0]?.emit('exit', 1);
+  await assert.rejects(first, /unavailable|does not|not available/);
+  const second = queue.write('importRows', ['users', []]);
+  await t.waitFor(() => assert.equal(writers.length, 2));
+  const reply = (value: number): WriterReply => ({ value: [{ value }] });
+  writers[0]?.emit('message', reply(1));
+  writers[0]?.emit('error', new Error('late'));
+  writers[1]?.emit('message', reply(2));
+  assert.equal(await second, 2);
+});
+
+it('a failure after a commit is reported, and neither fails nor stops writes', async (t) => {
+  const failures: unknown[] = [];
+  t.mock.method(globalThis, 'queueMicrotask', async (run: () => void) => {
+    await undefined;
+    try {
+      run();
+    } catch (caught) {
+      failures.push(caught);
+    }
+  });
+  const writer = Object.assign(idleWriter(), {
+    postMessage: () => setImmediate(() => writer.emit('message', { value: [{ value: 1 }] })),
+  });
+  const failure = new Error('a watcher failed');
+  const queue = new WriteQueue({
+    startWriter: () => writer as unknown as Worker,
+    maxPendingWrites,
+    maxWaitMs: 60_000,
+    onCommit() {
+      throw failure;
+    },
+  });
+  for (let i = 0; i < 3; i += 1) assert.equal(await queue.write('importRows', ['users', []]), 1);
+  assert.deepEqual(failures, [failure, failure, failure]);
+});
