@@ -48,5 +48,8 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
     });
   }
   const message = isInternal ? 'internal error' : error.message;
-  return new HttpError(errorStatuses[error.kind], message, errorHeaders[error.kind]);
+  // A creation conflicts only while another request with its Idempotency-Key runs. A change conflicts for good, because
+  // its record has the last version.
+  const isFinal = error.kind === 'conflict' && request.method !== 'POST';
+  return new HttpError(errorStatuses[error.kind], message, isFinal ? {} : errorHeaders[error.kind]);
 }
