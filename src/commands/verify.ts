@@ -29,15 +29,19 @@ export const verify: Command = {
     const url = databaseUrl(flags, context.env);
     await using cleanup = new AsyncDisposableStack();
     onStop(context, (code) => cleanup.disposeAsync().finally(() => context.exit(code)));
-    const scratch = await schemeOf(url)?.scratch?.(url);
-    cleanup.defer(() => scratch?.remove());
+    const opening = schemeOf(url)?.scratch?.(url);
+    // Deferred before it is open, because a signal may stop the process earlier.
+    cleanup.defer(async () => (await opening?.catch(() => undefined))?.remove());
+    const scratch = await opening;
     const urls = new WeakMap<Repository, string>();
     const urlOf = (store: Repository) => urls.get(store) ?? url;
     const openAt = async (at: string, options: OpenOptions = {}): Promise<Store> => {
-      const store = await openStore(at, { ...patience, ...options });
+      if (cleanup.disposed) throw new Error('stopped by a signal');
+      const opened = openStore(at, { ...patience, ...options });
+      // A test that failed may have left its stores open, and a signal may stop the process while a store is opened.
+      cleanup.defer(() => opened.then((store) => store.close()).catch(() => undefined));
+      const store = await opened;
       urls.set(store, at);
-      // A test that failed may have left its stores open.
-      cleanup.defer(() => store.close().catch(() => undefined));
       return store;
     };
     const open = async (options?: OpenOptions) => openAt((await scratch?.next()) ?? url, options);

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
 import { after, describe, it } from 'node:test';
+import { run } from '../../src/commands/commands.ts';
 import { openTestPostgres } from '../kit/postgres.ts';
 import { openSession } from '../kit/postgres-session.ts';
 import { runMain } from '../kit/process.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
 
 describe('users-service verify', async () => {
   const postgres = await openTestPostgres();
@@ -46,6 +51,33 @@ describe('users-service verify', async () => {
       UNION ALL SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace`);
     assert.deepEqual(left, []);
   });
+
+  for (const turns of [0, 1, 2, 4, 8, 16, 32]) {
+    it(`removes its files after SIGINT in turn ${turns} of the event loop`, async () => {
+      const folder = temporaryFolder();
+      const exited = Promise.withResolvers<number>();
+      const interrupt = async (handle: () => unknown) => {
+        for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve));
+        await undefined;
+        handle();
+      };
+      const running = run({
+        args: ['verify', '--database', `sqlite:${join(folder, 'users.db')}`],
+        env: {},
+        nodeVersion: process.version,
+        stdin: Readable.from([]),
+        stdout: new PassThrough().resume(),
+        stderr: new PassThrough().resume(),
+        onSignal: (signal, handle) => signal === 'SIGINT' && interrupt(handle),
+        onCrash: () => undefined,
+        exit: exited.resolve,
+      });
+      assert.equal(await exited.promise, 130);
+      assert.deepEqual(await readdir(folder), []);
+      await running;
+      assert.deepEqual(await readdir(folder), []);
+    });
+  }
 
   it('reports a database that cannot be reached, without its password', async () => {
     const { code, stderr } = await runMain(['verify', '--database', 'postgres://u:secret@127.0.0.1:1/db']);

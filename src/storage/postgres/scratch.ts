@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { storeClosed } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { hostsOf, loadDriver } from './hosts.ts';
 import { PostgresPool } from './pool.ts';
@@ -30,13 +31,16 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
     throw caught;
   }
   const schemas = new Map<string, string>();
+  let isRemoved = false;
   return {
     async next() {
+      if (isRemoved) throw storeClosed();
       const name = `users_service_verify_${randomBytes(6).toString('hex')}`;
-      await pool.write({ text: `CREATE SCHEMA ${name}` }, []);
       const options = `options=${encodeURIComponent(`-csearch_path=${name}`)}`;
       const at = `${url}${url.includes('?') ? '&' : '?'}${options}`;
+      // Before it exists, so that `remove` drops it even while it is created.
       schemas.set(at, name);
+      await pool.write({ text: `CREATE SCHEMA ${name}` }, []);
       return at;
     },
     async passTime(at, ms) {
@@ -45,6 +49,7 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
       await pool.write({ text }, []);
     },
     async remove() {
+      isRemoved = true;
       // One at a time: together they would need more locks than a server has.
       for (const name of schemas.values()) {
         await pool.write({ text: `DROP SCHEMA IF EXISTS ${name} CASCADE` }, []);
