@@ -18,20 +18,20 @@ import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** How records of a kind are written as lines and read from them. */
+/** The format of the records of a kind as lines. */
 interface RecordFormat<Row> {
-  /** The field of the end record that holds the last id given. */
+  /** The field of the end record that contains the last assigned id. */
   readonly lastId: string;
-  /** Most records that are read from a store at a time. */
+  /** Maximum number of records that are read from a store at a time. */
   readonly batchRows: number;
-  /** One as a line of NDJSON. Equal records have equal lines. */
+  /** Formats a record as a line of NDJSON. Equal records have equal lines. */
   readonly toLine: (row: Row) => string;
   readonly parse: (fields: Fields) => Row;
 }
 
 /**
- * The formats of all kinds. The rows of a batch share a commit and the pages of the indexes it touches:
- * with 10,000 of them SQLite writes a fifth of what it writes with 1,000.
+ * The formats of all kinds. The rows of a batch share a commit and the pages of the indexes that it changes: with 10,000
+ * rows, SQLite writes a fifth of the bytes that it writes with 1,000 rows.
  */
 const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = {
   users: {
@@ -43,7 +43,7 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   posts: {
     lastId: 'lastPostId',
     batchRows: 2_500,
-    // The first version is left out, as it was before posts had versions: the checksums of older exports hold.
+    // Without the first version, as before posts had versions, so that the checksums of older exports stay valid.
     toLine: ({ id, userId, title, body, version }) =>
       JSON.stringify({ type: 'post', id, userId, title, body, ...(version > 1 && { version }) }),
     parse: ({ id, userId, version, ...draft }) => ({
@@ -58,8 +58,8 @@ function parseStored(id: unknown, version: unknown = 1): { id: number; version: 
   return { id: parseInteger('id', id, 1), version: parseInteger('version', version, 1, maxVersion) };
 }
 
-// The number of rows with so many characters is estimated from the batch before. When long posts follow short
-// ones, a batch can have 25 million characters.
+// The number of rows with this many characters is estimated from the previous batch. A batch of long posts after short
+// ones can have 25 million characters.
 export const batchCharacters = 4_000_000;
 // Before the length of a record is known.
 const firstBatchRows = 100;
@@ -77,22 +77,23 @@ export interface Batch {
   end?: EndRecord;
 }
 
-/** How many records there are, and a digest of their lines in order: equal stores have equal digests. */
+/** The number of records, and a digest of their lines in order: equal stores have equal digests. */
 interface Content {
   readonly records: number;
   readonly sha256: string;
 }
 
-/** The last line of an export: what comes before it. */
+/** The last line of an export, which describes the lines before it. */
 export interface EndRecord extends Content {
   readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** Reads all batches, shows the progress, and passes each batch to `take`. */
+/** Reads all batches, shows the progress, and passes each batch to `take`, and what they contained to `finish`. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
   take: (batch: Batch) => Promise<unknown> = async () => undefined,
+  finish: (content: Content) => Promise<unknown> = async () => undefined,
 ): Promise<Content & { readonly end: EndRecord | undefined }> {
   const hash = createHash('sha256');
   let records = 0;
@@ -105,8 +106,10 @@ export async function readAll(
     end = batch.end;
     progress.update(records);
   }
+  const content = { records, sha256: hash.digest('hex') };
+  await finish(content);
   progress.finish();
-  return { records, sha256: hash.digest('hex'), end };
+  return { ...content, end };
 }
 
 /** All records of a store, in the order in which they can be imported. */
@@ -125,7 +128,7 @@ async function* readKind<Kind extends RecordKind>(store: Store, kind: Kind): Asy
     const lines = rows.map(toLine);
     const characters = lines.reduce((sum, line) => sum + line.length, 0);
     const fitting = Math.ceil((batchCharacters * rows.length) / characters);
-    // The next batch is read while this one is used. Its failure is reported when it is asked for.
+    // The next batch is read while this one is used. Its failure is reported when the batch is requested.
     next = store.exportRows(kind, last.id, Math.min(batchRows, fitting));
     next.catch(() => undefined);
     yield { rows: { ...emptyBatch().rows, [kind]: rows }, lines };
@@ -161,7 +164,7 @@ function emptyBatch(): Batch {
 function readLine(line: string, lineNumber: number, batch: Batch): void {
   try {
     const value: unknown = JSON.parse(line);
-    // Each kind knows its own fields.
+    // The parser of the kind checks the fields.
     const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
     const kind = recordKinds.find((one) => nameOf(one) === type);
     if (kind !== undefined) addRecord(batch, kind, fields);
@@ -181,7 +184,7 @@ function addRecord<Kind extends RecordKind>({ rows, lines }: Batch, kind: Kind, 
   lines.push(toLine(row));
 }
 
-/** Resolves to how many records were new. Each kind comes after those that its records belong to. */
+/** Imports a batch, and resolves to the number of new records. A kind comes after the kinds that its records belong to. */
 export async function importBatch(target: Store, { rows }: Batch): Promise<number> {
   let added = 0;
   for (const kind of recordKinds) {
@@ -190,7 +193,7 @@ export async function importBatch(target: Store, { rows }: Batch): Promise<numbe
   return added;
 }
 
-/** Fails unless every record of the target is one of the source. Both give their lines in the same order. */
+/** Fails unless the source contains every record of the target. Both return their lines in the same order. */
 export async function checkSubset(target: Store, source: Store): Promise<void> {
   const wanted = linesOf(source);
   for await (const line of linesOf(target)) {
@@ -198,7 +201,7 @@ export async function checkSubset(target: Store, source: Store): Promise<void> {
     while (next.done !== true && next.value !== line) next = await wanted.next();
     if (next.done === true) {
       const { type, id } = JSON.parse(line);
-      throw new Error(`the target holds something else: ${type} ${id} is not the source's`);
+      throw new Error(`the target contains other records: ${type} ${id} is not in the source`);
     }
   }
 }

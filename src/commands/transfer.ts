@@ -60,7 +60,7 @@ export const copy: Command = {
   },
 };
 
-/** Opens a store to read from: a file that is not there is a mistake, not an empty store. */
+/** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
 export async function openSource(url: string): Promise<Store> {
   const file = schemeOf(url)?.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
@@ -79,18 +79,22 @@ ${databaseHelp}`,
   async run({ env, stdout, stderr }, { flags, positionals: [path = '-'] }) {
     await using cleanup = new AsyncDisposableStack();
     const store = cleanup.adopt(await openSource(databaseUrl(flags, env)), (opened) => opened.close());
-    // Read first: an id given while we write must not be given again by the importing store.
+    // Read first: the importing store must not assign an id again that is assigned during the export.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
-    // An existing file may be the only other copy: it is not overwritten.
+    // Never overwrite an existing file, which may be the only other copy.
     const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx'));
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text);
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
-    const content = await readAll(readStore(store), progress, ({ lines }) => print(lines));
-    await print([endLine({ ...content, lastIds })]);
+    await readAll(
+      readStore(store),
+      progress,
+      ({ lines }) => print(lines),
+      (content) => print([endLine({ ...content, lastIds })]),
+    );
   },
 };
 
@@ -110,7 +114,7 @@ ${databaseHelp}  --partial       take a file without the end record of an export
     const url = databaseUrl(flags, env);
     await using cleanup = new AsyncDisposableStack();
     const file = path === '-' ? await spool(stdin, cleanup) : path;
-    // Records of a damaged file would conflict with those of the right one later.
+    // Check all records first, because records of a damaged file would later conflict with the correct ones.
     const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
     if (end === undefined && records === 0) {
       throw new Error('the file is empty: even the export of an empty store has an end record');

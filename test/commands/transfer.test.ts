@@ -44,6 +44,16 @@ const lines = (text: string): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line));
 
 describe('export and import', () => {
+  it('reports that an export is complete after its end record is written', async (t) => {
+    const folder = await temporaryFolder(t);
+    const url = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(url);
+    const { code, output } = await runCommand(['export', '--database', url]);
+    assert.equal(code, 0);
+    assert.match(output.at(-2) ?? '', /"type":"end"/);
+    assert.match(output.at(-1) ?? '', /^export 100 %/);
+  });
+
   it('keep ids, roles, versions, posts and the last used ids', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
@@ -317,7 +327,7 @@ describe('copy', () => {
     await target.createUser({ name: 'another user' });
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
-    assert.match(stderr, /the target holds something else: user 1/);
+    assert.match(stderr, /the target contains other records: user 1/);
     assert.deepEqual(await target.summary(), {
       ...byKind(() => ({ count: 0, lastId: 0 })),
       users: { count: 1, lastId: 1 },

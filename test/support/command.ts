@@ -10,8 +10,10 @@ export async function runCommand(
     input = '',
     nodeVersion = process.version,
   }: { env?: Readonly<Record<string, string>>; input?: string; nodeVersion?: string | undefined } = {},
-): Promise<FinishedProcess> {
-  const [stdout, stderr] = [collect(), collect()];
+): Promise<FinishedProcess & { readonly output: readonly string[] }> {
+  /** What was written to both streams, in order. */
+  const output: string[] = [];
+  const [stdout, stderr] = [collect(output), collect(output)];
   const code = await run({
     args,
     env,
@@ -25,14 +27,15 @@ export async function runCommand(
       throw new Error(`the command ended the process with ${status}`);
     },
   });
-  return { code, stdout: stdout.text(), stderr: stderr.text() };
+  return { code, stdout: stdout.text(), stderr: stderr.text(), output };
 }
 
-function collect(): { stream: Writable; text: () => string } {
+function collect(output: string[]): { stream: Writable; text: () => string } {
   const chunks: Buffer[] = [];
   const stream = new Writable({
     write(chunk, _encoding, done) {
       chunks.push(chunk);
+      output.push(String(chunk));
       done();
     },
   });
