@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, numbered, readUser } from './people.ts';
+import { addUsers, announced, firstNameIs, numbered, openUser, readUser } from './people.ts';
 import { startService } from './service.ts';
 
 /** Presses Tab until the focus is on a matching element. Fails if the focus returns to the start. */
@@ -56,6 +56,43 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await announced(page, 'Deleted Typed by hand');
     // The row of the user no longer exists.
     await focused(page, '#users-heading');
+  });
+
+  test('a dialog that is opened again before its close event confirms the deletion', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'user 002');
+    await page.locator('#edit-delete').click();
+    await focused(page, '#delete-dialog [data-close]');
+    // Both in one task, so that the second showing comes before the event of the first.
+    await page.evaluate(`
+      document.querySelector('#delete-dialog [data-close]').click();
+      document.querySelector('#edit-delete').click()`);
+    await tabTo(page, '#delete-dialog [type="submit"]');
+    await page.keyboard.press('Enter');
+    await announced(page, 'Deleted user 002');
+    await focused(page, '#users-heading');
+    assert.equal(await page.locator('#detail').isVisible(), false);
+  });
+
+  test('a save that ends after the user was closed does not move the focus from the list', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/`);
+    await openUser(page, 'user 002');
+    const saving = Promise.withResolvers<void>();
+    await page.route('**/users/2', async (route) => {
+      if (route.request().method() === 'PATCH') await saving.promise;
+      await route.continue();
+    });
+    await page.locator('#edit-name').fill('Typed by hand');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Escape');
+    await focused(page, 'tr[data-id="2"] a');
+    saving.resolve();
+    await announced(page, 'Saved');
+    assert.equal(await page.locator('tr[data-id="2"] a:focus').textContent(), 'Typed by hand');
   });
 
   test('a user can be created with the keyboard, and its dialog returns the focus when it closes', async (t) => {

@@ -1,15 +1,22 @@
 // @ts-check
 
+/** @type {WeakMap<HTMLDialogElement, Promise<void>>} */
+const closings = new WeakMap();
+
 /**
  * Shows a dialog until it is closed with Escape or a button. The browser then restores the focus.
  * @param {HTMLDialogElement} dialog
  * @returns {Promise<void>}
  */
-export function showDialog(dialog) {
-  const closed = Promise.withResolvers();
-  dialog.addEventListener('close', () => closed.resolve(undefined), { once: true });
+export async function showDialog(dialog) {
+  // The `close` event comes after the dialog has closed. A fast user opens it again in between, and the event would
+  // seem to close it again.
+  if (!dialog.open) await closings.get(dialog);
+  const { promise, resolve } = Promise.withResolvers();
+  dialog.addEventListener('close', () => resolve(undefined), { once: true });
+  closings.set(dialog, promise);
   dialog.showModal();
-  return closed.promise;
+  await promise;
 }
 
 /**

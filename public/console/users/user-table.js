@@ -35,6 +35,19 @@ export function createUserTable(addressOf, focusLost) {
     return body.querySelector(`tr[data-id="${id}"] a`);
   }
 
+  /**
+   * Replaces the row of a user, if it is shown. The focus stays on the name.
+   * @param {User} user
+   * @param {HTMLElement} made
+   */
+  function replace({ id }, made) {
+    const shown = body.querySelector(`tr[data-id="${id}"]`);
+    const hadFocus = shown?.contains(document.activeElement);
+    shown?.replaceWith(made);
+    const link = linkOf(id);
+    if (hadFocus && link instanceof HTMLElement) link.focus();
+  }
+
   // The whole row opens its user, but text in it can be selected, too.
   body.addEventListener('click', (event) => {
     if (!(event.target instanceof Element)) return;
@@ -57,7 +70,7 @@ export function createUserTable(addressOf, focusLost) {
      * @param {User} user
      */
     update(user) {
-      body.querySelector(`tr[data-id="${user.id}"]`)?.replaceWith(row(user));
+      replace(user, row(user));
     },
 
     /**
@@ -66,13 +79,9 @@ export function createUserTable(addressOf, focusLost) {
      * @param {'Changed' | 'Deleted'} what
      */
     change(user, what) {
-      const shown = body.querySelector(`tr[data-id="${user.id}"]`);
-      if (shown === null) return;
-      const hadFocus = shown.contains(document.activeElement);
       const made = row(user);
       part(made, 'changed', HTMLElement).textContent = what;
-      shown.replaceWith(made);
-      if (hadFocus) this.focus(user.id);
+      replace(user, made);
     },
 
     /** @param {number} id a user whose draft was added or removed */
