@@ -3,7 +3,7 @@ import { parseKey, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { schemeOf, unmetUrlRequirement } from './storage/open.ts';
 
-/** A row of the table of options. */
+/** A row in the table of options. */
 export interface Option {
   /** The kind of its values, as the help writes it; absent for choices. */
   readonly kind?: 'N' | 'BYTES' | 'MS' | 'PORT' | 'URL' | keyof typeof requirements;
@@ -163,7 +163,7 @@ type OptionsIn<Group extends string> = {
     : never]: Config[F];
 };
 
-/** A value for each option that has a path, as `ServiceOptions` has them. */
+/** A value for each option that has a path, arranged as in `ServiceOptions`. */
 export type CheckedOptions = Omit<OptionsIn<''>, 'publicDir'> & {
   readonly publicDir: string | false | undefined;
   readonly limits: OptionsIn<'limits.'>;
@@ -187,7 +187,7 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
     const requirement = value === undefined ? undefined : unmetRequirement(row, value);
     if (requirement === undefined) return value ?? row.default;
     const Kind = row.range === undefined ? TypeError : RangeError;
-    // A key or a database URL may hold a secret.
+    // A key or a database URL may contain a secret.
     const found = row.kind === 'KEYS' || row.kind === 'URL' ? '' : `, not ${String(value)}`;
     throw new Kind(`${row.path} must be ${requirement}${found}`);
   }) as Given & CheckedOptions;
@@ -195,12 +195,10 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
 
 /** A copy of the given options, with the value of each that `choose` returns. */
 function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown) => unknown): object {
-  const top: Record<string, unknown> = {};
-  // Options that the given object inherits count too.
-  for (const key in given) top[key] = Reflect.get(given, key);
+  const top = copyOf(given);
   const groups: Record<string, Record<string, unknown>> = { '': top };
   for (const group of ['limits', 'timeouts', 'grpcLimits']) {
-    groups[group] = { ...Object(top[group]) };
+    groups[group] = copyOf(Object(top[group]));
     top[group] = groups[group];
   }
   for (const [flag, row] of optionRows) {
@@ -210,6 +208,13 @@ function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown
   }
   for (const options of Object.values(groups)) Object.freeze(options);
   return top;
+}
+
+/** A copy of an object, with the properties that it inherits. */
+function copyOf(given: object): Record<string, unknown> {
+  const copy: Record<string, unknown> = {};
+  for (const key in given) copy[key] = Reflect.get(given, key);
+  return copy;
 }
 
 /** What the value of an option must be; `undefined` if it is valid. */

@@ -9,7 +9,7 @@ import {
   printConfig,
   variableOf,
 } from '../src/commands/settings.ts';
-import { type Config, optionRows } from '../src/config.ts';
+import { type Config, optionRows, readOptions } from '../src/config.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -344,4 +344,17 @@ describe('the table of options', () => {
       assert.throws(() => createService(options), error);
     });
   }
+});
+
+it('options that an object of the library inherits are read and checked', () => {
+  const inherited = (values: object): object => Object.create(Object.create(values));
+  const options = readOptions(inherited({ port: 8080, limits: inherited({ maxHeaders: 5 }) }));
+  assert.equal(options.port, 8080);
+  assert.equal(options.limits.maxHeaders, 5);
+  assert.equal(options.host, '127.0.0.1');
+  assert.throws(() => readOptions(inherited({ port: -1 })), /^RangeError: port must be/);
+  assert.throws(
+    () => createService(inherited({ timeouts: inherited({ requestTimeoutMs: -1 }) })),
+    RangeError,
+  );
 });

@@ -6,7 +6,7 @@ import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
 import { Followers } from '../../src/rest/followers.ts';
 import { KeptChanges } from '../../src/storage/memory/changes.ts';
-import { type Scheduler, testSchedules } from '../support/scheduler.ts';
+import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const changesKept = 6;
 const limit = 3;
@@ -180,3 +180,44 @@ it('ends a stream at once while the store does not answer a read', async () => {
   assert.equal((await next).done, true);
   assert.equal(followers.open, 0);
 });
+
+it('while the store fails, all followers share one retry a second and receive heartbeats', () =>
+  new Scheduler(1).run(async (scheduler) => {
+    const aborter = new AbortController();
+    let reads = 0;
+    let isFailing = true;
+    const feed: ChangeFeed = {
+      async read() {
+        reads += 1;
+        if (isFailing) throw new DomainError('unavailable', 'the store is not available');
+        return { changes: [], next: 7, more: false };
+      },
+      position: async () => 0,
+      // As the PostgreSQL store, which wakes its watchers at each failed look.
+      watch(wake) {
+        const timer = setInterval(wake, 20);
+        return () => clearInterval(timer);
+      },
+    };
+    let failures = 0;
+    const followers = new Followers(feed, 0, () => {
+      failures += 1;
+    });
+    const beats = Array.from({ length: 50 }, () => 0);
+    const running = beats.map(async (_, i) => {
+      const request = requestOf(aborter.signal);
+      for await (const text of followers.follow({ after: 0, limit }, nothing, request)) {
+        if (text.startsWith(':') && beats[i] !== undefined) beats[i] += 1;
+      }
+    });
+    await scheduler.sleep(31_000);
+    assert.ok(reads >= 20 && reads <= 32, `${reads} reads in 31 s`);
+    assert.equal(failures, reads, 'each failed read is reported once');
+    assert.deepEqual(beats, Array(50).fill(2));
+    isFailing = false;
+    await scheduler.sleep(1_100);
+    assert.ok(reads > failures);
+    aborter.abort();
+    await Promise.all(running);
+    assert.equal(followers.open, 0);
+  }));
