@@ -34,18 +34,18 @@ const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
 
-/** What to follow, and the position after the last printed change. */
+/** The stream to follow, and the position of the last printed change. */
 interface Following {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** The file that keeps the position. */
+  /** The file that stores the position. */
   readonly state: string | undefined;
   position: string | undefined;
   /** How long to wait before the next attempt. */
   pauseMs: number;
 }
 
-/** A response that ends following with an exit code; 0 if a retry may get another response. */
+/** A rejection, with the exit code of the command; 0 if a retry may succeed. */
 class Refusal extends Error {
   readonly code: number;
 
@@ -156,12 +156,12 @@ async function checkResponse(response: Response): Promise<void> {
   if (status === 200 && isStream) return;
   const body = await response.text();
   const reason = /^\{"error":"(.*)"\}$/.exec(body)?.[1] ?? (isStream ? '' : 'not a stream of changes');
-  // Retry only if the state of the service can change the response. The request stays the same.
+  // Retry only if the same request may succeed later.
   const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
 }
 
-/** Prints the changes in a text of whole events, and keeps the position after them. */
+/** Prints the changes in a text of complete events, and stores the position of the last one. */
 async function print(text: string, following: Following, stdout: Writable): Promise<void> {
   const lines: string[] = [];
   let gone: string | undefined;

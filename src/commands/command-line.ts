@@ -56,7 +56,7 @@ export async function write(stream: Writable, text: string): Promise<void> {
   await promise;
 }
 
-/** Wrong usage of a command: a line for each problem, and exit code 2. */
+/** Wrong usage of a command. Its message has a line for each problem, and the exit code is 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 
@@ -70,8 +70,8 @@ export function usageOf(help: string): UsageError {
   return new UsageError(help.split('\n')[0]);
 }
 
-// A password may hold any character, unescaped, so everything up to the last @ is hidden. Hiding too much of
-// an unusual URL is better than showing a part of a password.
+// A password may contain any character, unescaped, so everything up to the last @ is hidden. Hiding too much of an
+// unusual URL is better than showing a part of a password.
 export function withoutPasswords(text: string): string {
   return text
     .replace(/([a-z]+:\/\/[^:@/?\s]*):.*@/gs, '$1:(hidden)@')
@@ -104,7 +104,7 @@ export function readArguments(args: readonly string[], command: Omit<Command, 'h
       }
       flags[token.name] = token.value ?? '';
     } else if (token.kind === 'positional' && positionals.push(token.value) > most) {
-      // Not the argument itself: it may be the rest of a key that was written with a blank in it.
+      // The message does not contain the argument, which may be the rest of a key that was written with a space.
       throw new UsageError(`argument ${token.index + 1} belongs to no option; --help lists all options`);
     }
   }
@@ -125,7 +125,7 @@ function parse(args: string[], kinds: Record<string, { type: 'string' | 'boolean
   }
 }
 
-/** A toggle may be given without its value, which then is true. */
+/** Adds the value `true` to a toggle that was given without a value. */
 function withToggleValue(arg: string, at: number, args: readonly string[]): string {
   const next = args[at + 1];
   const isBare = next === undefined || next.startsWith('-');

@@ -31,9 +31,9 @@ Flags win over the environment, the environment over the defaults [in brackets].
 
 `;
 
-// A terminal signals all its processes, and npm passes the signal on to its child again: that is one signal.
+// A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
 const sameSignalMs = 1_000;
-// Extra time for a worker after its own deadlines, before it counts as stuck.
+// Extra time for a worker after its own deadlines, before it is killed.
 const workerSlackMs = 5_000;
 const lifeEvents = ['listening', 'draining', 'closed'];
 
@@ -73,7 +73,7 @@ export const serve: Command = {
       signals.isServing = true;
       const { http, grpc } = addresses;
       if (worker !== undefined) worker.ready(addresses);
-      // Without a log, the addresses are still printed: with port 0 there is no other way to find out.
+      // Without a log, still print the addresses: with port 0 there is no other way to learn them.
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       await signals.stopped;
@@ -98,7 +98,7 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   return new Error(`${settings[flag].label}: ${text}`);
 }
 
-/** Fails when an address cannot be opened, before a database is made for nothing. */
+/** Fails when an address cannot be opened, before a database is created unnecessarily. */
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
   await openPort('port', host, port, openBriefly);
   if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
@@ -118,7 +118,7 @@ async function createPool(config: Config, observe: Observe): Promise<WorkerPool>
   return new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
 }
 
-/** The service in this process, the only one or a worker. */
+/** The service in this process, which is the only process or a worker. */
 function singleService(
   parsed: ParsedConfig,
   files: Files,
@@ -132,7 +132,7 @@ function singleService(
     ...files,
     ...worker?.options,
     observe(event) {
-      // The primary of a worker reports the life of the service.
+      // The primary reports the start and the end of the service for its workers.
       if (worker === undefined || !lifeEvents.includes(event.type)) observe(event);
     },
   });

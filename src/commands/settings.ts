@@ -22,7 +22,7 @@ export interface ParsedConfig {
 
 type Environment = CommandContext['env'];
 
-/** The values of all options: flags over environment over defaults. A `UsageError` has every problem. */
+/** Reads all options: a flag overrides the environment, which overrides the default. A `UsageError` lists all problems. */
 export function parseConfig(flags: Arguments['flags'], env: Environment): ParsedConfig {
   const problems: string[] = [];
   const settings: Partial<Record<Flag, Setting>> = {};
@@ -56,7 +56,7 @@ function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): S
   const label = `--${flag}`;
   const [given, variable] = [flags[flag], env[variableOf(flag)]];
   if (given !== undefined) return { source: 'flag', text: given, label };
-  // An empty variable is how a shell or a container file says "not set".
+  // Shells and container files often set a variable to the empty text to unset it.
   if (variable) return { source: 'environment', text: variable, label: variableOf(flag) };
   return { source: 'default', text: defaultText(options[flag]), label };
 }
@@ -94,7 +94,7 @@ export function variableOf(flag: Flag): string {
   return row.variable ?? flag.toUpperCase().replaceAll('-', '_');
 }
 
-/** Problems between values that are right on their own. */
+/** Problems between values that are valid separately. */
 function contradictions(config: Config): string[] {
   const problems: string[] = [];
   if ((config['tls-cert'] === undefined) !== (config['tls-key'] === undefined)) {
@@ -128,7 +128,7 @@ export function optionsHelp(): string {
     .join('');
 }
 
-/** The text of `--print-config`: what is in force and where it came from, without secrets. */
+/** The text of `--print-config`: each value in effect and its source, without secrets. */
 export function printConfig({ settings }: ParsedConfig): string {
   return optionRows
     .map(([flag, { kind }]) => {
@@ -143,7 +143,7 @@ export type Files = Pick<ServiceOptions, 'tls'> & { readonly apiKeys: readonly s
 
 /**
  * Reads the certificate, its key and the file of API keys, and checks that the public folder can be read.
- * A `UsageError` has every problem.
+ * A `UsageError` lists all problems.
  */
 export async function readFiles({ config, settings }: ParsedConfig): Promise<Files> {
   const problems: string[] = [];
@@ -178,7 +178,7 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   return tls ? { apiKeys, tls } : { apiKeys };
 }
 
-/** One key on each line; empty lines and lines that begin with `#` do not count. */
+/** Reads a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
 async function readKeys(path: string): Promise<string[]> {
   const { mode } = await stat(path);
   // Windows has no such modes.
@@ -195,7 +195,7 @@ async function readKeys(path: string): Promise<string[]> {
   return keys;
 }
 
-// Loaded only for a certificate: it takes a tenth of a start.
+// Loaded only for a certificate, because loading takes a tenth of a start.
 async function checkContext(options: SecureContextOptions): Promise<void> {
   (await import('node:tls')).createSecureContext(options);
 }

@@ -12,7 +12,7 @@ import type { HttpRequest } from '../http/request.ts';
 import { cloudEvent } from './changes.ts';
 import { fitting } from './paging.ts';
 
-/** A change as an event of the stream. */
+/** A change, and its text as a server-sent event. */
 interface Block {
   readonly change: Change;
   readonly text: string;
@@ -21,7 +21,7 @@ interface Block {
 /** The first events of a page, as many as fit into a chunk. */
 interface Taken {
   readonly texts: readonly string[];
-  /** The position to continue after. */
+  /** The position after which to continue. */
   readonly end: number;
   readonly more: boolean;
 }

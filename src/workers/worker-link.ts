@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import type { Addresses } from '../service.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/** What a worker listens on. */
+/** The ports that a worker listens on. */
 export type Ports = readonly [port: number, grpcPort: number | false];
 
-/** What a worker sends to its primary. `gather` asks for the metrics of all workers. */
+/** The messages of a worker to its primary. `gather` requests the metrics of all workers. */
 export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: MetricsSnapshot } | 'gather';
-/** What the primary sends to a worker. `report` asks for the worker's own metrics. */
+/** The messages of the primary to a worker. `report` requests the worker's own metrics. */
 type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
 
 /** A worker's connection to its primary. */
@@ -56,7 +56,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
         return renderMetrics(await gathering);
       },
     },
-    /** Calls `stop` when the primary asks for it, and `metrics` for the worker's own metrics. */
+    /** Calls `stop` when the primary requests it, and `metrics` when the primary requests a report. */
     serve(stop: () => void, metrics: () => MetricsSnapshot): void {
       report = () => send({ metrics: metrics() });
       worker.on('message', (message: ToWorker) => {

@@ -41,13 +41,13 @@ export class WorkerPool {
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
   /** The counters of workers that have exited: a sum must not fall when a worker is replaced. */
   #exited: MetricsSnapshot = {};
-  /** What workers listen on. For port 0, `node:cluster` gives all of them the same free port. */
+  /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
   #ports: Ports;
   #bound: Addresses | undefined;
   #gathering: Promise<MetricsSnapshot> | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
-  /** How many calls of `reload` the running one has to serve. */
+  /** The number of calls of `reload` that the current round of replacements must serve. */
   #reloads = 0;
 
   constructor(options: WorkerPoolOptions) {
@@ -55,10 +55,10 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all are listening; to `undefined` when one cannot, and that worker has printed the reason. */
+  /** Resolves when all workers are listening, or to `undefined` when one has exited and printed the reason itself. */
   async start(): Promise<Addresses | undefined> {
     try {
-      // Start one first: an error of all workers is then printed once.
+      // Start one first, so that an error that all workers would have is printed once.
       this.#bound = await this.#launch();
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...this.#bound });
@@ -75,7 +75,7 @@ export class WorkerPool {
     this.#reloads += 1;
     if (this.#reloads > 1) return;
     try {
-      // One more round serves all calls that came during the first.
+      // One more round serves all calls that arrived during the first.
       do {
         this.#reloads = 1;
         await this.#replaceAll();
@@ -163,7 +163,7 @@ export class WorkerPool {
     });
     const addresses = await ready;
     if (this.#bound !== undefined && addresses.http !== this.#bound.http) {
-      // The others exited while it started, and their free port was lost.
+      // The other workers exited while this one started, and their free port was lost.
       await this.#stop(child);
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }

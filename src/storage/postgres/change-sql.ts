@@ -2,29 +2,30 @@ import type { QueryResultRow } from 'pg';
 import type { ChangeType } from '../../domain/change.ts';
 import { prepared, type Sql } from './pool.ts';
 
-/** The result of a look at the feed. Positions are float8, because the driver returns a bigint as text. */
+/** The state of the feed. Positions are float8, because the driver returns a bigint as text. */
 export interface Look extends QueryResultRow {
   /** The last position that this statement can see. */
   readonly newest: number;
-  /** Changes up to this position cannot be read any more. */
+  /** Changes up to this position are no longer kept. */
   readonly gone: number;
-  /** From the settled position on there is a change at each position up to here. */
+  /** Every position after the settled one, up to here, has a change. */
   readonly unbroken: number;
-  /** The transactions that have drawn a position, and run; NULL when they were not asked for. */
+  /** The running transactions that have taken a position; NULL if they were not requested. */
   readonly writers: readonly string[] | null;
   readonly standby: boolean;
 }
 
-/** How far behind a settled position a look goes for positions that are all there. */
+/** Maximum number of positions after the settled one to examine for gaps. */
 const maxUnbroken = 5_000;
 
 /**
- * The table has one row. Until it is analyzed the planner expects thousands; LIMIT 1 corrects that.
+ * Reads the state of the feed. $1 is the last settled position. $2 requests the writers, because listing all locks
+ * takes longer than the rest of the statement.
  *
- * $1 is the last settled position. $2 asks for the writers: to list all locks takes longer than all the rest.
+ * A transaction that takes a value from a sequence holds a lock on the sequence until its end. This statement lists the
+ * locks after it has taken its snapshot. So each transaction with a position up to `newest` has ended or is listed.
  *
- * A transaction that draws from a sequence holds a lock on it until its end. The locks are listed after the
- * snapshot of this statement was taken. So each transaction that drew a position up to `newest` has ended or is listed.
+ * The table has one row. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
  */
 export const look = prepared(`
   WITH ends AS (
@@ -49,10 +50,10 @@ export const look = prepared(`
 export interface PageRow {
   readonly gone: number;
   readonly upto: number;
-  /** NULL, as the others, when there is no change. */
+  /** NULL, like the following columns, if there is no change. */
   readonly position: number | null;
   readonly time: Date;
-  /** The statements of the writes give it no other. */
+  /** Only our statements write this column. */
   readonly type: ChangeType;
   readonly record: Readonly<Record<string, unknown>>;
   readonly request_id: string | null;
@@ -60,8 +61,8 @@ export interface PageRow {
 }
 
 /**
- * The changes behind $1 and not behind $2, $3 of them at most. Of the positions $4 are examined at most,
- * up to `upto`. $5 are the types and $6 is the user, NULL for all.
+ * Reads at most $3 changes after position $1, up to position $2. Examines at most $4 changes, up to the position
+ * `upto`. $5 are the types, and $6 is the user; NULL for all.
  */
 export const readPage = prepared(`
   WITH examined AS (
@@ -77,12 +78,12 @@ export const readPage = prepared(`
     ORDER BY position LIMIT $3
   ) AS page ON true ORDER BY position`);
 
-/** Makes all changes up to now unreadable, since others were made that the feed does not have. */
+/** Makes all earlier changes `gone`, because the feed lacks changes that were made since. */
 export const restartFeed: Sql = {
   text: `UPDATE change_feed SET gone = nextval('changes_position_seq')`,
 };
 
-/** Removes some of the changes before the last $1 positions. Processes take turns; one that would wait leaves it. */
+/** Removes some of the changes before the last $1 positions, unless another process is removing changes. */
 export const trimFeed = prepared(`
   WITH turn AS (
     SELECT FROM change_feed FOR UPDATE SKIP LOCKED

@@ -10,7 +10,7 @@ import { shared, unlessAborted } from './promises.ts';
 
 /** Minimum interval between two wake-ups of followers. */
 const wakeIntervalMs = 10;
-/** Interval of the looks for changes of other processes, and of writes that were still running, while there are watchers. */
+/** While there are watchers: interval between checks for changes of other processes and of writes that were running. */
 const pollIntervalMs = 20;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
@@ -20,14 +20,14 @@ const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
 
-/** Finds the position up to which no change is missing, from looks in the order in which they were made. */
+/** Finds the position up to which no change is missing, from states of the feed in the order of their reads. */
 export class Settled {
   /** `undefined` until the first position is known. */
   position: number | undefined;
   /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
   needsWriters = true;
   #newest = 0;
-  /** A look, with those of its writers that were still running at each later look. */
+  /** An earlier state, with those of its writers that were still running in each later state. */
   #pending: Pick<Look, 'newest' | 'writers'> = { newest: 0, writers: [] };
 
   add({ newest, gone, unbroken, writers }: Look): void {
@@ -45,7 +45,7 @@ export class Settled {
     this.needsWriters = this.position === before && before < newest;
   }
 
-  /** The newest position of this or the pending look if its writers have all ended; else 0. */
+  /** The newest position of this or the pending state if all its writers have ended; else 0. */
   #compare(newest: number, writers: readonly string[]): number {
     if (writers.length === 0) return newest;
     const pending = this.#pending;
@@ -63,7 +63,7 @@ export class PostgresChanges implements ChangeFeed {
   readonly #pages: Pick<PostgresPool, 'read'>;
   readonly #kept: number;
   readonly #settled = new Settled();
-  /** Runs one look at a time, because `Settled` needs them in order. */
+  /** Reads one state at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
   readonly #watchers = new Set<() => void>();
   #poll: NodeJS.Timeout | undefined;
@@ -145,7 +145,7 @@ export class PostgresChanges implements ChangeFeed {
     this.#nextWake = undefined;
   }
 
-  /** Looks until a change after the position is settled, if there is any, or until `settleMs` is over. */
+  /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */
   async #lookBehind(after: number, signal: AbortSignal | undefined): Promise<Look & { settled: number }> {
     const deadline = performance.now() + settleMs;
     for (;;) {

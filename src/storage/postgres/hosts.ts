@@ -24,8 +24,8 @@ export async function loadDriver(): Promise<typeof import('pg')> {
 
 /**
  * Reads the hosts of a database URL as libpq does: `postgres://USER@h1:5432,h2:5432/NAME`, with
- * `target_session_attrs` as `read-write`, `primary` or `any`. Among several hosts the default is
- * `read-write`; one host is taken as it is, so that reads work while it is a standby.
+ * `target_session_attrs` as `read-write`, `primary` or `any`. With several hosts the default is `read-write`. With one
+ * host it is `any`, so that reads work while the host is a standby.
  */
 export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; writable: boolean } {
   const hosts = hostsOf(driver, url);
@@ -46,7 +46,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
       const { host, port } = new driver({ connectionString });
       return { name: `${host}:${port}`, url: connectionString };
     } catch (caught) {
-      // The driver's messages name the part of the URL, and not the URL, which may hold a password.
+      // The driver's messages do not contain the URL, which may contain a password, but only the name of a part.
       throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
     }
   };

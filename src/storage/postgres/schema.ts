@@ -74,7 +74,7 @@ const migrations: readonly string[] = [
 /** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
-// Any number that nothing else on the server locks.
+// An arbitrary number that no other program uses for its advisory locks.
 const migrationLock = 7_283_551_900;
 
 /** Migrates the database to the current version. If several processes do so at once, one migrates and the others wait. */
@@ -92,9 +92,9 @@ export async function findVersion(client: ClientBase): Promise<number> {
 }
 
 async function migrate(client: ClientBase): Promise<void> {
-  // Each statement has its own snapshot, so those after the lock see the work of its last holder.
+  // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
-  // Creating an index on a large table takes long, and so does waiting for another process that migrates.
+  // No limit: creating an index on a large table takes long, and so does waiting for another process that migrates.
   await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
   // `to_regclass` could still miss a table that was just created, because a session caches missing names.

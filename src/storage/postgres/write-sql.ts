@@ -2,7 +2,7 @@ import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.
 import { childTables, columnNames, type Table } from '../tables.ts';
 import { prepared, type Sql } from './pool.ts';
 
-/** The writes of a table. With a feed they add their changes, and their last two parameters are the origin. */
+/** The writes of a table. With a feed, they add their changes, and their last two parameters are the origin. */
 export function writeStatements(table: Table, hasFeed: boolean) {
   const remove = deleteSql(table, '$', isExpected(table));
   /** Returns the record as JSON. */
@@ -67,16 +67,16 @@ function isExpected(table: Table): string {
 const changeColumns = 'type, user_id, record, request_id, key';
 
 /**
- * Inserts a change for each row of the CTE named after what happened to it, and returns the records. A row is locked by
- * then, so positions rise in the order in which one record changes.
+ * Inserts a change for each row of the CTE named `created` or `updated`, and returns the records. The write has locked
+ * its row, so the positions of the changes of a record are in the order of these changes.
  */
 function addChange(table: Table, verb: 'created' | 'updated'): string {
   return `INSERT INTO changes (${changeColumns}) SELECT ${changeOf(table, verb, verb)} FROM ${verb} RETURNING record`;
 }
 
 /**
- * Adds a change for each record below a deleted one, and then one for it. The lock on their owner keeps others from
- * adding more, and only the functions see those added since the statement began.
+ * Adds a change for each child of a deleted record, and then one for the record. The lock on the deleted record prevents
+ * new children. Only the functions see children that were added since the statement began.
  */
 function withDeletions(table: Table, write: string): string {
   const below = childTables(table);

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy } from './errors.ts';
 
 /**
- * The steps from an empty file to the present schema. A file's `user_version` is the number of steps
- * it has taken. Steps that have been released are never edited: a change is a new step.
+ * The steps from an empty file to the current schema. A file's `user_version` is the number of applied steps.
+ * Released steps are never edited: a change is a new step.
  *
- * An unset role is the empty text, which sorts before every role and keeps keyset comparisons free
- * of NULL. SQLite adds the row id to the end of each index. Read backwards, an index serves the opposite order too.
+ * An unset role is the empty text, which sorts before every role, and avoids comparisons with NULL in pages. SQLite adds
+ * the row id to the end of each index. Read backwards, an index serves the opposite order too.
  * Rows with neighbouring names are scattered over the table. With the role in its index, a page by name costs the
  * same among 10,000,000 users as among 1,000, instead of two and a half times as much.
  */
@@ -41,7 +41,7 @@ const migrations: readonly string[] = [
   ) STRICT;
   CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 
-  -- One row a table from the start, so that raising an id is an UPDATE.
+  -- One row for each table from the start, so that raising an id is an UPDATE.
   INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 0), ('posts', 0);
   `,
   '',

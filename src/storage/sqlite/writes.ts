@@ -84,7 +84,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   };
 }
 
-/** The writes of a record of one table, each with its change. */
+/** The writes to one table. Each adds its change to the feed. */
 function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
   const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${places(given)})`);
@@ -106,7 +106,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
     return record;
   };
   return {
-    /** `undefined` when it would belong to a missing record. */
+    /** `undefined` if the record would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
       const values = recordValues(given, draft);
       try {
@@ -159,7 +159,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   };
 }
 
-// Ten for each added key: the table shrinks after a burst, without a slow single write.
+// Ten for each added key: after a burst the table shrinks, and no single write is slow.
 const expiredKeysPerWrite = 10;
 
 /** Makes a creation happen once for a key. The key of a creation without a result is not kept. */
