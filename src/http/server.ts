@@ -147,7 +147,7 @@ export class HttpServer {
       for (const socket of this.#connections.sockets) socket.destroy();
     };
     if (signal.aborted) force();
-    else signal.addEventListener('abort', force, { once: true });
+    else signal.addEventListener('abort', force);
     await promise;
     signal.removeEventListener('abort', force);
     clearTimeout(timer);

@@ -159,6 +159,15 @@ test('a client that continues to send beyond the limit can still read the reject
   assert.equal(wire.wasReset, false);
 });
 
+test('the connection of a rejected request is closed as soon as its body has ended', async (t) => {
+  const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
+  // Without timers, only the end of the body can close the connection.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const wire = (await Wire.open(t, port)).write(chunkedHead, chunked('a'.repeat(limit + 1)).slice(0, -5));
+  assert.equal((await wire.next()).status, 413);
+  assert.deepEqual(await wire.write('0\r\n\r\n').end(), []);
+});
+
 test('the connection of a client that never stops sending is closed', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
   const wire = (await Wire.open(t, port)).write(chunkedHead);

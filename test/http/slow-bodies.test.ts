@@ -77,7 +77,7 @@ test('clients that disconnect before, during or after their body do not stay cou
 });
 
 test('the memory of all incomplete long bodies is limited, and short bodies are still accepted', async (t) => {
-  const { port } = await startService(t, { timeouts });
+  const { port, events } = await startService(t, { timeouts });
   const most = `{"name":"${'a'.repeat(1024 * 1024 - 100)}`;
   const wires = await Promise.all(Array.from({ length: 80 }, () => Wire.open(t, port)));
   // Send each body without its end. About 60 of them fit into the memory.
@@ -86,6 +86,8 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
   const refused = await Promise.race(answers);
   assert.equal(refused.status, 503);
   assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
+  const reason = 'too much waits for slow clients';
+  assert.ok(events.some((event) => event.type === 'refused' && event.reason === reason));
   // Together they need more than the memory that is left.
   const short = await Promise.all(Array.from({ length: 100 }, () => Wire.open(t, port)));
   const text = `"${'a'.repeat(14_000)}"`;

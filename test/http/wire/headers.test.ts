@@ -40,6 +40,12 @@ testWire('headers', {
     goesOn('a tab and spaces around the value', withHost('a:\t b \t'), 200),
     goesOn('no value', withHost('a:'), 200),
     goesOn('bytes beyond ASCII in a value', withHost('a: \xc3\xa9'), 200),
+    goesOn(
+      'names as long as Host and Content-Type, twice',
+      withHost('from: a', 'from: b', 'x-request-id: a', 'x-request-id: b'),
+      200,
+    ),
+    goesOn('a name as long as Transfer-Encoding', withHost('x-forwarded-proto: http'), 200),
     goesOn('__proto__ as a name', withHost('__proto__: x', 'constructor: y'), 200),
     ends('a space before the colon (5.1)', withHost('a : b'), 400),
     ends('a tab before the colon', withHost('a\t: b'), 400),

@@ -64,6 +64,22 @@ describe('a PostgreSQL error', () => {
     });
   }
 
+  const messages: readonly [code: string, message: string][] = [
+    ['08006', 'the connection to the database was lost'],
+    ['23503', 'a post has no user'],
+    ['25006', 'the database takes no writes at present'],
+    ['40001', 'too many conflicting changes at once'],
+    ['53100', 'the database has no capacity left'],
+    ['55P03', 'what the request would change is locked by another one'],
+    ['57014', 'the database took too long'],
+  ];
+  for (const [code, message] of messages) {
+    it(`with the code ${code} has the message "${message}"`, () => {
+      const error = fromServer(code);
+      assert.equal(toDomainError(error, faultOf(error)).message, message);
+    });
+  }
+
   it('has a SQLSTATE only if the server sent it', () => {
     assert.equal(sqlState(fromServer('40001')), '40001');
     for (const other of [fromSystem('EPIPE'), fromSystem('ECONNRESET'), new Error('x'), 'EPIPE', undefined]) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Look } from '../../../src/storage/postgres/change-sql.ts';
-import { Settled } from '../../../src/storage/postgres/changes.ts';
+import { PostgresChanges, Settled } from '../../../src/storage/postgres/changes.ts';
+import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
 
 const none: Look = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
@@ -83,4 +84,22 @@ describe('the settled position of a feed', () => {
       [7, false],
     ]);
   });
+});
+
+it('a read of the feed waits for a write that is still running', async () => {
+  const looks: Look[] = [
+    { ...none, newest: 1, writers: ['a'] },
+    { ...none, newest: 1, unbroken: 1, writers: [] },
+  ];
+  const record = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+  const row = { gone: 0, upto: 1, position: 1, time: new Date(0), type: 'user.created', record };
+  const rows = [{ ...row, request_id: null, key: null }];
+  const pool = { read: async () => looks.splice(0, 1) } as unknown as PostgresPool;
+  const pages = { read: async () => rows } as unknown as PostgresPool;
+  const { changes } = await new PostgresChanges(pool, pages, 100).read({ after: 0, limit: 10 });
+  assert.deepEqual(
+    changes.map((change) => change.record),
+    [record],
+  );
+  assert.equal(looks.length, 0);
 });
