@@ -1,146 +1,149 @@
-// Breaks the source in many small ways, and shows which of them no test notices:
+// Breaks the source in small ways, and lists what no test notices: `npm run mutate -- COUNT SEED MINUTES`.
 //
-//   npm run mutate -- [--count 300] [--seed 1] [--under src/http] [--at-once 2] [--patience 60] [--log FOLDER] [--again]
-//
-// Each mutant is made in a copy of the checkout. First, every test file runs once, to note which lines it executes.
-// A mutant runs the files that execute its line, and then the others of the folders that judge it, until one fails.
-// Quick files come first, and so do files that execute much of the changed file or have killed other mutants of it.
-// After `--patience` seconds of test files, a mutant counts as living; without it, all files run. The compiler is
-// the last judge.
-//
-// The log folder keeps the notes and all verdicts, so another run goes on where one has ended. `--again` judges the
-// mutants that lived once more. With TEST_DATABASE_URL, all tests share one PostgreSQL, which saves much time.
-//
-// A busy machine fails tests too. So a test kills a mutant only if it passes without the mutant (after a timeout:
-// once more), and fails with it either twice or by an assertion within a second.
+// The seed decides the order of the mutants. Those that do not compile do not count. The test files that execute
+// the line of a mutant judge it, those in its folder first. It lives if 40 of them pass. A busy machine fails
+// tests too. So a test kills a mutant only if an assertion fails, or if the test passes without the mutant and then
+// fails with it again. A JSON file keeps all verdicts for the next run. To judge a mutant again, remove it there.
 import { execFile } from 'node:child_process';
-import { appendFileSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { hash } from 'node:crypto';
+import { cpSync, existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
-import { Random } from '../src/conformance/random.ts';
-import { changed, type Mutant, mutantsOf } from './mutate/mutants.ts';
-import { hashOf, judgingFolders, kills, type Reach, reachOf, testsFor } from './mutate/tests.ts';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import * as ts from 'typescript/unstable/ast';
+import { API } from 'typescript/unstable/sync';
+import { startPostgres } from '../test/kit/postgres.ts';
 
-const { values: given } = parseArgs({
-  options: {
-    count: { type: 'string', default: '300' },
-    seed: { type: 'string', default: '1' },
-    under: { type: 'string', default: 'src/{domain,http,rest,grpc,storage}' },
-    'at-once': { type: 'string', default: '2' },
-    log: { type: 'string', default: join(tmpdir(), 'users-service-mutants') },
-    again: { type: 'boolean', default: false },
-    patience: { type: 'string', default: 'Infinity' },
-  },
+const [count = '300', seed = '1', minutes = '60'] = process.argv.slice(2);
+const deadline = performance.now() + 60_000 * Number(minutes);
+const root = join(import.meta.dirname, '..');
+const cwd = join(tmpdir(), `users-service-mutants-${seed}`);
+rmSync(cwd, { recursive: true, force: true });
+cpSync(root, cwd, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
+symlinkSync(join(root, 'node_modules'), join(cwd, 'node_modules'));
+const saved = `${cwd}.json`;
+const state: State = { judges: {}, verdicts: {} };
+if (existsSync(saved)) Object.assign(state, JSON.parse(readFileSync(saved, 'utf8')));
+const save = () => writeFileSync(saved, JSON.stringify(state));
+
+interface State {
+  /** Test files with the text of the lines that they execute, by source file. Line numbers change with edits. */
+  readonly judges: Record<string, { ms: number; lines: Record<string, string[]> }>;
+  readonly verdicts: Record<string, string>;
+}
+
+/** Runs a test file. Without a change of a source file, notes the lines that it executes. */
+async function outcomeOf(test: string, timeout: number, change?: [path: string, text: string]) {
+  if (change !== undefined) writeFileSync(...change);
+  const flags = change ? ['--test-reporter=tap'] : ['--experimental-test-coverage', '--test-reporter=lcov'];
+  const options = { cwd, timeout, killSignal: 'SIGKILL', maxBuffer: 1e9 } as const;
+  const child = promisify(execFile)(process.execPath, [...flags, test], options);
+  const { stdout, code } = await child.then(({ stdout }) => ({ stdout, code: 0 })).catch((failed) => failed);
+  const lines: Record<string, string[]> = {};
+  for (const [, file, found] of stdout.matchAll(/^SF:(.*)$([\s\S]*?)^end_of_record/gm)) {
+    const texts = readFileSync(join(cwd, file), 'utf8').split('\n');
+    lines[file] = Array.from(
+      found.matchAll(/^DA:(\d+),[1-9]/gm),
+      ([, number]) => texts[number - 1]?.trim() ?? '',
+    );
+  }
+  return { passes: code === 0, isAsserted: stdout.includes("code: 'ERR_ASSERTION'"), lines };
+}
+
+/** Operators, literals and methods, each with what replaces it. */
+const swaps = new Map(
+  `< <= >=, <= < >, > >= <=, >= > <, === !==, !== ===, && ||, || &&, ?? &&, + -, - +, * /, / *, % *, += -=, -= +=,
+  *= /=, ||= &&=, &&= ||=, ??= &&=, ?. ., true false, false true, some every, every some, min max, max min,
+  startsWith endsWith, endsWith startsWith, toUpperCase toLowerCase, toLowerCase toUpperCase`
+    .split(/,\s+/)
+    .map((line): [string, string[]] => [line.split(' ', 1).join(), line.split(' ').slice(1)]),
+);
+const comparison = /^(?:[<>]=?|[=!]==|&&|\|\|)$/;
+
+/** What can replace a node or its condition: the default operators of Stryker, and removed calls. */
+function replacements(node: ts.Node): (readonly [node: ts.Node, to: string])[] {
+  const text = node.getText();
+  const replace = (part: ts.Node, ...to: string[]) =>
+    to.filter((one) => one !== part.getText()).map((one) => [part, one] as const);
+  if (ts.isIfStatement(node)) return replace(node.expression, 'true', 'false');
+  if (ts.isConditionalExpression(node)) return replace(node.condition, 'true', 'false');
+  if (ts.isBinaryExpression(node))
+    return comparison.test(node.operatorToken.getText()) ? replace(node, 'true', 'false') : [];
+  if (ts.isPrefixUnaryExpression(node)) return replace(node, (text[0] === '-' ? '+' : '') + text.slice(1));
+  if (ts.isStringLiteralLikeNode(node) || ts.isTemplateExpression(node))
+    return replace(node, text.length > 2 ? "''" : "'changed'");
+  if (ts.isRegularExpressionLiteral(node))
+    return replace(node, text.replace('/^', '/'), text.replace(/\$(?=\/\w*$)/, ''));
+  if (ts.isBlock(node) || ts.isObjectLiteralExpression(node)) return replace(node, '{}');
+  if (ts.isArrayLiteralExpression(node)) return replace(node, text === '[]' ? "['changed']" : '[]');
+  if (ts.isExpressionStatement(node)) return ts.isBinaryExpression(node.expression) ? [] : replace(node, ';');
+  if (ts.isCallExpression(node))
+    return replace(node, text.replace(/\.(?:filter|slice|trim|sort|toSorted|reverse|charAt)\([^()]*\)$/, ''));
+  return replace(node, ...(swaps.get(text) ?? []));
+}
+
+const postgres = await startPostgres({ max_connections: '200' });
+process.env['TEST_DATABASE_URL'] = postgres.server.url();
+const folders = '{domain,http,rest,grpc,storage,service,commands,openapi,embedding}';
+for (const test of globSync(`test/${folders}/**/*.test.ts`, { cwd })) {
+  if (performance.now() > deadline || state.judges[test] !== undefined) continue;
+  const start = performance.now();
+  const { passes, lines } = await outcomeOf(test, 120_000);
+  console.log(`${test} ${passes ? 'passes' : 'fails, and judges no mutant'}`);
+  state.judges[test] = { ms: Math.round(performance.now() - start), lines: passes ? lines : {} };
+  save();
+}
+process.env['NODE_COMPILE_CACHE'] = `${cwd}/cache`; // not before, since it makes coverage less exact
+
+const api = new API({ cwd });
+const openProjects = [join(cwd, 'tsconfig.json')];
+const compile = (...changed: string[]) =>
+  api.updateSnapshot({ openProjects, fileChanges: { changed } }).getProjects()[0]?.program;
+const mutants = globSync('src/{domain,http,rest,grpc,storage}/**/*.ts', { cwd }).flatMap((file) => {
+  const changes: ReturnType<typeof replacements> = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isTypeNode(node)) return;
+    changes.push(...replacements(node));
+    node.forEachChild(visit);
+  };
+  compile()?.getSourceFile(join(cwd, file))?.forEachChild(visit);
+  return changes.map(([node, to]) => {
+    const [start, source] = [node.getStart(), node.getSourceFile().text];
+    const before = source.slice(0, start).split('\n').at(-1) ?? '';
+    const line = (before + source.slice(start).split('\n', 1)).trim();
+    const key = JSON.stringify([file, line, before.length, node.getText(), to]);
+    const changed = source.slice(0, start) + to + source.slice(node.end);
+    return { rank: hash('sha256', seed + key), key, file, line, source, changed };
+  });
 });
-const root = fileURLToPath(new URL('..', import.meta.url));
-const scratch = await mkdtemp(join(tmpdir(), 'mutants-'));
-
-/** The fate of a mutant. */
-interface Verdict extends Omit<Mutant, 'source' | 'start'> {
-  /** The test file that noticed it, or the compiler. Absent: it lives. */
-  readonly by?: string | undefined;
-  readonly seconds: number;
-}
-
-function readLog<Entry>(name: string): Entry[] {
-  const path = join(given.log, name);
-  if (!existsSync(path)) return [];
-  const lines = readFileSync(path, 'utf8').split('\n').filter(Boolean);
-  return lines.map((line) => JSON.parse(line));
-}
-
-const writeLog = (name: string, entry: unknown) =>
-  appendFileSync(join(given.log, name), `${JSON.stringify(entry)}\n`);
-
-mkdirSync(given.log, { recursive: true });
-const reach = new Map(readLog<Reach>('reach').map((one) => [one.test, one]));
-const verdicts = new Map(readLog<Verdict>('verdicts').map((one) => [one.key, one]));
-
-/** Runs the test files that are new or have changed, to note what they execute. */
-async function record(cwd: string, tests: string[]): Promise<void> {
-  for (let test = tests.shift(); test !== undefined; test = tests.shift()) {
-    if (reach.get(test)?.hash === hashOf(join(cwd, test))) continue;
-    reach.delete(test);
-    const found = await reachOf(test, cwd);
-    console.log(found === undefined ? `left out, since it fails: ${test}` : `${test} takes ${found.ms} ms`);
-    if (found === undefined) continue;
-    reach.set(test, found);
-    writeLog('reach', found);
+let [judged, living] = [0, 0];
+for (const { key, file, line, source, changed } of mutants.sort((a, b) => (a.rank < b.rank ? -1 : 1))) {
+  if (judged === Number(count) || performance.now() > deadline) break;
+  const path = join(cwd, file);
+  writeFileSync(path, changed);
+  const errors = compile(path)?.getSemanticDiagnostics(path) ?? [];
+  const isValid = errors.every(({ code }) => /^(?:61..|7027)$/.test(`${code}`)); // only unused or unreachable code
+  const folder = dirname(file).replace('src', 'test');
+  const near = Object.entries(isValid && state.verdicts[key] === undefined ? state.judges : {})
+    .filter(([, { lines }]) => lines[file]?.includes(line))
+    .map(([test, { ms, lines }]) => ({ test, ms, cost: ms / (lines[file]?.length ?? 0) }))
+    .sort((a, b) => Number(b.test.startsWith(folder)) - Number(a.test.startsWith(folder)) || a.cost - b.cost);
+  let by = state.verdicts[key] ?? ''; // stays empty if the mutant lives
+  for (const { test, ms } of near.slice(0, 40)) {
+    const judge = (text: string) => outcomeOf(test, 10_000 + 5 * ms, [path, text]);
+    const { passes, isAsserted } = await judge(changed);
+    if (isAsserted || (!passes && (await judge(source)).passes && !(await judge(changed)).passes)) by = test;
+    if (by !== '') break;
   }
+  writeFileSync(path, source);
+  compile(path);
+  if (!isValid) continue;
+  state.verdicts[key] = by;
+  judged += 1;
+  living += Number(by === '');
+  console.log(`${judged}/${count} ${by === '' ? 'LIVES' : `killed by ${by}`}: ${key}`);
+  save();
 }
-
-// A mutant such as `if (true) return` is no error of types.
-const flags = ['--noEmit', '--allowUnreachableCode', 'true', '--noUnusedLocals', 'false'];
-
-/** Resolves to what notices a mutant, if anything does. */
-async function killer(mutant: Mutant, cwd: string): Promise<string | undefined> {
-  const { file, source } = mutant;
-  const write = (isMutant: boolean) =>
-    writeFileSync(join(cwd, file), (isMutant && changed(mutant)) || source);
-  const sameFile = [...verdicts.values()].filter((verdict) => verdict.file === file);
-  const best = new Set(sameFile.map(({ by }) => by ?? ''));
-  try {
-    let left = 1000 * Number(given.patience);
-    for (const one of testsFor(mutant, [...reach.values()], best)) {
-      if (left < 0) break;
-      left -= one.ms;
-      if (await kills(one, cwd, write, join(scratch, 'cache'))) return one.test;
-    }
-    write(true);
-    const compiles = await promisify(execFile)('tsc', flags, { cwd }).catch(() => undefined);
-    return compiles === undefined ? 'the compiler' : undefined;
-  } finally {
-    write(false);
-  }
-}
-
-function finish({ source, start, ...mutant }: Mutant, by: string | undefined, seconds: number): void {
-  const verdict = { ...mutant, by, seconds };
-  verdicts.set(mutant.key, verdict);
-  writeLog('verdicts', verdict);
-  print(verdict);
-}
-
-function print({ file, line, from, to, by, seconds }: Verdict): void {
-  const change = `${from.replace(/\s+/g, ' ').slice(0, 60)} -> ${to || '(nothing)'}`;
-  console.log(`${by === undefined ? 'LIVES' : `killed by ${by}`} in ${seconds} s: ${file}:${line} ${change}`);
-}
-
-const all = globSync(`${given.under}/**/*.ts`, { cwd: root }).sort();
-const mutants = all.flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')));
-const isLiving = ({ key }: { key: string }) => verdicts.has(key) && verdicts.get(key)?.by === undefined;
-const drawn = given.again ? mutants.filter(isLiving) : [];
-const random = new Random(Number(given.seed));
-const rest = [...mutants];
-let missing = given.again ? 0 : Number(given.count) - verdicts.size;
-while (missing > 0 && rest.length > 0) {
-  const [mutant] = rest.splice(random.below(rest.length), 1);
-  if (mutant === undefined || verdicts.has(mutant.key) || changed(mutant) === undefined) continue;
-  drawn.push(mutant);
-  missing -= 1;
-}
-
-const folders = judgingFolders.map((folder) => `test/${folder}/*.test.ts`);
-const tests = globSync(folders, { cwd: root }).sort();
-for (const test of reach.keys()) if (!tests.includes(test)) reach.delete(test);
-async function work(): Promise<void> {
-  const cwd = await mkdtemp(join(scratch, 'copy-'));
-  await cp(root, cwd, { recursive: true, filter: (path) => !/\/(?:node_modules|\.git|dist)$/.test(path) });
-  await symlink(join(root, 'node_modules'), join(cwd, 'node_modules'));
-  await record(cwd, tests);
-  for (let mutant = drawn.shift(); mutant !== undefined; mutant = drawn.shift()) {
-    const start = performance.now();
-    const by = await killer(mutant, cwd);
-    finish(mutant, by, Math.round((performance.now() - start) / 100) / 10);
-  }
-}
-if (drawn.length > 0) await Promise.all(Array.from({ length: Number(given['at-once']) }, work));
-await rm(scratch, { recursive: true });
-const living = mutants.filter(isLiving);
-for (const { key } of living) print(verdicts.get(key) as Verdict);
-const killed = [...verdicts.values()].filter(({ by }) => by !== undefined).length;
-const share = ((100 * living.length) / (killed + living.length)).toFixed(1);
-console.log(`${living.length} of ${killed + living.length} mutants live (${share} %)`);
+console.log(`${living} of ${judged} mutants live (${((100 * living) / judged).toFixed(1)} %)`);
+api.close();
+await postgres.close();
