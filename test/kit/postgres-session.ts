@@ -20,7 +20,9 @@ export async function openSession(t: TestContext, url: string): Promise<Session>
   // Within one transaction, the list of sessions does not change after its first read.
   const observer = await connect(t, url);
   const query: Session['query'] = async (sql, values) => (await client.query(sql, values)).rows;
-  const others = `FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'test'`;
+  // Autovacuum connects to the database too.
+  const others = `FROM pg_stat_activity WHERE datname = current_database()
+    AND application_name <> 'test' AND backend_type = 'client backend'`;
   return {
     query,
     async lock(table) {
