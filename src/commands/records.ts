@@ -24,8 +24,8 @@ interface RecordFormat<Row> {
   readonly lastId: string;
   /** Maximum number of records that are read from a store at a time. */
   readonly batchRows: number;
-  /** Formats a record as a line of NDJSON. Equal records have equal lines. */
-  readonly toLine: (row: Row) => string;
+  /** The fields of its lines, in their order. Equal records have equal lines. */
+  readonly toFields: (row: Row) => Readonly<Record<keyof Row, unknown>>;
   readonly parse: (fields: Fields) => Row;
 }
 
@@ -37,15 +37,16 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   users: {
     lastId: 'lastUserId',
     batchRows: 10_000,
-    toLine: ({ id, name, role, version }) => JSON.stringify({ type: 'user', id, name, role, version }),
+    toFields: ({ id, name, role, version }) => ({ id, name, role, version }),
     parse: ({ id, version, ...draft }) => ({ ...parseStored(id, version), ...parseUserDraft(draft) }),
   },
   posts: {
     lastId: 'lastPostId',
     batchRows: 2_500,
     // Without the first version, as before posts had versions, so that the checksums of older exports stay valid.
-    toLine: ({ id, userId, title, body, version }) =>
-      JSON.stringify({ type: 'post', id, userId, title, body, ...(version > 1 && { version }) }),
+    toFields: ({ id, userId, title, body, version }) => {
+      return { id, userId, title, body, version: version > 1 ? version : undefined };
+    },
     parse: ({ id, userId, version, ...draft }) => ({
       ...parseStored(id, version),
       userId: parseInteger('userId', userId, 1),
@@ -53,6 +54,11 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     }),
   },
 };
+
+/** A record as a line of NDJSON. */
+function toLine<Kind extends RecordKind>(kind: Kind, row: Records[Kind]): string {
+  return JSON.stringify({ type: nameOf(kind), ...formats[kind].toFields(row) });
+}
 
 function parseStored(id: unknown, version: unknown = 1): { id: number; version: number } {
   return { id: parseInteger('id', id, 1), version: parseInteger('version', version, 1, maxVersion) };
@@ -119,13 +125,13 @@ export async function* readStore(store: Store): AsyncGenerator<Batch, void> {
 
 /** All records of a kind by id. */
 async function* readKind<Kind extends RecordKind>(store: Store, kind: Kind): AsyncGenerator<Batch, void> {
-  const { batchRows, toLine } = formats[kind];
+  const { batchRows } = formats[kind];
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
     const rows = await next;
     const last = rows.at(-1);
     if (last === undefined) return;
-    const lines = rows.map(toLine);
+    const lines = rows.map((row) => toLine(kind, row));
     const characters = lines.reduce((sum, line) => sum + line.length, 0);
     const fitting = Math.ceil((batchCharacters * rows.length) / characters);
     // The next batch is read while this one is used. Its failure is reported when the batch is requested.
@@ -178,10 +184,9 @@ function readLine(line: string, lineNumber: number, batch: Batch): void {
 }
 
 function addRecord<Kind extends RecordKind>({ rows, lines }: Batch, kind: Kind, fields: Fields): void {
-  const { parse, toLine } = formats[kind];
-  const row = parse(fields);
+  const row = formats[kind].parse(fields);
   rows[kind].push(row);
-  lines.push(toLine(row));
+  lines.push(toLine(kind, row));
 }
 
 /** Imports a batch, and resolves to the number of new records. A kind comes after the kinds that its records belong to. */

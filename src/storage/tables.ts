@@ -1,5 +1,6 @@
 import { DomainError } from '../domain/errors.ts';
 import { nameOf, type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
+import type { Records } from '../domain/repository.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {
@@ -36,22 +37,30 @@ export interface Table {
 }
 
 export const tables: Readonly<Record<RecordKind, Table>> = {
-  users: describe('users', [
-    { name: 'id', field: 'id', type: 'integer' },
-    { name: 'name', field: 'name', type: 'text', byPrefix: true, editable: true },
-    { name: 'role', field: 'role', type: 'text', absent: '', editable: true },
-    { name: 'version', field: 'version', type: 'integer' },
-  ]),
-  posts: describe('posts', [
-    { name: 'id', field: 'id', type: 'integer' },
-    { name: 'user_id', field: 'userId', type: 'integer', parent: 'users' },
-    { name: 'title', field: 'title', type: 'text', byPrefix: true, editable: true },
-    { name: 'body', field: 'body', type: 'text', editable: true },
-    { name: 'version', field: 'version', type: 'integer' },
-  ]),
+  users: describe('users', {
+    id: { name: 'id', type: 'integer' },
+    name: { name: 'name', type: 'text', byPrefix: true, editable: true },
+    role: { name: 'role', type: 'text', absent: '', editable: true },
+    version: { name: 'version', type: 'integer' },
+  }),
+  posts: describe('posts', {
+    id: { name: 'id', type: 'integer' },
+    userId: { name: 'user_id', type: 'integer', parent: 'users' },
+    title: { name: 'title', type: 'text', byPrefix: true, editable: true },
+    body: { name: 'body', type: 'text', editable: true },
+    version: { name: 'version', type: 'integer' },
+  }),
 };
 
-function describe(kind: RecordKind, columns: readonly Column[]): Table {
+/** Describes a table by the column of each field of its records, so that the compiler asks for that of a new field. */
+function describe<Kind extends RecordKind>(
+  kind: Kind,
+  fields: Readonly<Record<keyof Records[Kind] & string, Omit<Column, 'field'>>>,
+): Table {
+  const columns = Object.entries<Omit<Column, 'field'>>(fields).map(([field, column]) => ({
+    field,
+    ...column,
+  }));
   return {
     name: kind,
     record: nameOf(kind),
