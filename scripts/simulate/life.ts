@@ -66,9 +66,10 @@ function makes({ kind, outcome, entry, version }: Operation, { name, previous, .
 function fits(state: State, operation: Operation): boolean {
   const { kind, outcome, entry, row, version } = operation;
   const { guard, sent } = entry;
-  const { name, fields, previous } = state;
+  const { name, fields, previous, next } = state;
   const isMet = (one: State | undefined) => guard?.version === undefined || guard.version === one?.version;
-  if (outcome === 'missing' || kind === 'cascade') return fields === undefined;
+  if (outcome === 'missing') return fields === undefined;
+  if (kind === 'cascade') return fields === undefined && next === undefined;
   if (outcome === 'refused') return fields !== undefined && !isMet(state);
   if (kind === 'replayed') return name !== 'absent';
   if (kind === 'delete') return name === 'gone' && isMet(previous);

@@ -137,6 +137,7 @@ test('an unanswered write may have happened or not', () => {
   assert.deepEqual(rulesOf(changed, [fault]), ['not linearizable'], 'but not unhappen');
 });
 
+const posted = { status: 201, version: 1, row: { id: 1, userId: 1, title: 't', body: '' } };
 const renamed = { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { id: 1, name: 'bob' } };
 const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = {
   'a stale read': [
@@ -181,6 +182,12 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     created()
       .user('delete', { user: 1, status: 204 })
       .user('get', { user: 1, status: 200, version: 1, row: ann }),
+  ],
+  'a post that outlives its user': [
+    'value that never was',
+    created()
+      .post('create', { ...posted, user: 1, sent: { title: 't', body: '' } })
+      .user('delete', { user: 1, status: 204 }),
   ],
   'two deletions': [
     'wrong deletion',
