@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy } from './errors.ts';
@@ -104,13 +105,34 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
     try {
+      checkLogIndex(path);
       return connect(path, migrate);
     } catch (caught) {
-      if (!isBusy(caught) || performance.now() > deadline) throw caught;
+      if (!isBusy(caught) || performance.now() > deadline) throw withMissingIndex(path, caught);
     }
     // Another process is preparing the file. SQLite's busy timeout does not cover the switch to write-ahead logging.
     await sleep(5 + 20 * Math.random());
   }
+}
+
+/**
+ * Throws if the index of the log has been removed while another process uses it. SQLite would create a new one, and
+ * processes with different indexes overwrite each other's commits.
+ */
+function checkLogIndex(path: string): void {
+  if (!isIndexMissing(path)) return;
+  // In this mode, SQLite needs no index, but no other process may have opened the file.
+  using db = new DatabaseSync(path, { timeout: briefWaitMs });
+  db.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
+}
+
+function withMissingIndex(path: string, caught: unknown): unknown {
+  if (!isBusy(caught) || !isIndexMissing(path)) return caught;
+  return new Error(`${path}-shm has been removed while another process uses it`, { cause: caught });
+}
+
+function isIndexMissing(path: string): boolean {
+  return existsSync(`${path}-wal`) && !existsSync(`${path}-shm`);
 }
 
 function migrate(db: DatabaseSync): void {

@@ -22,9 +22,9 @@ import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
-async function refusal(path: string): Promise<DomainError> {
+async function refusal(path: string, options?: SqliteStoreOptions): Promise<DomainError> {
   try {
-    await (await openSqliteStore(path)).close();
+    await (await openSqliteStore(path, options)).close();
   } catch (error) {
     assert(error instanceof DomainError);
     return error;
@@ -263,6 +263,36 @@ describe('the files of a SQLite store that is in use', () => {
       }
     });
   }
+
+  it('are not opened again while the index of the log is missing (simulation, seed 704)', async (t) => {
+    const path = join(temporaryFolder(), 'users.db');
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    renameSync(`${path}-shm`, `${path}-moved`);
+    const { kind, message } = await refusal(path, { busyTimeoutMs: 0 });
+    assert.equal(kind, 'unavailable');
+    assert.match(message, /users\.db-shm has been removed while another process uses it/);
+    assert.equal(existsSync(`${path}-shm`), false, 'a second index would let processes overwrite commits');
+    renameSync(`${path}-moved`, `${path}-shm`);
+    const second = await openSqliteStore(path);
+    t.after(() => second.close());
+    assert.equal(await second.countUsers({}), 1);
+    await store.createUser({ name: 'Bob' });
+    assert.equal(await second.countUsers({}), 2);
+  });
+
+  it('are opened after they were copied without the index of the log', async (t) => {
+    const folder = temporaryFolder();
+    const [path, copy] = [join(folder, 'users.db'), join(folder, 'copy.db')];
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, copy + suffix);
+    const copied = await openSqliteStore(copy);
+    t.after(() => copied.close());
+    assert.equal(await copied.countUsers({}), 1);
+  });
 });
 
 function copyOf(file: string): string {
