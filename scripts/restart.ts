@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../test/kit/free-ports.ts';
+import { commandExists } from './bench/cores.ts';
 import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
@@ -234,6 +235,9 @@ async function handOvers(
   return failed;
 }
 
+for (const command of [haproxy.command, nginx.command]) {
+  if (!commandExists(command, '-v')) throw new Error(`install ${command}: copies are handed over behind it`);
+}
 let failed = await rolling();
 failed += await handOvers(haproxy, [...keptHttp, grpcJs]);
 failed += await handOvers(nginx, keptHttp);
