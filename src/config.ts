@@ -41,9 +41,7 @@ const requirements = {
     '* or a list of host names such as users.example, without ports and wildcards',
     (value) => isList(value, (item) => item === '*' || hostNamePattern.test(item)),
   ],
-} as const satisfies Readonly<
-  Record<string, readonly [requirement: string, isValid: (value: unknown) => boolean]>
->;
+} as const satisfies Readonly<Record<string, readonly [text: string, isValid: (value: unknown) => boolean]>>;
 
 // RFC 3986, 3.2.2: a name, an IPv4 address, or an IPv6 address in brackets.
 const hostNamePattern = /^(?:[\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])$/i;
