@@ -94,7 +94,7 @@ export interface EndRecord extends Content {
   readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** Reads all batches, shows the progress, and passes each batch to `take`, and what they contained to `finish`. */
+/** Reads all batches, shows the progress, and passes each batch to `take`. Before it reports the end, it calls `finish`. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
@@ -220,7 +220,7 @@ export function endLine({ records, sha256, lastIds }: EndRecord): string {
   return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
 }
 
-// Exports of releases before a later kind have no record and no last id of it.
+// The kinds of the first release. An export does not contain the last id of a kind that was added after it.
 const firstKinds: readonly RecordKind[] = ['users', 'posts'];
 
 function parseEnd({ records, sha256, ...ids }: Fields): EndRecord {

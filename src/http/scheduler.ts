@@ -3,9 +3,9 @@ const turnMs = 2;
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more of them are probably waiting.
 const maxArrivals = 16;
-// How many turns may run no task while connections arrive: a burst of connections, and then so many for each turn that
-// runs tasks.
+// While connections arrive, so many turns in all may run no task. That is enough for a burst of connections.
 const maxYields = 2_048;
+// Each turn that runs tasks allows so many more turns without tasks.
 const yieldsPerTurn = 64;
 // A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
@@ -31,7 +31,7 @@ export class Scheduler {
   #hasAccepted = false;
   /** Turns in a row that accepted a connection. */
   #arrivals = 0;
-  /** Turns that ran no task, less those that later tasks make up for. */
+  /** Turns that ran no task, less `yieldsPerTurn` for each later turn that did. */
   #yields = 0;
 
   /** Takes over an accepted connection after all waiting connections have been accepted. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, type TestContext, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
@@ -16,6 +16,16 @@ async function poll(page: Page): Promise<void> {
 
 suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
+  /** A page whose clock the test advances, after its first poll. */
+  const openHealthy = async (t: TestContext) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { fresh: true });
+    await page.clock.install();
+    await page.goto(`${http}/`);
+    await page.getByText('Healthy').waitFor();
+    await poll(page);
+    return page;
+  };
 
   test('show health, readiness and request rates without the polls of the page', async (t) => {
     const { http } = await startService(t);
@@ -54,12 +64,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('are not requested while they are hidden', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, 'about:blank', { fresh: true });
-    await page.clock.install();
-    await page.goto(`${http}/`);
-    await page.getByText('Healthy').waitFor();
-    await poll(page);
+    const page = await openHealthy(t);
     const setHidden = (hidden: boolean) =>
       page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
         document.dispatchEvent(new Event('visibilitychange'))`);
@@ -100,12 +105,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   });
 
   test('are marked as not updated only during an outage', async (t) => {
-    const { http } = await startService(t);
-    const page = await open(t, 'about:blank', { fresh: true });
-    await page.clock.install();
-    await page.goto(`${http}/`);
-    await page.getByText('Healthy').waitFor();
-    await poll(page);
+    const page = await openHealthy(t);
     assert.equal(await page.locator('#live[data-stale]').count(), 0);
     await page.route('**/metrics', (route) => route.fulfill({ status: 503, json: { error: 'busy' } }));
     await poll(page);
