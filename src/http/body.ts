@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
-/** Far below the depth where `JSON.stringify` overflows. */
+/** The maximum depth of nested arrays and objects, far below the depth where `JSON.stringify` fails. */
 export const maxJsonDepth = 64;
-/** Array elements and object members in all; an empty array or object counts as one more. */
+/** The maximum number of array elements and object members together. An empty array or object counts as one. */
 export const maxJsonMembers = 10_000;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -67,7 +67,7 @@ export function readBody(
   };
   const onClose = (): void => {
     stop();
-    reject(new HttpError(499, 'the client left before its request was whole'));
+    reject(new HttpError(499, 'the client disconnected before its request was complete'));
   };
   const stop = (): void => {
     message.off('data', onData).off('end', onEnd).off('close', onClose);

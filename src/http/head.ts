@@ -19,7 +19,7 @@ export function checkFraming(
     throw refusal(httpVersion === '0.9' ? 400 : 505, 'the protocol must be HTTP/1.1');
   }
   // Node would silently drop the excess headers, which may include `x-api-key`.
-  if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are taken`);
+  if (rawHeaders.length > maxHeaders * 2) throw refusal(431, `at most ${maxHeaders} headers are allowed`);
   let host: string | undefined;
   let contentType: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -33,7 +33,7 @@ export function checkFraming(
       if (contentType !== undefined) throw refusal(400, 'Content-Type must be given once');
       contentType = value;
     } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      if (isOld) throw refusal(400, 'Transfer-Encoding is not for HTTP/1.0');
+      if (isOld) throw refusal(400, 'Transfer-Encoding is not allowed in HTTP/1.0');
       if (value.toLowerCase() !== 'chunked') throw refusal(501, 'Transfer-Encoding must be chunked');
     }
   }

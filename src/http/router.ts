@@ -21,7 +21,7 @@ export function parsePattern(source: string): Pattern {
   const space = source.indexOf(' ');
   const method = source.slice(0, Math.max(space, 0));
   if (!methodPattern.test(method)) throw fail(0, 'must begin with a method in capitals and a space');
-  if (method === 'HEAD' || method === 'OPTIONS') throw fail(0, `${method} is answered for every path`);
+  if (method === 'HEAD' || method === 'OPTIONS') throw fail(0, `${method} is handled for every path`);
   const template = source.slice(space + 1);
   if (!template.startsWith('/')) throw fail(space + 1, 'the path must begin with "/"');
   if (template === '/') return { method, template, segments: [{ literal: '' }] };
@@ -39,7 +39,7 @@ export function parsePattern(source: string): Pattern {
       const name = text.slice(1, -1);
       if (text !== `{${name}}`) throw fail(start, 'a parameter must be a whole segment, as {name}');
       if (!namePattern.test(name)) throw fail(start + 1, `"${name}" is not a parameter name`);
-      if (names.has(name)) throw fail(start + 1, `the parameter "${name}" stands twice`);
+      if (names.has(name)) throw fail(start + 1, `the parameter "${name}" appears twice`);
       names.add(name);
       return { parameter: name };
     });

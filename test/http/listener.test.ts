@@ -307,12 +307,12 @@ const mounted: readonly [
     'a path outside the base path with too many headers',
     head('GET /other', ...floods),
     host,
-    [431, '{"error":"at most 10 headers are taken"}'],
+    [431, '{"error":"at most 10 headers are allowed"}'],
   ],
   [
     'a path below the base path with too many headers',
     head('GET /api/hello', ...floods),
-    [431, '{"error":"at most 10 headers are taken"}'],
+    [431, '{"error":"at most 10 headers are allowed"}'],
   ],
   [
     'a wrong method for a path below the base path',

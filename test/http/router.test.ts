@@ -197,8 +197,8 @@ const malformed: readonly [source: string, problem: string, offset: number][] = 
   ['GET2 /users', 'must begin with a method in capitals and a space', 0],
   [' /users', 'must begin with a method in capitals and a space', 0],
   ['GET', 'must begin with a method in capitals and a space', 0],
-  ['HEAD /users', 'HEAD is answered for every path', 0],
-  ['OPTIONS /users', 'OPTIONS is answered for every path', 0],
+  ['HEAD /users', 'HEAD is handled for every path', 0],
+  ['OPTIONS /users', 'OPTIONS is handled for every path', 0],
   ['GET ', 'the path must begin with "/"', 4],
   ['GET users', 'the path must begin with "/"', 4],
   ['GET  /users', 'the path must begin with "/"', 4],
@@ -217,7 +217,7 @@ const malformed: readonly [source: string, problem: string, offset: number][] = 
   ['GET /users/{i-d}', '"i-d" is not a parameter name', 12],
   ['GET /users/{{id}}', '"{id}" is not a parameter name', 12],
   ['GET /users/{a}{b}', '"a}{b" is not a parameter name', 12],
-  ['GET /users/{id}/posts/{id}', 'the parameter "id" stands twice', 23],
+  ['GET /users/{id}/posts/{id}', 'the parameter "id" appears twice', 23],
 ];
 
 for (const [source, problem, offset] of malformed) {
