@@ -166,7 +166,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       const store = await open(t);
       await store.continueIds(byKind(() => maxId - 1));
       assert.equal((await store.createUser({ name: 'last' })).value.id, maxId);
-      await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
+      await assert.rejects(store.createUser({ name: 'beyond' }), { kind: 'unavailable', isFinal: true });
       await rejects(store.createUser({ name: 'beyond' }, keyed('k')), 'unavailable');
       for (const { create, draft } of nestedKinds) {
         assert.equal((await create(store, maxId, draft))?.value.id, maxId);
@@ -190,7 +190,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       assert.deepEqual(await store.updateUser(1, { name: 'Ada', role: 'admin' }), last);
       assert.deepEqual(await store.getUser(1), last);
       assert.equal((await store.updateUser(2, { name: 'Eve' }))?.version, maxVersion);
-      await rejects(store.updateUser(2, { name: 'Bob' }), 'conflict');
+      await assert.rejects(store.updateUser(2, { name: 'Bob' }), { kind: 'conflict', isFinal: true });
       assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
     });
 

@@ -28,10 +28,13 @@ export const retryAfterSeconds = 1;
 export class DomainError extends Error {
   override readonly name = 'DomainError';
   readonly kind: ErrorKind;
+  /** Whether a retry cannot succeed, although it may for other errors of this kind. */
+  readonly isFinal: boolean;
 
-  constructor(kind: ErrorKind, message: string, options?: ErrorOptions) {
+  constructor(kind: ErrorKind, message: string, options: ErrorOptions & { readonly isFinal?: boolean } = {}) {
     super(message, options);
     this.kind = kind;
+    this.isFinal = options.isFinal === true;
   }
 
   /** Converts any caught value into a `DomainError`. An unknown error becomes `internal`. */

@@ -48,8 +48,5 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
     });
   }
   const message = isInternal ? 'internal error' : error.message;
-  // A creation conflicts only while another request with its Idempotency-Key runs. A change conflicts for good, because
-  // its record has the last version.
-  const isFinal = error.kind === 'conflict' && request.method !== 'POST';
-  return new HttpError(errorStatuses[error.kind], message, isFinal ? {} : errorHeaders[error.kind]);
+  return new HttpError(errorStatuses[error.kind], message, error.isFinal ? {} : errorHeaders[error.kind]);
 }

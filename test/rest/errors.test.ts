@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { status as grpcStatus } from '@grpc/grpc-js';
 import { DomainError, type ErrorKind, errorKinds, keyInUse } from '../../src/domain/errors.ts';
-import { maxVersion } from '../../src/domain/record.ts';
+import { byKind, maxId, maxVersion } from '../../src/domain/record.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -15,7 +15,7 @@ const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus
   unauthenticated: [401, grpcStatus.UNAUTHENTICATED],
   forbidden: [403, grpcStatus.PERMISSION_DENIED],
   'not-found': [404, grpcStatus.NOT_FOUND],
-  conflict: [409, grpcStatus.ABORTED],
+  conflict: [409, grpcStatus.ABORTED, '1'],
   gone: [410, grpcStatus.OUT_OF_RANGE],
   'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],
   unprocessable: [422, grpcStatus.INVALID_ARGUMENT],
@@ -64,13 +64,17 @@ for (const kind of errorKinds) {
   });
 }
 
-test('a 409 has Retry-After only if a retry can succeed', async (t) => {
+test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   const repository = createMemoryStore();
   await repository.importRows('users', [{ id: 1, name: 'Ann', version: maxVersion }]);
-  const { http } = await startService(t, { repository });
+  const { http } = await startService(t, { repository, expectFailures: true });
   const changed = await send(http, 'PATCH /users/1', { json: { name: 'Ben' }, undocumented: true });
   assert.deepEqual([changed.status, changed.headers['retry-after']], [409, undefined]);
   assert.match(String(errorOf(changed)), /last version/);
+  await repository.continueIds(byKind(() => maxId));
+  const beyond = await send(http, 'POST /users', { json: { name: 'Ben' } });
+  assert.deepEqual([beyond.status, beyond.headers['retry-after']], [503, undefined]);
+  assert.match(String(errorOf(beyond)), /no more ids/);
   repository.createUser = async () => {
     throw keyInUse();
   };

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads';
-import { DomainError, type ErrorKind } from '../../domain/errors.ts';
+import { DomainError } from '../../domain/errors.ts';
 import { unavailable } from './errors.ts';
 import type { SqliteWrites } from './writes.ts';
 
@@ -12,11 +12,7 @@ export interface Write {
 }
 
 /** The parts of a `DomainError`, because an error loses its class between threads. */
-export interface Failure {
-  readonly kind: ErrorKind;
-  readonly message: string;
-  readonly cause?: unknown;
-}
+export type Failure = Pick<DomainError, 'kind' | 'message' | 'cause' | 'isFinal'>;
 
 export type Outcome<Value = unknown> = { readonly value: Value } | { readonly failed: Failure };
 
@@ -163,8 +159,8 @@ export class WriteQueue {
     for (const [i, outcome] of outcomes.entries()) {
       if ('value' in outcome) group[i]?.resolve(outcome.value);
       else {
-        const { kind, message, cause } = outcome.failed;
-        group[i]?.reject(new DomainError(kind, message, { cause }));
+        const { kind, message, cause, isFinal } = outcome.failed;
+        group[i]?.reject(new DomainError(kind, message, { cause, isFinal }));
       }
     }
   }

@@ -78,8 +78,8 @@ export function groupCommit(
 }
 
 function failed(caught: unknown): { readonly failed: Failure } {
-  const { kind, message, cause } = fromSqlite(caught);
-  return { failed: { kind, message, cause } };
+  const { kind, message, cause, isFinal } = fromSqlite(caught);
+  return { failed: { kind, message, cause, isFinal } };
 }
 
 // Tests import this file without a thread.

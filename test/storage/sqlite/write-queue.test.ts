@@ -34,7 +34,7 @@ function startWriter(scheduler: Scheduler, committed: number[], busy: { writers:
         scheduler.soon(() => {
           if (isOver) return;
           busy.writers -= 1;
-          const failed = { kind: 'unavailable', message: 'disk full' } as const;
+          const failed = { kind: 'unavailable', message: 'disk full', isFinal: false } as const;
           const reply = isCommitted ? { value: ids.map((value) => ({ value })) } : { failed };
           if (ends) end();
           else writer.emit('message', reply satisfies WriterReply);
