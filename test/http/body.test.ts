@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { maxJsonDepth, parseJson } from '../../src/http/body.ts';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
+import { scheduler } from '../../src/http/scheduler.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 
@@ -99,7 +100,8 @@ const routes = { 'POST /size': size, 'POST /any': sizeOfAny };
 const ok = (length: number) => `"${'a'.repeat(length - 2)}"`;
 const chunked = (...chunks: readonly string[]) =>
   `${chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`;
-const chunkedHead = head('POST /size', 'Content-Type: application/json', 'Transfer-Encoding: chunked');
+const chunkedHeaders = ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
+const chunkedHead = head('POST /size', ...chunkedHeaders);
 
 const sizes: readonly [behaviour: string, request: string, status: number][] = [
   ['a declared body at the limit', post('/size', ok(limit)), 200],
@@ -149,6 +151,17 @@ test('a body may have 128 KiB, unless its handler accepts more', async (t) => {
   assert.equal((await wire.write(post('/any', ok(most + 1))).next()).body, `{"size":${most + 1}}`);
   const { status, body } = await wire.write(post('/size', ok(most + 1))).next();
   assert.deepEqual([status, JSON.parse(body)], [413, { error: `the body must be at most ${most} bytes` }]);
+});
+
+test('reading a body pauses once for each 64 KiB, and not for each of its chunks', async (t) => {
+  const { port } = await startKit(t, routes);
+  const pauses = t.mock.method(scheduler, 'addBody');
+  const length = 200 * 1024;
+  const chunks = ok(length).match(/.{256}/g) ?? [];
+  const { body } = await (await Wire.open(t, port))
+    .write(head('POST /any', ...chunkedHeaders) + chunked(...chunks))
+    .next();
+  assert.deepEqual([body, pauses.mock.callCount()], [`{"size":${length}}`, 3]);
 });
 
 test('a client that continues to send beyond the limit can still read the rejection', async (t) => {

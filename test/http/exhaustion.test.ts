@@ -54,4 +54,6 @@ test('more connections than file descriptors neither end the process nor flood i
   while (!(await healthy())) assert.ok(performance.now() < deadline, 'the service must respond again');
   assert.equal((await send(http, 'GET /')).status, 200, 'files can be opened again');
   assert.ok(lines.length < 20, `${lines.length} lines:\n${lines.join('\n')}`);
+  child.kill();
+  assert.deepEqual(await exited, [0, null], 'the service can still shut down');
 });
