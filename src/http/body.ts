@@ -184,8 +184,6 @@ export function checkContentType(
   types: readonly string[],
   acceptHeader: string,
 ): void {
-  // The most frequent spelling by far.
-  if (contentType === 'application/json' && types.includes('application/json')) return;
   const type = contentType === undefined ? undefined : parseMediaType(contentType);
   const charset = type?.parameters['charset']?.toLowerCase() ?? 'utf-8';
   if (type === undefined || !types.includes(type.essence) || charset !== 'utf-8') {

@@ -84,7 +84,7 @@ export class Connection {
   /** Starts the next waiting request after the previous one has its response. */
   startNext(): void {
     this.busy = false;
-    if (this.waiting.length === 0 || this.closing || this.#socket.destroyed) return;
+    if (this.closing || this.#socket.destroyed) return;
     const start = this.waiting.shift();
     if (this.waiting.length === 0) {
       this.#waitingBytes = 0;

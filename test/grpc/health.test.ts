@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import {
   Client,
   type ClientReadableStream,
   credentials,
   Metadata,
+  type Server,
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
 import { service as healthService } from 'grpc-health-check';
+import { addHealth } from '../../src/grpc/standard-services.ts';
 import { startService } from '../support/service.ts';
 
 interface HealthStatus {
@@ -132,4 +134,21 @@ test('100 watches that have ended do not delay close', async (t) => {
   const startedAt = performance.now();
   await service.close({ timeoutMs: 30_000 });
   assert.ok(performance.now() - startedAt < 20_000);
+});
+
+test('a watch that its client has cancelled is not kept until the server ends its watches', () => {
+  const watches: ((call: object) => void)[] = [];
+  const addService = (_: object, { watch }: { watch: (call: object) => void }) => watches.push(watch);
+  const health = addHealth({ addService } as unknown as Server);
+  const ended: string[] = [];
+  const open = (name: string) => {
+    const end = () => ended.push(name);
+    const call = Object.assign(new EventEmitter(), { request: { service: '' }, write: () => true, end });
+    for (const watch of watches) watch(call);
+    return call;
+  };
+  open('running');
+  open('cancelled').emit('cancelled');
+  health.endWatches();
+  assert.deepEqual(ended, ['running']);
 });

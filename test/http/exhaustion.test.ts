@@ -5,13 +5,14 @@ import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { head, Wire } from '../kit/wire.ts';
 import { send } from '../support/client.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const descriptors = 128;
 const connections = 500;
 
-test('more connections than file descriptors neither end the process nor flood its log', async (t) => {
+test('more connections than file descriptors neither end the process nor flood its log, and files return 503', async (t) => {
   const options = ['--port', '0', '--grpc-port', 'off', '--database', 'memory:', '--log', 'json'];
   const shell = `ulimit -n ${descriptors}; exec "$0" "$@"`;
   const child = spawn('sh', ['-c', shell, process.execPath, main, ...options], {
@@ -35,6 +36,7 @@ test('more connections than file descriptors neither end the process nor flood i
     return answer?.status === 200;
   };
   assert.ok(await healthy());
+  const early = await Wire.open(t, port);
 
   const sockets: Socket[] = Array.from({ length: connections }, () => {
     const socket = connect(port, '127.0.0.1', () =>
@@ -48,6 +50,8 @@ test('more connections than file descriptors neither end the process nor flood i
   // Keep them open long enough for the process to fail or to fill its log.
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   assert.equal(child.exitCode, null);
+  const { status, headers } = await early.write(head('GET /')).next();
+  assert.deepEqual([status, headers['retry-after']], [503, '1']);
   for (const socket of sockets) socket.destroy();
 
   const deadline = performance.now() + 10_000;

@@ -12,6 +12,7 @@ import { startService } from '../support/service.ts';
 
 const body = '{"name":"Eve"}';
 const post = `POST /users HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const get = 'GET /users HTTP/1.1\r\nHost: h\r\n\r\n';
 const flood = Array.from({ length: 101 }, (_, i) => `x-${i}: y\r\n`).join('');
 
 const refused: readonly (readonly [what: string, request: string, status: number])[] = [
@@ -26,17 +27,22 @@ const refused: readonly (readonly [what: string, request: string, status: number
 ];
 
 for (const [what, request, status] of refused) {
-  test(`a request that is pipelined after a request with ${what} is never executed`, async (t) => {
-    const repository = createMemoryStore();
-    const { port } = await startService(t, { repository });
-    const { responses, closed } = await exchange(port, request + post);
-    assert.deepEqual(
-      responses.map((response) => response.status),
-      [status],
-    );
-    assert.ok(closed);
-    assert.equal(await repository.countUsers({}), 0);
-  });
+  for (const [when, before, statuses] of [
+    ['', '', [status]],
+    [' and both waited for an earlier one', get, [200, status]],
+  ] as const) {
+    test(`a request that is pipelined after a request with ${what}${when} is never executed`, async (t) => {
+      const repository = createMemoryStore();
+      const { port } = await startService(t, { repository });
+      const { responses, closed } = await exchange(port, before + request + post);
+      assert.deepEqual(
+        responses.map((response) => response.status),
+        statuses,
+      );
+      assert.ok(closed);
+      assert.equal(await repository.countUsers({}), 0);
+    });
+  }
 }
 
 test('all requests that were pipelined before the service drains get a response', async (t) => {

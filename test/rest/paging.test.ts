@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { Position } from '../../src/domain/list-query.ts';
+import type { HttpRequest } from '../../src/http/request.ts';
+import { allRows, remembering } from '../../src/rest/paging.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -318,4 +321,38 @@ test('a repeated list request returns changed rows and links', async (t) => {
   assert.deepEqual(idsOf(after), [4, 1]);
   assert.equal(linksOf(before)['first'], linksOf(after)['first']);
   assert.deepEqual(Object.keys(linksOf(after)), ['first', 'monitor']);
+});
+
+test('a streamed list starts a new chunk after the row that fills one, and reads no row twice', async () => {
+  const rows = [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 4 }];
+  const request = { chunkBytes: '{"id":1},{"id":2}'.length } as HttpRequest;
+  const query = { sort: [{ field: 'id', descending: false }], limit: 4, start: { offset: 0 } };
+  const fetched: Position[] = [];
+  const fetchPage = async ({ start, limit }: { start: object; limit: number }) => {
+    const { after } = start as { after: Position };
+    fetched.push(after);
+    return { items: rows.slice(Number(after), Number(after) + limit) };
+  };
+  const list = (first: typeof rows) => allRows(request, query, { items: first }, fetchPage, (row) => row);
+  const reply = list(rows);
+  const chunks: unknown[] = [];
+  if (typeof reply !== 'string') for await (const chunk of reply.chunks) chunks.push(chunk);
+  assert.deepEqual(chunks, ['[{"id":1},{"id":2}', ',{"id":3},{"id":4}', ']']);
+  assert.deepEqual(fetched, [[2]]);
+  assert.equal(list(rows.slice(0, 2)), '[{"id":1},{"id":2}]', 'a list of one chunk is not streamed');
+});
+
+test('the parsed queries of up to 256 lists are cached, but no cursors', () => {
+  const parsed: string[] = [];
+  const parse = remembering(({ target }) => parsed.push(target.query));
+  const list = (query: string) => {
+    const before = parsed.length;
+    parse({ basePath: '', target: { path: '/users', query } } as HttpRequest);
+    return parsed.length === before ? 'cached' : 'parsed';
+  };
+  const pages = Array.from({ length: 256 }, (_, i) => `page=${i}`);
+  assert.ok(pages.every((page) => list(page) === 'parsed'));
+  assert.ok(pages.every((page) => list(page) === 'cached'));
+  assert.deepEqual([list('cursor=a'), list('cursor=a')], ['parsed', 'parsed']);
+  assert.deepEqual([list('page=256'), list('page=0')], ['parsed', 'parsed']);
 });

@@ -66,6 +66,20 @@ describe('a session of a PostgreSQL store', () => {
     assert.deepEqual(seen, [{ statement_timeout: '0', lock_timeout: '1min' }]);
   });
 
+  it('ignores a warning of a trigger', async (t) => {
+    const url = await postgres.createDatabase();
+    const store = await openPostgresStore(url);
+    t.after(() => store.close());
+    await (await openSession(t, url)).query(`
+      CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+          RAISE WARNING 'a user was created';
+          RETURN NEW;
+        END $$;
+      CREATE TRIGGER warn BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION warn()`);
+    assert.equal((await store.createUser({ name: 'Ada' })).value.id, 1);
+  });
+
   it('warns once about a server that does not sync its files', async (t) => {
     const { warnings } = await settingsOfWrites(t, {});
     // The servers of the tests trade durability for speed.

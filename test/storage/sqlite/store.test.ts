@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
 import { testRepository } from '../../../src/conformance/test-repository.ts';
 import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import type { Repository } from '../../../src/domain/repository.ts';
@@ -38,3 +39,14 @@ testRepository(
   },
 );
 testTransfer('sqlite', () => openSqliteStore(newPath()));
+
+test('lists of a SQLite store prepare each of their statements once', async (t) => {
+  const store = await openSqliteStore(newPath());
+  t.after(() => store.close());
+  const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
+  for (const descending of [false, true, false, true]) {
+    const sort = [{ field: 'id', descending }] as const;
+    await store.listUsers({ filter: {}, sort, limit: 1, start: { offset: 0 } });
+  }
+  assert.equal(mock.callCount(), 2);
+});
