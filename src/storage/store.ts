@@ -6,7 +6,6 @@ import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,
   type CallOptions,
-  type ChangeFeed,
   type ChangeOptions,
   type Created,
   type CreateOptions,
@@ -37,9 +36,11 @@ export interface Collection<One = Row> {
  * not check for `close` or aborted signals.
  */
 export interface StoreBackend {
-  readonly changes?: Pick<ChangeFeed, 'watch'> & {
+  readonly changes?: {
     read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
     position(options?: CallOptions): Answer<number>;
+    /** Like `watch` of a feed, but called only while there is no watcher. */
+    watch(wake: () => void): () => void;
   };
   /** Converts an error that a call throws synchronously. Default: `DomainError.from`. */
   readonly toError?: (caught: unknown) => DomainError;
@@ -83,6 +84,8 @@ export const embeddedNumbers = {
  */
 export function createStore(backend: StoreBackend): Store {
   const { changes, toError = DomainError.from } = backend;
+  const watchers = new Set<() => void>();
+  let unwatch = (): void => {};
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
@@ -152,7 +155,13 @@ export function createStore(backend: StoreBackend): Store {
         position: guarded((options) => changes.position(options)),
         watch(wake) {
           enter();
-          return changes.watch(wake);
+          // The same function may watch twice.
+          const watcher = () => wake();
+          if (watchers.size === 0) unwatch = changes.watch(() => wakeAll(watchers));
+          watchers.add(watcher);
+          return () => {
+            if (watchers.delete(watcher) && watchers.size === 0) unwatch();
+          };
         },
       },
     }),
@@ -162,8 +171,23 @@ export function createStore(backend: StoreBackend): Store {
     importRows: guarded(backend.importRows),
     continueIds: guarded(backend.continueIds),
     close() {
+      watchers.clear();
+      unwatch();
       closing ??= Promise.resolve(backend.close());
       return closing;
     },
   };
+}
+
+/** An error of a watcher becomes an uncaught exception. It fails neither the other watchers nor a write. */
+function wakeAll(watchers: ReadonlySet<() => void>): void {
+  for (const wake of watchers) {
+    try {
+      wake();
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
 }

@@ -57,6 +57,38 @@ for (const [name, open] of Object.entries(stores)) {
       for (const replica of await Promise.all(replicas)) assert.deepEqual(replica.records, present.records);
     });
 
+    it('wakes every watcher after a write although one of them fails, and a function once for each watch', async (t) => {
+      const failures = new Set<unknown>();
+      const inMicrotask = queueMicrotask;
+      t.mock.method(globalThis, 'queueMicrotask', (run: () => void) =>
+        inMicrotask(() => {
+          try {
+            run();
+          } catch (caught) {
+            failures.add(caught);
+          }
+        }),
+      );
+      const store = await open();
+      t.after(() => store.close());
+      const feed = feedOf(store);
+      const failure = new Error('a watcher failed');
+      let woken = Promise.withResolvers<void>();
+      const wake = () => woken.resolve();
+      feed.watch(() => {
+        throw failure;
+      });
+      const unwatch = feed.watch(wake);
+      feed.watch(wake);
+      for (let i = 0; i < 2; i += 1) {
+        assert.equal((await store.createUser({ name: 'Ada' })).replayed, false);
+        await woken.promise;
+        woken = Promise.withResolvers<void>();
+        unwatch();
+      }
+      assert.deepEqual([...failures], [failure]);
+    });
+
     it('rejects a number of kept changes that is out of range', async () => {
       for (const changesKept of [-1, 0.5, 100_000_001, Number.NaN]) {
         await assert.rejects(

@@ -7,12 +7,12 @@ import {
   isWanted,
   type Origin,
 } from '../../domain/change.ts';
-import type { ChangeFeed } from '../../domain/repository.ts';
+import type { StoreBackend } from '../store.ts';
 
-/** The newest changes and the watchers of the feed. */
-export class KeptChanges implements ChangeFeed {
+/** The newest changes. */
+export class KeptChanges implements NonNullable<StoreBackend['changes']> {
   readonly #kept: number;
-  readonly #watchers = new Set<() => void>();
+  #wake = (): void => {};
   #changes: Change[] = [];
   #last = 0;
   /** The position of the last removed change. */
@@ -32,7 +32,7 @@ export class KeptChanges implements ChangeFeed {
       this.#changes = this.#changes.slice(-this.#kept);
       this.#gone = this.#last - this.#kept;
     }
-    for (const wake of this.#watchers) wake();
+    this.#wake();
   }
 
   /** Removes all changes, after a write that the feed does not contain. */
@@ -40,7 +40,7 @@ export class KeptChanges implements ChangeFeed {
     this.#last += 1;
     this.#gone = this.#last;
     this.#changes = [];
-    for (const wake of this.#watchers) wake();
+    this.#wake();
   }
 
   async read(query: ChangeQuery): Promise<ChangePage> {
@@ -57,7 +57,9 @@ export class KeptChanges implements ChangeFeed {
   }
 
   watch(wake: () => void): () => void {
-    this.#watchers.add(wake);
-    return () => this.#watchers.delete(wake);
+    this.#wake = wake;
+    return () => {
+      this.#wake = () => {};
+    };
   }
 }

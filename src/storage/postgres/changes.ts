@@ -2,15 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { type Change, type ChangePage, type ChangeQuery, ChangesGone, kindOf } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
-import type { CallOptions, ChangeFeed } from '../../domain/repository.ts';
+import type { CallOptions } from '../../domain/repository.ts';
+import type { StoreBackend } from '../store.ts';
 import { fromNames, tables } from '../tables.ts';
 import { type Look, look, type PageRow, readPage, restartFeed, trimFeed } from './change-sql.ts';
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 
-/** Minimum interval between two wake-ups of followers. */
+/** Minimum interval between two calls of the watcher. */
 const wakeIntervalMs = 10;
-/** While there are watchers: interval between checks for changes of other processes and of writes that were running. */
+/** While there is a watcher: interval between checks for changes of other processes and of writes that were running. */
 const pollIntervalMs = 20;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
@@ -57,7 +58,7 @@ export class Settled {
 }
 
 /** The feed of changes of a database. */
-export class PostgresChanges implements ChangeFeed {
+export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
   readonly #pool: PostgresPool;
   /** The pool that pages are read from. Only the primary knows which positions are settled. */
   readonly #pages: Pick<PostgresPool, 'read'>;
@@ -65,8 +66,7 @@ export class PostgresChanges implements ChangeFeed {
   readonly #settled = new Settled();
   /** Reads one state at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
-  readonly #watchers = new Set<() => void>();
-  #poll: NodeJS.Timeout | undefined;
+  #watcher: (() => void) | undefined;
   #nextWake: NodeJS.Timeout | undefined;
   #wokenAt = 0;
   #writes = 0;
@@ -103,14 +103,12 @@ export class PostgresChanges implements ChangeFeed {
   }
 
   watch(wake: () => void): () => void {
-    // The same function may watch twice.
-    const watcher = () => wake();
-    this.#watchers.add(watcher);
-    // After a failure, the watchers read and receive the error.
-    this.#poll ??= setInterval(() => this.#look().catch(() => this.#wake()), pollIntervalMs).unref();
+    this.#watcher = wake;
+    // After a failure, the watcher reads and receives the error.
+    const poll = setInterval(() => this.#look().catch(() => this.#wake()), pollIntervalMs).unref();
     return () => {
-      this.#watchers.delete(watcher);
-      if (this.#watchers.size === 0) this.#stop();
+      this.#watcher = undefined;
+      clearInterval(poll);
     };
   }
 
@@ -123,26 +121,17 @@ export class PostgresChanges implements ChangeFeed {
 
   /** Must be called before the pool is closed. */
   async close(): Promise<void> {
-    this.#watchers.clear();
-    this.#stop();
     await this.#trim;
   }
 
   #wake(): void {
-    if (this.#watchers.size === 0) return;
+    if (this.#watcher === undefined) return;
     const waitMs = Math.max(0, this.#wokenAt + wakeIntervalMs - performance.now());
     this.#nextWake ??= setTimeout(() => {
       this.#nextWake = undefined;
       this.#wokenAt = performance.now();
-      for (const wake of this.#watchers) wake();
+      this.#watcher?.();
     }, waitMs).unref();
-  }
-
-  #stop(): void {
-    clearInterval(this.#poll);
-    clearTimeout(this.#nextWake);
-    this.#poll = undefined;
-    this.#nextWake = undefined;
   }
 
   /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */

@@ -102,9 +102,8 @@ const pollMs = 50;
 // Maximum number of changes that a read examines. It takes some milliseconds of the thread of all requests.
 const maxExamined = 10_000;
 
-/** Reads the feed of changes, and wakes its watchers. */
+/** Reads the feed of changes, and wakes its watcher. */
 export function sqliteFeed(db: DatabaseSync) {
-  const watchers = new Set<() => void>();
   // The value changes after each commit of another connection.
   const dataVersion = prepareRows(db, 'PRAGMA data_version');
   // In one statement, so that all values are from one moment. There is at least one row, with or without a change.
@@ -120,33 +119,7 @@ export function sqliteFeed(db: DatabaseSync) {
     ORDER BY position`,
   );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
-  let seen: unknown;
-  let timer: NodeJS.Timeout | undefined;
-
-  /** Wakes the watchers if any process has committed since the last call. */
-  const look = (): void => {
-    const before = seen;
-    try {
-      seen = dataVersion.get()?.[0];
-    } catch {
-      // The next check finds the commit, or a read reports the error.
-    }
-    if (seen === before) return;
-    for (const wake of watchers) {
-      try {
-        wake();
-      } catch (error) {
-        // Report the error without stopping the other watchers.
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
-  };
-  const stop = (): void => {
-    clearInterval(timer);
-    timer = undefined;
-  };
+  let look = (): void => {};
 
   return {
     read({ after, limit, types, userId }: ChangeQuery): ChangePage {
@@ -163,27 +136,26 @@ export function sqliteFeed(db: DatabaseSync) {
       return Number(last.get()?.[0]);
     },
     watch(wake: () => void) {
-      // The same function may watch twice.
-      const watcher = () => wake();
-      if (timer === undefined) {
-        look();
-        timer = setInterval(look, pollMs).unref();
-      }
-      watchers.add(watcher);
+      let seen: unknown;
+      look = () => {
+        const before = seen;
+        try {
+          seen = dataVersion.get()?.[0];
+        } catch {
+          // The next check finds the commit, or a read reports the error.
+        }
+        if (seen !== before) wake();
+      };
+      look();
+      const timer = setInterval(look, pollMs).unref();
       return () => {
-        watchers.delete(watcher);
-        if (watchers.size === 0) stop();
+        clearInterval(timer);
+        look = () => {};
       };
     },
 
-    /** Must be called after each commit of this process. */
-    wake(): void {
-      if (timer !== undefined) look();
-    },
-    close(): void {
-      watchers.clear();
-      stop();
-    },
+    /** Wakes the watcher if any process has committed since the last call. Must be called after each commit. */
+    look: () => look(),
   };
 }
 

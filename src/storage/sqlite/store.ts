@@ -63,7 +63,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     startWriter: () => new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] }),
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
-    onCommit: () => feed?.wake(),
+    onCommit: () => feed?.look(),
   });
   queue.start();
   const keysInUse = new Set<string>();
@@ -114,7 +114,6 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     async close() {
       // The writer may still be opening its connection. Without any connection, SQLite would remove the log.
       await queue.drain();
-      feed?.close();
       // The last connection to close copies the log into the file, which takes time. Leave this to the writer.
       db.close();
       await queue.close();

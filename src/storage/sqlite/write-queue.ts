@@ -29,7 +29,7 @@ export interface WriteQueueOptions {
   readonly maxPendingWrites: number;
   /** How long a write may wait for its commit to start, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Called after each commit. An error that it throws is reported as an uncaught exception, and does not stop writes. */
+  /** Called after each commit. An error that it throws becomes an uncaught exception, and does not stop writes. */
   readonly onCommit?: () => void;
 }
 
@@ -112,20 +112,15 @@ export class WriteQueue {
   async #commitAll(): Promise<void> {
     // Wait for the requests that arrived together with the first one, so that they become one group.
     await new Promise<void>((resolve) => setImmediate(resolve));
-    let settlePrevious = (): void => {};
     for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
       this.#groupSize = group.length;
-      const replying = this.#commit(group);
-      // Resolves the writes of the last group while this one is committed.
-      settlePrevious();
-      const reply = await replying;
+      const reply = await this.#commit(group);
       this.failure = 'failed' in reply ? reply.failed : undefined;
-      settlePrevious = () => this.#settle(group, reply);
+      this.#settle(group, reply);
     }
     this.#groupSize = 0;
     this.#commits = undefined;
     this.#writer?.unref();
-    settlePrevious();
   }
 
   #nextGroup(): PendingWrite[] {
@@ -153,6 +148,7 @@ export class WriteQueue {
     });
   }
 
+  /** Settles the writes of a group. Their callers continue after the next group was sent to the writer. */
   #settle(group: readonly PendingWrite[], reply: WriterReply): void {
     if ('value' in reply) queueMicrotask(() => this.#options.onCommit?.());
     const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
