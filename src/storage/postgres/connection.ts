@@ -12,16 +12,6 @@ export interface SessionLimits {
   readonly idleInTransactionTimeoutMs: number;
 }
 
-/** How to open a connection. */
-export interface Opening {
-  /** How long connecting may take, and the setup of the session too unless there is a `watch`. */
-  readonly timeoutMs: number;
-  /** Ends the attempt. */
-  readonly signal?: AbortSignal;
-  /** Called before the setup. Limits its time until the returned function is called. */
-  readonly watch?: () => () => void;
-}
-
 interface Session extends QueryResultRow {
   /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
   readonly own: boolean;
@@ -44,8 +34,7 @@ export class Connection {
   generation: number | undefined;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
-  isKilled = false;
-  /** Whether it ended because it did not open in time, or is no longer needed. */
+  /** Whether this process has ended it, because it took too long or is no longer needed. */
   isCut = false;
   /** Whether the server stopped waiting for a standby to confirm a commit, which may be lost in a failover. */
   isUnconfirmed = false;
@@ -65,25 +54,31 @@ export class Connection {
     });
   }
 
-  /** Connects, and sets up the session with one statement. Closes the connection on a failure. */
-  async open(limits: SessionLimits, warn: Warn, { timeoutMs, signal, watch }: Opening): Promise<void> {
+  /**
+   * Connects, and sets up the session with one statement. Closes the connection on a failure, and when the signal
+   * aborts. If there is a `watch`, it is called before the setup and limits its time instead of the signal, until the
+   * returned function is called.
+   */
+  async open(
+    limits: SessionLimits,
+    warn: Warn,
+    signal: AbortSignal,
+    watch?: () => () => void,
+  ): Promise<void> {
     const cut = () => {
       this.isCut = true;
       this.destroy();
     };
-    signal?.addEventListener('abort', cut);
-    const timer = setTimeout(cut, timeoutMs);
+    signal.addEventListener('abort', cut);
     try {
       await this.client.connect();
-      if (watch !== undefined) clearTimeout(timer);
-      const stopWatching = watch?.();
-      await this.#setUp(limits, warn).finally(stopWatching);
+      if (watch !== undefined) signal.removeEventListener('abort', cut);
+      await this.#setUp(limits, warn).finally(watch?.());
     } catch (cause) {
       await this.close();
-      throw this.isCut || this.isKilled ? new Error('does not answer in time', { cause }) : cause;
+      throw this.isCut ? new Error('does not answer in time', { cause }) : cause;
     } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', cut);
+      signal.removeEventListener('abort', cut);
     }
   }
 
@@ -136,7 +131,7 @@ export class Connection {
    * connection: it cannot cancel a statement of another client, and it works through poolers.
    */
   kill(): void {
-    this.isKilled = true;
+    this.isCut = true;
     const { client } = this;
     const { stream } = client.connection;
     const key = 'secretKey' in client ? client.secretKey : undefined;

@@ -108,10 +108,10 @@ export class Connections {
       feed: new ConnectionQueue(2, waitTimeoutMs),
       pings: new ConnectionQueue(1, pingTimeoutMs),
     };
-    const probe: Probe = async (host, timeoutMs, signal) => {
+    const probe: Probe = async (host, signal) => {
       signal.throwIfAborted();
       const connection = this.#create(host);
-      await connection.open(settings, warn, { timeoutMs, signal });
+      await connection.open(settings, warn, signal);
       await connection.close();
     };
     this.hosts = new HostSearch(settings, probe, () => {
@@ -197,8 +197,7 @@ export class Connections {
   }
 
   /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
-  async #tryToOpen({ waitTimeoutMs: timeoutMs }: ConnectionQueue): Promise<Connection | undefined> {
-    if (this.#isClosed) return undefined;
+  async #tryToOpen({ waitTimeoutMs }: ConnectionQueue): Promise<Connection | undefined> {
     const host = this.hosts.current;
     const startedAt = performance.now();
     let connection: Connection | undefined;
@@ -210,18 +209,17 @@ export class Connections {
         if (host === this.hosts.current) opened.generation = this.hosts.generation;
         return this.watch(opened);
       };
-      await opened.open(this.#settings, this.#warn, { timeoutMs, watch });
-      if (!this.#isClosed) return opened;
-      await opened.close();
+      await opened.open(this.#settings, this.#warn, AbortSignal.timeout(waitTimeoutMs), watch);
+      return opened;
     } catch (cause) {
       // A host that is too slow for a ping may be fast enough for a call.
-      const isTooSlow = connection?.isCut && timeoutMs < this.#settings.waitTimeoutMs;
+      const isTooSlow = connection?.isCut && waitTimeoutMs < this.#settings.waitTimeoutMs;
       if (!isTooSlow) this.hosts.failed(cause, startedAt);
+      return undefined;
     }
-    return undefined;
   }
 
-  #isUsable({ isDead, isKilled, generation }: Connection): boolean {
-    return !isDead && !isKilled && generation === this.hosts.generation;
+  #isUsable({ isDead, isCut, generation }: Connection): boolean {
+    return !isDead && !isCut && generation === this.hosts.generation;
   }
 }

@@ -49,7 +49,6 @@ export class PostgresPool {
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
-  #closing: Promise<void> | undefined;
   /** False after a pooler has mixed up the prepared statements of its clients. */
   #namesHold = true;
 
@@ -121,12 +120,7 @@ export class PostgresPool {
   }
 
   /** Waits for running calls and for those that they start, then closes the connections. */
-  close(): Promise<void> {
-    this.#closing ??= this.#end();
-    return this.#closing;
-  }
-
-  async #end(): Promise<void> {
+  async close(): Promise<void> {
     while (this.#running.size > 0) {
       await Promise.allSettled(this.#running);
       await nextTurn();

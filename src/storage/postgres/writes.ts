@@ -1,7 +1,7 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
-import type { ChangeOptions, Records, Store } from '../../domain/repository.ts';
-import type { Collection, Row } from '../store.ts';
+import type { ChangeOptions } from '../../domain/repository.ts';
+import type { Collection, Row, StoreBackend } from '../store.ts';
 import {
   columnNames,
   fromNames,
@@ -96,7 +96,7 @@ export function postgresWrites(
 }
 
 /** The writes that import a whole store, each batch in one transaction. */
-export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | 'continueIds'> {
+export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRows' | 'continueIds'> {
   return {
     importRows: (kind, rows) => importRows(pool, kind, rows),
 
@@ -109,34 +109,33 @@ export function postgresImport(pool: PostgresPool): Pick<Store, 'importRows' | '
   };
 }
 
+interface Added extends NamedRow {
+  readonly count: number;
+  /** The greatest id of a new row; 0 if there is none. */
+  readonly last: number;
+}
+
 /** Imports rows as arrays, one for each column. */
-function importRows<Kind extends RecordKind>(
-  pool: PostgresPool,
-  kind: Kind,
-  rows: readonly Records[Kind][],
-): Promise<number> {
+function importRows(pool: PostgresPool, kind: RecordKind, rows: readonly Row[]): Promise<number> {
   const columns = tables[kind].columns;
   const names = columnNames(columns);
   const records = rows.map((row) => recordValues(columns, row));
   const values = columns.map((_, i) => records.map((record) => record[i]));
   const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
   const add = `
-    INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id`;
+    WITH added AS (
+      INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id
+    ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`;
   const findOther = `
     SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
   return pool.transaction(async (send) => {
     await lock(send, kind);
-    const added = await send<{ id: number }>({ text: add }, values);
-    const isAllNew = added.length === rows.length;
-    const [other] = isAllNew ? [] : await send<{ id: number }>({ text: findOther }, values);
+    const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
+    const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
     if (other !== undefined) throw rowDiffers(kind, other.id);
-    await raiseLastId(
-      send,
-      kind,
-      added.reduce((last, { id }) => Math.max(last, id), 0),
-    );
-    if (added.length > 0) await send(restartFeed);
-    return added.length;
+    await raiseLastId(send, kind, last);
+    if (count > 0) await send(restartFeed);
+    return count;
   });
 }
 
