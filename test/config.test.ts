@@ -293,7 +293,10 @@ describe('the texts of options', () => {
   it('--help has a line for each option with columns for flag, variable, meaning and default', () => {
     const lines = optionsHelp().split('\n');
     assert.match(lines[1] ?? '', /^ {2}--port PORT +PORT +HTTP port; 0: any free port\. \[3000\]$/);
-    assert.match(lines[5] ?? '', /^ {2}--api-key KEYS +API_KEY +Keys that x-api-key may hold, .*\.$/);
+    assert.match(
+      lines[5] ?? '',
+      /^ {2}--api-key KEYS +API_KEY +Keys that clients may send in x-api-key, .*\.$/,
+    );
     const column = lines[0]?.indexOf('HOST', 12);
     for (const [index, [flag, row]] of optionRows.entries()) {
       const line = lines[index] ?? '';

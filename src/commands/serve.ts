@@ -27,7 +27,7 @@ usage: users-service [serve] [options]
        users-service doctor [options]
        users-service help [COMMAND] | version | --print-config [options]
 
-Flags win over the environment, the environment over the defaults [in brackets].
+Flags override environment variables, which override defaults [in brackets].
 
 `;
 

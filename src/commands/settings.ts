@@ -172,7 +172,11 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
-  const fileKeys = await attempt('api-keys-file', 'a file of API keys for its owner alone', readKeys);
+  const fileKeys = await attempt(
+    'api-keys-file',
+    'a file of API keys that only its owner may read',
+    readKeys,
+  );
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
   return tls ? { apiKeys, tls } : { apiKeys };

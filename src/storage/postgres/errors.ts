@@ -25,7 +25,7 @@ const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
 const readOnly = unavailable('the database takes no writes at present');
 const contended = unavailable('too many conflicting changes at once');
-const locked = unavailable('what the request would change is locked by another one');
+const locked = unavailable('another transaction has locked the records to change');
 
 /** By SQLSTATE or how it begins. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {

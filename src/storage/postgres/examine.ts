@@ -133,8 +133,8 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
   const aheadMs = now > receivedAt ? now - receivedAt : Math.min(now - sentAt, 0);
   const seconds = `${Math.abs(aheadMs / 1_000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'}`;
   return Math.abs(aheadMs) > clockSlackMs
-    ? warn(`its clock is ${seconds} the one here`, 'synchronize both, for example with chrony')
-    : ok('its clock agrees with the one here');
+    ? warn(`its clock is ${seconds} the clock of this machine`, 'synchronize both, for example with chrony')
+    : ok('its clock agrees with the clock of this machine');
 }
 
 function examineSchema(version: number, { may_create, read_only }: State): Finding {

@@ -70,7 +70,7 @@ describe('a PostgreSQL error', () => {
     ['25006', 'the database takes no writes at present'],
     ['40001', 'too many conflicting changes at once'],
     ['53100', 'the database has no capacity left'],
-    ['55P03', 'what the request would change is locked by another one'],
+    ['55P03', 'another transaction has locked the records to change'],
     ['57014', 'the database took too long'],
   ];
   for (const [code, message] of messages) {

@@ -100,10 +100,10 @@ describe('the examination of a PostgreSQL database', () => {
     const now = Date.now();
     t.mock.timers.enable({ apis: ['Date'], now: now - 90_000 });
     const [ahead = ''] = await problemsOf(url);
-    assert.match(ahead, /^warn HOST: its clock is 9\d\.\d s ahead of the one here$/);
+    assert.match(ahead, /^warn HOST: its clock is 9\d\.\d s ahead of the clock of this machine$/);
     t.mock.timers.setTime(now + 90_000);
     const [behind = ''] = await problemsOf(url);
-    assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the one here$/);
+    assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the clock of this machine$/);
   });
 
   it('reports a user who may not create tables', async (t) => {
