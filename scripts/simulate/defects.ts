@@ -8,6 +8,7 @@ import { type Page, positionOf } from '../../src/domain/list-query.ts';
 import type { ChangeFeed, Repository } from '../../src/domain/repository.ts';
 import type { StoredUser, User, UserQuery } from '../../src/domain/user.ts';
 import { createService } from '../../src/service.ts';
+import { patched } from '../../src/storage/memory/rows.ts';
 import { openStore } from '../../src/storage/open.ts';
 
 type Methods = Omit<Repository, 'changes'> & ChangeFeed;
@@ -96,8 +97,7 @@ export const defects: Readonly<Record<string, Defect>> = {
   'lost write': instead('updateUser', async (store, id, patch, options) => {
     const before = await store.getUser(id);
     if (before === undefined || options?.expected) return store.updateUser(id, patch, options);
-    const { role, ...rest } = { ...before, ...patch };
-    return { ...rest, ...(role && { role }), version: before.version + 1 };
+    return { ...patched(before, patch), version: before.version + 1 };
   }),
   'lost creation': instead('createPost', async (store, userId, draft, options) => {
     const made = await store.createPost(userId, draft, options);

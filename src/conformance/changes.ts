@@ -3,21 +3,19 @@ import { describe, it } from 'node:test';
 import { DomainError } from '../domain/errors.ts';
 import { maxId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import type { StoredUser, UserPatch } from '../domain/user.ts';
-import { addUsers, type Fixture, rejects } from './fixture.ts';
+import { parseUserReplacement, type StoredUser, type UserPatch } from '../domain/user.ts';
+import { addUsers, type Fixture, fullUsers, rejects } from './fixture.ts';
 
-const ada: StoredUser = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+const [full, other] = fullUsers;
+const ada: StoredUser = { id: 1, ...full, version: 1 };
+/** Sets the name, and removes each optional field. */
+const replacement = parseUserReplacement({ name: 'Eve' }, {});
 
 const patches: readonly (readonly [what: string, patch: UserPatch, after: StoredUser])[] = [
   ['no field, without a new version', {}, ada],
-  ['a name', { name: 'Eve' }, { ...ada, name: 'Eve', version: 2 }],
-  ['a role', { role: 'editor' }, { ...ada, role: 'editor', version: 2 }],
-  ['both fields', { name: 'Eve', role: 'editor' }, { id: 1, name: 'Eve', role: 'editor', version: 2 }],
-  ['a role to null, which removes it', { role: null }, { id: 1, name: 'Ada', version: 2 }],
-  ['a name, and a role to null', { name: 'Eve', role: null }, { id: 1, name: 'Eve', version: 2 }],
-  ['both to the same values, without a new version', { name: 'Ada', role: 'admin' }, ada],
-  ['a name to the same name, without a new version', { name: 'Ada' }, ada],
-  ['a role to the same role, without a new version', { role: 'admin' }, ada],
+  ['all fields', other, { id: 1, ...other, version: 2 }],
+  ['all fields to the same values, without a new version', full, ada],
+  ['a name, and all optional fields to null', replacement, { id: 1, name: 'Eve', version: 2 }],
   ['a name to one that differs only in case', { name: 'ADA' }, { ...ada, name: 'ADA', version: 2 }],
   ['a name to one with a trailing space', { name: 'Ada ' }, { ...ada, name: 'Ada ', version: 2 }],
 ];
@@ -35,21 +33,36 @@ const changes: Readonly<Record<string, Change>> = {
 export function testChanges(fixture: Fixture): void {
   describe('changes', () => {
     const withOther = fixture.share((repository) => addUsers(repository, 'other'));
+    const checkUpdate = async (patch: UserPatch, updated: object) => {
+      const repository = await withOther();
+      const { value } = await repository.createUser(full);
+      const after = { ...updated, id: value.id };
+      assert.deepEqual(await repository.updateUser(value.id, patch), after);
+      assert.deepEqual(await repository.getUser(value.id), after);
+      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'other', version: 1 });
+    };
     for (const [what, patch, updated] of patches) {
-      it(`updates ${what}`, async () => {
-        const repository = await withOther();
-        const { value } = await repository.createUser({ name: 'Ada', role: 'admin' });
-        const after = { ...updated, id: value.id };
-        assert.deepEqual(await repository.updateUser(value.id, patch), after);
-        assert.deepEqual(await repository.getUser(value.id), after);
-        assert.deepEqual(await repository.getUser(1), { id: 1, name: 'other', version: 1 });
+      it(`updates ${what}`, () => checkUpdate(patch, updated));
+    }
+    for (const [field, value] of Object.entries(other)) {
+      it(`updates only the ${field}`, () =>
+        checkUpdate({ [field]: value }, { ...ada, [field]: value, version: 2 }));
+    }
+    for (const [field, value] of Object.entries(full)) {
+      it(`updates the ${field} to the same value, without a new version`, () =>
+        checkUpdate({ [field]: value }, ada));
+    }
+    for (const field of Object.keys(replacement).filter((name) => name !== 'name')) {
+      it(`removes only the ${field}`, () => {
+        const rest = Object.entries(ada).filter(([name]) => name !== field);
+        return checkUpdate({ [field]: null }, { ...Object.fromEntries(rest), version: 2 });
       });
     }
 
-    it('does not change a user without a role by removing the role', async (t) => {
+    it('does not change a user without optional fields by removing them', async (t) => {
       const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada');
-      assert.deepEqual(await repository.updateUser(1, { role: null }), { id: 1, name: 'Ada', version: 1 });
+      await addUsers(repository, 'Eve');
+      assert.deepEqual(await repository.updateUser(1, replacement), { id: 1, name: 'Eve', version: 1 });
     });
 
     it('deletes a user once, and no other user', async (t) => {

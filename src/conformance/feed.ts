@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
-import { addUsers, type Fixture, rejects } from './fixture.ts';
+import { parseUserReplacement } from '../domain/user.ts';
+import { addUsers, type Fixture, fullUsers, rejects } from './fixture.ts';
 import { addSample, feedOf, firstChanges, follow, idsOf, whatOf } from './follow.ts';
 
-const ada = { id: 1, name: 'Ada', role: 'admin', version: 1 };
+const ada = { id: 1, ...fullUsers[0], version: 1 };
 const post = { id: 1, userId: 1, title: 'Title', body: 'line 1\n\t"2" 😀', version: 1 };
 
 /** Writes without effect on a store with user 1. Some must fail. */
 const idle: Readonly<Record<string, (repository: Repository) => Promise<unknown>>> = {
   'an update without fields': (repository) => repository.updateUser(1, {}),
-  'an update to the same values': (repository) => repository.updateUser(1, { name: 'Ada', role: 'admin' }),
+  'an update to the same values': (repository) => repository.updateUser(1, fullUsers[0]),
   'an update of a missing user': (repository) => repository.updateUser(2, { name: 'Eve' }),
   'an update of another version': (repository) =>
     rejects(repository.updateUser(1, { name: 'Eve' }, { expected: [2] }), 'precondition-failed'),
@@ -29,8 +30,8 @@ export function testFeed(fixture: Fixture): void {
 
     it('contains each write in order, with the new record or the deleted one', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser({ name: 'Ada', role: 'admin' });
-      await repository.updateUser(1, { name: 'Eve', role: null });
+      await repository.createUser(fullUsers[0]);
+      await repository.updateUser(1, parseUserReplacement({ name: 'Eve' }, {}));
       await repository.createPost(1, { title: post.title, body: post.body });
       await repository.updatePost(1, 1, { body: '' });
       await repository.deletePost(1, 1);
@@ -81,7 +82,7 @@ export function testFeed(fixture: Fixture): void {
 
     it('contains no writes without effect', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser({ name: 'Ada', role: 'admin' });
+      await repository.createUser(fullUsers[0]);
       for (const write of Object.values(idle)) await write(repository);
       await addUsers(repository, 'last');
       assert.deepEqual(idsOf(await firstChanges(repository, 2)), ['user.created 1', 'user.created 2']);
@@ -91,7 +92,7 @@ export function testFeed(fixture: Fixture): void {
       const repository = await fixture.open(t);
       for (const requestId of ['first', 'second']) {
         const create = (key: string) => ({ origin: { requestId }, idempotency: { key, fingerprint: '' } });
-        await repository.createUser({ name: 'Ada', role: 'admin' }, create('user'));
+        await repository.createUser(fullUsers[0], create('user'));
         await repository.createPost(1, { title: post.title, body: post.body }, create('post'));
       }
       const other = { idempotency: { key: 'user', fingerprint: 'other' } };

@@ -3,7 +3,14 @@ import { after, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../domain/errors.ts';
 import type { Page, PageStart } from '../domain/list-query.ts';
 import type { CreateOptions, Repository } from '../domain/repository.ts';
-import { parseUserQuery, type StoredUser, type User, type UserQuery } from '../domain/user.ts';
+import {
+  parseUserQuery,
+  type StoredUser,
+  type User,
+  type UserDraft,
+  type UserFilter,
+  type UserQuery,
+} from '../domain/user.ts';
 
 export interface OpenOptions {
   /** The clock by which idempotency keys expire, in milliseconds. */
@@ -76,6 +83,19 @@ export function createFixture(open: OpenRepository, traits: RepositoryTraits): F
     },
   };
 }
+
+/** Two users with all fields, which differ in each of them. */
+export const fullUsers: readonly [Required<UserDraft>, Required<UserDraft>] = [
+  { name: 'Ada', role: 'admin' },
+  { name: 'Eve', role: 'editor' },
+];
+
+/** A value for each filter, which only the first of these users matches if it has the id 1. */
+export const userFilters: Readonly<Record<keyof UserFilter, string>> = {
+  role: fullUsers[0].role,
+  name: fullUsers[0].name,
+  id: '1',
+};
 
 /** A query as a client writes it, such as `sort=-name&limit=3`. */
 export function userQuery(text = ''): UserQuery {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { addUsers, type Fixture, userQuery, walkUsers } from './fixture.ts';
+import { userFields } from '../domain/user.ts';
+import { addUsers, type Fixture, fullUsers, userFilters, userQuery, walkUsers } from './fixture.ts';
+import { compareUsers } from './positions.ts';
 
 const sixUsers = ['b:x', 'a', 'b', 'a:y', 'a:x', 'c:x'];
 
@@ -104,6 +106,30 @@ export function testLists(fixture: Fixture): void {
           items.map((user) => user.id),
           ids,
         );
+      });
+    }
+
+    const withEachField = fixture.share(async (repository) => {
+      const [full, other] = fullUsers;
+      for (const draft of [full, other, { name: other.name }]) await repository.createUser(draft);
+    });
+    for (const sort of Object.keys(userFields).flatMap((field) => [field, `-${field}`])) {
+      it(`are in order for ${sort} from page to page, with absent values first`, async () => {
+        const repository = await withEachField();
+        const { items } = await repository.listUsers(userQuery());
+        const order = userQuery(`sort=${sort}`).sort;
+        assert.deepEqual(
+          await walkUsers(repository, `sort=${sort}&limit=1`),
+          items.toSorted((a, b) => compareUsers(order, a, b)),
+        );
+      });
+    }
+    for (const [filter, value] of Object.entries(userFilters)) {
+      it(`contain and count only users that match the filter ${filter}`, async () => {
+        const repository = await withEachField();
+        const query = userQuery(`${filter}=${value}`);
+        assert.deepEqual(await repository.listUsers(query), { items: [{ id: 1, ...fullUsers[0] }] });
+        assert.equal(await repository.countUsers(query.filter), 1);
       });
     }
 

@@ -3,12 +3,12 @@ import { it, type TestContext } from 'node:test';
 import { maxVersion } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
-import { rejects } from './fixture.ts';
+import { fullUsers, rejects } from './fixture.ts';
 import { type NestedKind, rowOf } from './nested-kinds.ts';
 
 /** The users that the tests import. */
 export const users: readonly StoredUser[] = [
-  { id: 3, name: 'Ada', role: 'admin', version: 7 },
+  { id: 3, ...fullUsers[0], version: 7 },
   { id: 5, name: '\u{1f600}', version: 1 },
   { id: 9, name: ' é\u0301 ', version: 1_000_000 },
 ];

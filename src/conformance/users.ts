@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { maxId } from '../domain/record.ts';
-import { addUsers, type Fixture } from './fixture.ts';
+import { addUsers, type Fixture, fullUsers } from './fixture.ts';
 
 /** Texts that stores, drivers or escaping between them are known to damage. */
 const faithfulNames: readonly (readonly [what: string, name: string])[] = [
@@ -36,15 +36,12 @@ export function testUsers(fixture: Fixture): void {
 
     it('creates a user with all fields and version 1, not replayed', async (t) => {
       const repository = await fixture.open(t);
-      const created = await repository.createUser({ name: 'Ada', role: 'admin' });
-      assert.deepEqual(created, {
-        value: { id: 1, name: 'Ada', role: 'admin', version: 1 },
-        replayed: false,
-      });
+      const created = await repository.createUser(fullUsers[0]);
+      assert.deepEqual(created, { value: { id: 1, ...fullUsers[0], version: 1 }, replayed: false });
       assert.deepEqual(await repository.getUser(1), created.value);
     });
 
-    it('creates a user without a role', async (t) => {
+    it('creates a user without optional fields', async (t) => {
       const repository = await fixture.open(t);
       const created = await repository.createUser({ name: 'Ada' });
       assert.deepEqual(created.value, { id: 1, name: 'Ada', version: 1 });
@@ -109,10 +106,11 @@ export function testUsers(fixture: Fixture): void {
 
     fixture.itRestarts('has the same users after a restart', async (t) => {
       const repository = await fixture.open(t);
-      await addUsers(repository, 'Ada:admin', 'Bob');
+      await repository.createUser(fullUsers[0]);
+      await addUsers(repository, 'Bob');
       await repository.updateUser(2, { name: 'Rob' });
       const again = await fixture.restart(t, repository);
-      assert.deepEqual(await again.getUser(1), { id: 1, name: 'Ada', role: 'admin', version: 1 });
+      assert.deepEqual(await again.getUser(1), { id: 1, ...fullUsers[0], version: 1 });
       assert.deepEqual(await again.getUser(2), { id: 2, name: 'Rob', version: 2 });
     });
   });

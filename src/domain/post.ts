@@ -6,7 +6,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, parseInteger, type Stored } from './record.ts';
+import { bodyParsers, type Patch, parseInteger, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
@@ -22,8 +22,8 @@ export type StoredPost = Stored<Post>;
 /** A post without the fields that the store and the path set. */
 export type PostDraft = Omit<Post, 'id' | 'userId'>;
 
-/** The changes of a merge patch (RFC 7396). Absent fields do not change, and no field can be removed. */
-export type PostPatch = Partial<PostDraft>;
+/** The changes of a post. */
+export type PostPatch = Patch<PostDraft>;
 
 export type PostField = keyof typeof postFields;
 
@@ -60,7 +60,7 @@ export const {
   parseDraft: parsePostDraft,
   parseReplacement: parsePostReplacement,
   parsePatch: parsePostPatch,
-} = bodyParsers<PostDraft, PostPatch>({
+} = bodyParsers<PostDraft>({
   title: { parse: parseTitle },
   body: { parse: (value) => parseText('body', value, bodyRule), byDefault: '' },
 });

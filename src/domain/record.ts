@@ -101,8 +101,13 @@ export interface FieldRule {
   readonly byDefault?: string;
 }
 
+/** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes an optional field. */
+export type Patch<Draft> = {
+  readonly [Field in keyof Draft]?: Draft[Field] | (object extends Pick<Draft, Field> ? null : never);
+};
+
 /** Returns the parsers of the bodies of POST, PUT and PATCH for records with these fields. */
-export function bodyParsers<Draft, Patch>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
+export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
   const entries = Object.entries<FieldRule>(rules);
   const names = Object.keys(rules);
   const parseFields = (fields: Readonly<Record<string, unknown>>): Draft => {
@@ -122,24 +127,24 @@ export function bodyParsers<Draft, Patch>(rules: Readonly<Record<keyof Draft & s
     parseDraft: (body: unknown): Draft => parseFields(parseRecord('the body', body, names)),
 
     /** Parses a whole record into a patch. The body may repeat the ids of the path. */
-    parseReplacement(body: unknown, path: Readonly<Record<string, number>>): Patch {
+    parseReplacement(body: unknown, path: Readonly<Record<string, number>>): Patch<Draft> {
       const fields = parseRecord('the body', body, [...Object.keys(path), ...names]);
       for (const [name, id] of Object.entries(path)) {
         if (fields[name] !== undefined && fields[name] !== id) {
           throw invalid(name, `must be ${id}, the one in the path`);
         }
       }
-      return { ...removed, ...parseFields(fields) } as Patch;
+      return { ...removed, ...parseFields(fields) } as Patch<Draft>;
     },
 
-    parsePatch(body: unknown): Patch {
+    parsePatch(body: unknown): Patch<Draft> {
       const fields = parseRecord('the body', body, names);
       const patch: Record<string, string | null> = {};
       for (const [name, { parse, isOptional }] of entries) {
         const value = fields[name];
         if (value !== undefined) patch[name] = isOptional && value === null ? null : parse(value);
       }
-      return patch as Patch;
+      return patch as Patch<Draft>;
     },
   };
 }

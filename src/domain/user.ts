@@ -7,7 +7,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, parseIds, parseInteger, type Stored } from './record.ts';
+import { bodyParsers, type Patch, parseIds, parseInteger, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
@@ -22,11 +22,8 @@ export type StoredUser = Stored<User>;
 /** A user without its id: the body of POST and PUT. */
 export type UserDraft = Omit<User, 'id'>;
 
-/** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes a field. */
-export interface UserPatch {
-  readonly name?: string;
-  readonly role?: string | null;
-}
+/** The changes of a user. */
+export type UserPatch = Patch<UserDraft>;
 
 export type UserField = keyof typeof userFields;
 
@@ -75,7 +72,7 @@ export const {
   parseDraft: parseUserDraft,
   parseReplacement: parseUserReplacement,
   parsePatch: parseUserPatch,
-} = bodyParsers<UserDraft, UserPatch>({
+} = bodyParsers<UserDraft>({
   name: { parse: parseName },
   role: { parse: parseRole, isOptional: true },
 });

@@ -28,8 +28,14 @@ export interface MediaTypeObject {
   readonly examples?: Readonly<Record<string, { readonly value: unknown } | Reference>>;
 }
 
+interface ParameterObject {
+  readonly name: string;
+  readonly in: string;
+}
+
 export interface Operation {
   readonly operationId: string;
+  readonly parameters?: readonly (ParameterObject | Reference)[];
   readonly requestBody?: { readonly content: Readonly<Record<string, MediaTypeObject>> };
   readonly responses: Readonly<Record<string, ResponseObject | Reference>>;
 }
@@ -75,6 +81,11 @@ const templates = Object.keys(openApi.paths)
 /** Every operation of the document, as `METHOD /path/{parameter}`. */
 export function operations(): ReadonlyMap<string, Operation> {
   return allOperations;
+}
+
+/** The names of the query parameters of an operation. */
+export function queryParameters({ parameters = [] }: Partial<Operation> = {}): string[] {
+  return parameters.map((one) => resolve(one)).flatMap((one) => (one.in === 'query' ? [one.name] : []));
 }
 
 /** Resolves a `$ref`, and returns any other value unchanged. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { defaultLimit, maxLimit, maxOffset } from '../../src/domain/list-query.ts';
+import { fullUsers, userFilters } from '../../src/conformance/fixture.ts';
+import { defaultLimit, maxLimit, maxOffset, pageParameters } from '../../src/domain/list-query.ts';
 import { parsePostDraft, parsePostPatch, parsePostQuery } from '../../src/domain/post.ts';
 import { maxId } from '../../src/domain/record.ts';
 import {
@@ -10,13 +11,22 @@ import {
   parseUserDraft,
   parseUserPatch,
   parseUserQuery,
+  parseUserReplacement,
+  userFields,
 } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { readCursor } from '../../src/rest/paging.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openStore } from '../../src/storage/open.ts';
-import { type Answer, checkValue, openApi, operations, validateExchange } from '../kit/openapi.ts';
+import {
+  type Answer,
+  checkValue,
+  openApi,
+  operations,
+  queryParameters,
+  validateExchange,
+} from '../kit/openapi.ts';
 import { exchange } from '../kit/raw.ts';
 import { startService } from '../support/service.ts';
 
@@ -77,11 +87,16 @@ describe('a schema accepts the same values as the service', () => {
   const parsers = {
     UserDraft: parseUserDraft,
     UserPatch: parseUserPatch,
+    UserReplacement: (value: unknown) => parseUserReplacement(value, { id: 1 }),
     PostDraft: parsePostDraft,
     PostPatch: parsePostPatch,
     Role: parseRole,
   };
   const cases: readonly (readonly [keyof typeof parsers, string, unknown])[] = [
+    ['UserDraft', 'all fields', fullUsers[0]],
+    ['UserReplacement', 'all fields', { id: 1, ...fullUsers[0] }],
+    ['UserPatch', 'all fields', fullUsers[0]],
+    ['UserPatch', 'no optional field', parseUserReplacement({ name: 'Ada' }, {})],
     ['UserDraft', 'the longest name', { name: 'x'.repeat(maxNameLength) }],
     ['UserDraft', 'a longer name', { name: 'x'.repeat(maxNameLength + 1) }],
     ['UserDraft', 'the longest name in astral characters', { name: '😀'.repeat(maxNameLength) }],
@@ -145,7 +160,20 @@ describe('a schema accepts the same values as the service', () => {
     [
       'UserSort',
       (value) => query('sort', value),
-      ['id', '-name', 'name,-role,id', 'id,id', 'id,-id', 'age', '', ',', 'id,', '+id', '--id', 'id ,name'],
+      [
+        ...Object.keys(userFields),
+        '-name',
+        'name,-role,id',
+        'id,id',
+        'id,-id',
+        'age',
+        '',
+        ',',
+        'id,',
+        '+id',
+        '--id',
+        'id ,name',
+      ],
     ],
     [
       'PostSort',
@@ -212,6 +240,14 @@ describe('a schema accepts the same values as the service', () => {
       });
     }
   }
+
+  it('describes all fields of a user', () =>
+    assert.deepEqual(checkValue(['components', 'schemas', 'User'], { id: 1, ...fullUsers[0] }), []));
+
+  it('lists all parameters of GET /users', () => {
+    const names = queryParameters(operations().get('GET /users'));
+    assert.deepEqual(names.sort(), [...Object.keys(userFilters), ...pageParameters].sort());
+  });
 
   it('has the same limits for ids, pages and page sizes', () => {
     const { parameters, schemas } = openApi.components as unknown as {

@@ -13,6 +13,7 @@ import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
 import { compareTable, tableOf, tablesOf } from '../kit/markdown.ts';
+import { operations, queryParameters } from '../kit/openapi.ts';
 
 // The tables of the documentation, compared with the source.
 
@@ -35,6 +36,15 @@ test('the routes of the README are those of the source', () => {
     'routes',
     definitions.map(({ pattern, access }) => [`\`${pattern}\``, undefined, keys[access]]),
   );
+});
+
+test('the routes of the README have the query parameters of the OpenAPI document', () => {
+  for (const [route, text = ''] of tableOf('routes').rows) {
+    const missing = queryParameters(operations().get(String(route).replaceAll('`', ''))).filter(
+      (name) => !text.includes(`\`${name}\``),
+    );
+    assert.deepEqual(missing, [], `${route} does not list them`);
+  }
 });
 
 test('the errors of the README are those of the source, with the statuses of both APIs', () => {

@@ -43,9 +43,9 @@ export function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: o
 }
 
 /** A row with the changes of a merge patch; `null` removes a field. */
-export function patched(row: Row, patch: object): Row {
+export function patched<One extends Row>(row: One, patch: object): One {
   const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
-  return Object.fromEntries(entries) as unknown as Row;
+  return Object.fromEntries(entries) as unknown as One;
 }
 
 export function withoutVersion({ version: _, ...row }: Row) {
