@@ -84,8 +84,8 @@ function replacements(node: ts.Node): (readonly [node: ts.Node, to: string])[] {
 
 const postgres = await startPostgres({ max_connections: '200' });
 process.env['TEST_DATABASE_URL'] = postgres.server.url();
-const folders = '{domain,http,rest,grpc,storage,service,commands,openapi,embedding}';
-for (const test of globSync(`test/${folders}/**/*.test.ts`, { cwd })) {
+const folders = '{config,domain,http,rest,grpc,storage,service,commands,openapi,embedding,telemetry}';
+for (const test of globSync(`test/${folders}{,/**/*}.test.ts`, { cwd })) {
   if (performance.now() > deadline || state.judges[test] !== undefined) continue;
   const start = performance.now();
   const { passes, lines } = await outcomeOf(test, 120_000);

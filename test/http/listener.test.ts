@@ -207,15 +207,16 @@ test('a rejected request has a request id too', async (t) => {
   }
 });
 
-test('a request is reported with its route, path, status and trace', async (t) => {
+test('a request is reported with its route, path, status, trace and duration', async (t) => {
   const kit = await startKit(t, { 'GET /users/{id}': hello });
   const ended = kit.nextRequest();
+  const sentAt = performance.now();
   const wire = (await Wire.open(t, kit.port)).write(
     head('GET /users/7?a=1', 'traceparent: 00-ab-cd-01', 'x-request-id: r'),
   );
   await wire.next();
   const { durationMs, ...event } = await ended;
-  assert.ok(durationMs >= 0);
+  assert.ok(durationMs >= 0 && durationMs <= performance.now() - sentAt);
   assert.deepEqual(event, {
     type: 'request',
     face: 'http',
