@@ -10,22 +10,20 @@ export interface List {
   readonly filter: readonly Condition[];
 }
 
-/** A row comparison of columns with as many values: `(name, id) > (?, ?)`. `in` compares one column with any value. */
-export interface Condition {
-  readonly fields: readonly string[];
-  readonly operator: '=' | '<' | '>' | '>=' | 'in';
-  readonly values: readonly (string | number)[];
-}
+/** A comparison of a column with a value. `in` compares it with any of several values. */
+export type Condition = { readonly field: string } & (
+  | { readonly operator: '=' | '<' | '>' | '>='; readonly value: string | number }
+  | { readonly operator: 'in'; readonly value: readonly number[] }
+);
 
 /** The conditions for the rows of a list with this filter. */
 export function filterConditions(table: Table, filter: object): readonly Condition[] {
-  return filterColumns(table, filter).flatMap(([{ name, byPrefix }, value]): Condition[] => {
-    const fields = [name];
-    if (typeof value === 'object') return [{ fields, operator: 'in', values: value }];
-    if (byPrefix === undefined) return [{ fields, operator: '=', values: [value] }];
+  return filterColumns(table, filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
+    if (typeof value === 'object') return [{ field, operator: 'in', value }];
+    if (byPrefix === undefined) return [{ field, operator: '=', value }];
     const end = afterPrefix(String(value));
-    const conditions: Condition[] = [{ fields, operator: '>=', values: [value] }];
-    return end === undefined ? conditions : [...conditions, { fields, operator: '<', values: [end] }];
+    const conditions: Condition[] = [{ field, operator: '>=', value }];
+    return end === undefined ? conditions : [...conditions, { field, operator: '<', value: end }];
   });
 }
 
@@ -37,36 +35,29 @@ export type Bind = (value: string | number | readonly (string | number)[]) => st
 
 /** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
-  const [named] = filter.filter(({ operator }) => operator === 'in');
-  const source = named === undefined ? table : namedRows(table, named, bind);
+  const named = filter.find((one) => one.operator === 'in');
+  // The limit keeps this a separate query. Without it, a database might use the index of another condition, or of the
+  // order, and read most of the table for a few rows.
+  const source =
+    named === undefined
+      ? table
+      : `(SELECT * FROM ${table} WHERE ${named.field} ${bind(named.value)} LIMIT ${bind(named.value.length)}) AS ${table}`;
   const needed = filter.filter(
     (one) => one !== named && !conditions.some((condition) => implies(condition, one)),
   );
-  const where = [...needed, ...conditions].map(({ fields, operator, values }) => {
-    const places = values.map(bind);
-    return fields.length === 1
-      ? `${fields[0]} ${operator} ${places[0]}`
-      : `(${fields.join(', ')}) ${operator} (${places.join(', ')})`;
-  });
+  const where = [...needed, ...conditions].map(
+    ({ field, operator, value }) => `${field} ${operator} ${bind(value)}`,
+  );
   return `SELECT ${columns} FROM ${source}${where.length > 0 ? ` WHERE ${where.join(' AND ')}` : ''}`;
-}
-
-/**
- * Selects the rows with one of some ids. The limit keeps this a separate query. Without it, a database might use the
- * index of another condition, or of the order, and read most of the table for a few rows.
- */
-function namedRows(table: string, { fields, values }: Condition, bind: Bind): string {
-  return `(SELECT * FROM ${table} WHERE ${fields[0]} ${bind(values)} LIMIT ${bind(values.length)}) AS ${table}`;
 }
 
 /**
  * Whether a position makes a bound of a prefix unnecessary. With both conditions, a database may use the wider one
  * for the start of its range, and read all rows before the position.
  */
-function implies({ fields, operator, values }: Condition, bound: Condition): boolean {
-  const [value, limit] = [values[0], bound.values[0]];
-  if (fields[0] !== bound.fields[0] || typeof value !== 'string' || typeof limit !== 'string') return false;
-  const order = compareText(value, limit);
+function implies({ field, operator, value }: Condition, bound: Condition): boolean {
+  if (field !== bound.field || typeof value !== 'string' || typeof bound.value !== 'string') return false;
+  const order = compareText(value, bound.value);
   if (bound.operator === '>=') return operator !== '<' && order >= 0;
   return bound.operator === '<' && operator !== '>' && order < 0;
 }
@@ -76,26 +67,18 @@ export function orderSql(sort: Sort<string>): string {
 }
 
 /**
- * The rows after a start, as ranges of an index. By `k1, k2` the rows after (a, b, id) are the rest of
- * the tie, `k1 = a AND k2 = b AND id > i`, and all following rows, `(k1, k2) > (a, b)`. If the keys
- * change direction, each part is a range: by `k1, -k2` the tie, `k1 = a AND k2 < b`, and `k1 > a`.
- * So a page costs the same at any depth. The id is separate, since row comparisons of SQLite cannot use it.
+ * The rows after a start, as ranges of an index. By `k1, -k2, id`, the rows after (a, b, i) are the rest of the tie,
+ * `k1 = a AND k2 = b AND id > i`, then `k1 = a AND k2 < b`, and then `k1 > a`. So a page costs the same at any depth.
  */
 export function rangesFrom(sort: Sort<string>, start: PageStart): Condition[][] {
   if ('offset' in start) return [[]];
-  const ranges: Condition[][] = [];
-  const before: Condition[] = [];
-  for (let i = 0; i < sort.length; ) {
-    const { descending } = sort[i] ?? {};
-    let end = i + 1;
-    while (end < sort.length - 1 && sort[end]?.descending === descending) end += 1;
-    const fields = sort.slice(i, end).map((key) => key.field);
-    const values = start.after.slice(i, end);
-    ranges.push([...before, { fields, operator: descending ? '<' : '>', values }]);
-    before.push({ fields, operator: '=', values });
-    i = end;
-  }
-  return ranges;
+  const tie: Condition[] = [];
+  return sort.map(({ field, descending }, i) => {
+    const value = start.after[i] ?? '';
+    const range: Condition[] = [...tie, { field, operator: descending ? '<' : '>', value }];
+    tie.push({ field, operator: '=', value });
+    return range;
+  });
 }
 
 /** The prefix of a parameter number: `?` in SQLite, `$` in PostgreSQL. */

@@ -15,7 +15,7 @@ export function sqliteReads(db: DatabaseSync) {
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
     const conditions = filterConditions(table, filter);
     // The values that the filter fixes are known, and not read again.
-    const fixed = conditions.flatMap(({ fields, operator }) => (operator === '=' ? fields : []));
+    const fixed = conditions.flatMap(({ field, operator }) => (operator === '=' ? [field] : []));
     const columns = table.listed.filter(({ name }) => !fixed.includes(name));
     const list = { table: table.name, columns: columnNames(columns), filter: conditions };
     const { sql, parameters } = pageStatement(list, query);
