@@ -124,6 +124,26 @@ for (const [what, begin] of cancellations) {
   });
 }
 
+test('a store that first reads the signal after the client has cancelled finds it aborted', async (t) => {
+  const repository = createMemoryStore();
+  const asked = Promise.withResolvers<void>();
+  const seen = Promise.withResolvers<string>();
+  repository.getUser = async (_id, options = {}) => {
+    asked.resolve();
+    while (!options.isAborted) await new Promise((resolve) => setImmediate(resolve));
+    const { signal } = options;
+    seen.resolve(signal?.aborted ? kindOf(signal) : 'not aborted');
+    return undefined;
+  };
+  const { grpc } = await startService(t, { repository, grpcPort: 0 });
+  const request = new GetUserRequest();
+  request.setId(1);
+  const call = usersClient(t, grpc).getUser(request, () => undefined);
+  await asked.promise;
+  call.cancel();
+  assert.equal(await seen.promise, 'cancelled');
+});
+
 test('a call counts as in flight until its store has ended, even when the store ignores the signal', async (t) => {
   const { http, grpc, asked, answer, ended } = await startHeld(t);
   const inFlight = async () =>

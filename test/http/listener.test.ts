@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
@@ -255,6 +256,17 @@ test('an error that a handler throws synchronously or asynchronously becomes the
 
 const limits = { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 10, writeTimeoutMs: 1_000 };
 
+function faceOf(handlers: Readonly<Record<string, Handler>>, options: Partial<ListenerOptions> = {}) {
+  return createFace(handlers, {
+    basePath: '/api',
+    observe: () => undefined,
+    commonHeaders: { all: {} },
+    toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
+    limits,
+    ...options,
+  });
+}
+
 /** Mounts a listener in a server whose host handles all other requests, and returns the port. */
 async function mount(
   t: TestContext,
@@ -266,14 +278,7 @@ async function mount(
     'GET /': () => json(200, 'root'),
   },
 ): Promise<number> {
-  const face = createFace(handlers, {
-    basePath: '/api',
-    observe: () => undefined,
-    commonHeaders: { all: {} },
-    toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
-    limits,
-    ...options,
-  });
+  const face = faceOf(handlers, options);
   const server = createServer((request, response) => {
     const host = () => response.end('host');
     if (withNext) face.listener(request, response, host);
@@ -337,18 +342,26 @@ test('pipelined requests of a mounted listener run one after another', async (t)
   assert.deepEqual(started, ['1', '2', '3']);
 });
 
+test('a response may wait for an earlier one of the host, but not for a client that reads nothing', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const face = faceOf({ 'GET /hello': hello });
+  const socket = new Duplex({ read: () => undefined, write: () => undefined }) as Socket;
+  const message = Object.assign(new IncomingMessage(socket), { method: 'GET', url: '/api/hello' });
+  [message.httpVersion, message.rawHeaders] = ['1.1', ['Host', 'h']];
+  const response = new ServerResponse(message);
+  face.listener(message, response);
+  while (!response.headersSent) await new Promise((resolve) => setImmediate(resolve));
+  t.mock.timers.tick(60_000);
+  assert.equal(response.destroyed, false);
+  // The response of the host has ended.
+  response.assignSocket(socket);
+  t.mock.timers.tick(limits.writeTimeoutMs);
+  assert.equal(response.destroyed, true);
+});
+
 test('pipelined requests beyond the memory for waiting requests are not parsed', async (t) => {
   const { handle } = hanging();
-  const face = createFace(
-    { 'GET /hang': handle },
-    {
-      basePath: '',
-      observe: () => undefined,
-      commonHeaders: { all: {} },
-      toHttpError: () => new HttpError(499, 'aborted'),
-      limits,
-    },
-  );
+  const face = faceOf({ 'GET /hang': handle }, { basePath: '' });
   const parsed = new Map<Socket, number>();
   const server = createServer((request, response) => {
     parsed.set(request.socket, (parsed.get(request.socket) ?? 0) + 1);

@@ -116,6 +116,19 @@ test('a client that disconnects halfway closes the stream, and no failure is rep
   );
 });
 
+test('a stream is not read further after its client has stopped reading and then disconnects', async (t) => {
+  const source = new Source(() => chunk);
+  const kit = await startKit(t, { 'GET /': () => ({ status: 200, body: source }) });
+  const wire = await Wire.open(t, kit.port);
+  wire.socket.pause();
+  wire.write(head('GET /'));
+  await untilStalled(source);
+  const { taken } = source;
+  wire.socket.resetAndDestroy();
+  while (!source.returned) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(source.taken, taken);
+});
+
 test('a client that disconnects while the stream creates a chunk closes the stream', async (t) => {
   const made = Promise.withResolvers<Uint8Array>();
   const source = new Source((taken) => (taken === 0 ? chunk : made.promise));

@@ -355,10 +355,23 @@ test('a link is no longer followed after it was changed to a target outside the 
   assert.equal((await site.get('/link.txt')).status, 404);
 });
 
+type Open = typeof promises.open;
+
+/** Replaces the function that opens files until the test ends. */
+function mockOpen(t: TestContext, replacement: Open = promises.open) {
+  const { mock } = t.mock.method(promises, 'open', replacement);
+  syncBuiltinESMExports();
+  t.after(() => {
+    mock.restore();
+    syncBuiltinESMExports();
+  });
+  return mock;
+}
+
 /** Swaps files with `swap` immediately before each file of a folder is opened, and back immediately afterwards. */
 function swapDuringOpen(t: TestContext, dir: string, swap: () => void, swapBack: () => void): void {
   const { open } = promises;
-  const { mock } = t.mock.method(promises, 'open', async (...args: Parameters<typeof open>) => {
+  mockOpen(t, async (...args) => {
     if (!String(args[0]).startsWith(dir)) return await open(...args);
     swap();
     try {
@@ -366,11 +379,6 @@ function swapDuringOpen(t: TestContext, dir: string, swap: () => void, swapBack:
     } finally {
       swapBack();
     }
-  });
-  syncBuiltinESMExports();
-  t.after(() => {
-    mock.restore();
-    syncBuiltinESMExports();
   });
 }
 
@@ -410,6 +418,23 @@ for (const [what, name, path, target] of swaps) {
   }
 }
 
+const openErrors: readonly [code: string, status: number][] = [
+  ...['EMFILE', 'ENFILE'].map((code): [string, number] => [code, 503]),
+  ...['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'].map((code): [string, number] => [
+    code,
+    404,
+  ]),
+  ['EIO', 500],
+];
+for (const [code, status] of openErrors) {
+  test(`a file that cannot be opened because of ${code} returns ${status}`, async (t) => {
+    const site = await startSite(t);
+    mockOpen(t, () => Promise.reject(Object.assign(new Error(code), { code })));
+    const { status: got, headers } = await site.get('/digits.txt');
+    assert.deepEqual([got, headers['retry-after']], [status, status === 503 ? '1' : undefined]);
+  });
+}
+
 test('a folder without a file to serve is reported with 0 files', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'empty-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -424,36 +449,25 @@ async function settled(file: string): Promise<void> {
   while (Date.now() - ctimeMs < 150) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-/** Counts how often a file is opened until the test ends. */
-function countOpens(t: TestContext): () => number {
-  const { mock } = t.mock.method(promises, 'open');
-  syncBuiltinESMExports();
-  t.after(() => {
-    mock.restore();
-    syncBuiltinESMExports();
-  });
-  return () => mock.callCount();
-}
-
 test('a small file is read once and then served from memory until it changes', async (t) => {
   const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
   await settled(join(site.dir, 'digits.txt'));
   const etag = await etagOf(site, '/digits.txt');
-  const opens = countOpens(t);
+  const opens = mockOpen(t);
   assert.equal((await site.get('/digits.txt')).body, '0123456789');
   assert.equal((await site.get('/digits.txt', 'Range: bytes=2-4')).body, '234');
   assert.equal((await site.get('/digits.txt', `If-None-Match: ${etag}`)).status, 304);
   assert.equal((await site.get('/digits.txt', 'If-Match: "other"')).status, 412);
   assert.equal((await site.ask('HEAD /digits.txt')).headers['content-length'], '10');
-  assert.equal(opens(), 0);
+  assert.equal(opens.callCount(), 0);
   // The same length, and the same modification time.
   await writeFile(join(site.dir, 'digits.txt'), '9876543210');
   await utimes(join(site.dir, 'digits.txt'), modified, modified);
   assert.equal((await site.get('/digits.txt')).body, '9876543210');
-  assert.equal(opens(), 1);
+  assert.equal(opens.callCount(), 1);
   await settled(join(site.dir, 'digits.txt'));
   for (const n of [1, 2]) assert.equal((await site.get('/link.txt')).body, '9876543210', `link, ${n}`);
-  assert.equal(opens(), 2, 'the target of a link is cached too');
+  assert.equal(opens.callCount(), 2, 'the target of a link is cached too');
   // Another target, with the same length and the same modification time.
   await writeFile(join(site.dir, 'other.txt'), 'abcdefghij');
   await utimes(join(site.dir, 'other.txt'), modified, modified);
@@ -481,9 +495,9 @@ test('the cache of files stays within its memory limit', async (t) => {
   };
   await ask();
   assert.equal(memory.freeBytes, 5);
-  const opens = countOpens(t);
+  const opens = mockOpen(t);
   await ask();
-  assert.equal(opens(), 1, 'only one of the two files fits');
+  assert.equal(opens.callCount(), 1, 'only one of the two files fits');
   await writeFile(join(dir, 'a'), '');
   assert.equal((await wire.write(head('GET /a')).next()).body, '');
   assert.equal(memory.freeBytes, 15, 'a changed file must free its memory');

@@ -134,3 +134,11 @@ for (const [key, problem] of [
     );
   });
 }
+
+for (const secret of ['a/b:read=c', 'a:b/read=c', 'a:b:read=c', `${'a'.repeat(65)}:read=c`]) {
+  test(`the key ${secret.slice(0, 10)} has no name and no scopes, so all of it is the secret`, () => {
+    const access = new Access('all', [secret]);
+    for (const scope of scopes) assert.equal(access.check(scope, secret), undefined);
+    assert.throws(() => access.check('read', 'c'), /not a valid key/);
+  });
+}

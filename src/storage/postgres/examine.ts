@@ -49,7 +49,10 @@ async function examineHost(Driver: typeof Client, { name, url }: Host) {
     if (state === undefined) throw new Error('a SELECT without a condition has a row');
     const schema = await findVersion(client).then(
       (version) => examineSchema(version, state),
-      (error) => fail(messageOf(error), 'start the newer release'),
+      (error) => {
+        if (client.connection.stream.destroyed) throw error;
+        return fail(messageOf(error), 'start the newer release');
+      },
     );
     const clock = examineClock(state.now, sentAt, receivedAt);
     const findings = examineServer(state, processIdOf(client) !== state.pid, clock, schema);

@@ -5,6 +5,7 @@ import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { tables } from '../../../src/storage/tables.ts';
+import { openForwarder } from '../../kit/forwarder.ts';
 import { freePorts } from '../../kit/free-ports.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { startPostgres } from '../../kit/postgres.ts';
@@ -151,6 +152,21 @@ describe('the examination of a PostgreSQL database', () => {
     assert.deepEqual(await problemsOf(through(url)), [
       'fail HOST: fsync on, full_page_writes on, synchronous_commit off, behind a pooler',
     ]);
+  });
+
+  it('reports a server whose connection is lost during the examination', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    const forwarder = await openForwarder(postgres.server.port);
+    t.after(() => forwarder.close());
+    await session.lock('meta');
+    url.port = String(forwarder.port);
+    const examination = examinePostgres(url.href);
+    await session.untilBlocked(1);
+    forwarder.cut();
+    const [lost, ...others] = await examination;
+    assert.match(`${lost?.level} ${lost?.what}`, /^fail 127\.0\.0\.1:\d+ cannot be used: /);
+    assert.deepEqual([lost?.remedy, others], ['check the URL, the server and the network', []]);
   });
 
   it('reports hosts that cannot be reached, and whether another host accepts writes', async (t) => {

@@ -74,13 +74,22 @@ describe('a store with several hosts', async () => {
     await store.ping();
   });
 
-  it('cannot be opened when no host accepts writes, and the error has the reason of each', async () => {
-    await assert.rejects(openPostgresStore(urlOf('127.0.0.1:1', standby)), {
+  it('cannot be opened when no host accepts writes, and the error has the reason of each', async (t) => {
+    const hanging = await openForwarder(primary.port);
+    t.after(() => hanging.close());
+    hanging.freeze();
+    const [refusing, behind, silent] = [
+      '127.0.0.1:1',
+      `127.0.0.1:${standby.port}`,
+      `127.0.0.1:${hanging.port}`,
+    ];
+    await assert.rejects(openPostgresStore(urlOf(refusing, behind, silent)), {
       kind: 'unavailable',
       message:
-        `PostgreSQL at 127.0.0.1:1, 127.0.0.1:${standby.port} cannot be used: ` +
-        '127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; ' +
-        `127.0.0.1:${standby.port}: takes no writes: a standby, or read-only`,
+        `PostgreSQL at ${refusing}, ${behind}, ${silent} cannot be used: ` +
+        `${refusing}: connect ECONNREFUSED ${refusing}; ` +
+        `${behind}: takes no writes: a standby, or read-only; ` +
+        `${silent}: does not answer in time`,
     });
   });
 

@@ -173,6 +173,26 @@ describe('reads from standbys', async () => {
   });
 });
 
+describe('the query for the place of a standby', () => {
+  it('is sent again on a connection only after the primary has gone beyond the known place', async () => {
+    let written = 100;
+    const place = () => ({ timeline: 1, bytes: written });
+    const sent: string[] = [];
+    const answer: Send = async <Row>({ text }: { text: string }) => {
+      sent.push(text.includes('replay') ? 'place' : text);
+      return [place()] as Row[];
+    };
+    const primary = { read: async <Row>() => [place()] as Row[] };
+    const pool = { reads: <T>(work: (answer: Send, connection: object) => Promise<T>) => work(answer, pool) };
+    const reads = new StandbyReads(primary, [{ host: 'h:1', pool }]);
+    await reads.read({ text: 'first' }, []);
+    await reads.read({ text: 'second' }, []);
+    written += 1;
+    await reads.read({ text: 'third' }, []);
+    assert.deepEqual(sent, ['place', 'first', 'second', 'place', 'third']);
+  });
+});
+
 describe('the query for the end of the log', () => {
   it('is shared by the reads that arrive before it is sent, and by no later read', async () => {
     const questions: PromiseWithResolvers<void>[] = [];

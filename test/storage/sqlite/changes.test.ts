@@ -116,6 +116,8 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal(count(), 3_001 - 1_024);
     await rejects(feedOf(fewer).read({ after: 2_900, limit: 1 }), 'gone');
     assert.equal((await readAll(feedOf(fewer), { after: 2_901 })).length, 100);
+    await addUsers(fewer, 'later');
+    assert.equal(count(), 3_002 - 1_024, 'not every change deletes others');
     await Promise.all(Array.from({ length: 1_000 }, () => fewer.createUser({ name: 'Ada' })));
     const kept = count();
     assert.ok(kept >= 100 && kept <= 100 + 256, `${kept} are kept`);
