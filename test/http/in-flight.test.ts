@@ -49,6 +49,20 @@ test('a request whose client has already disconnected does not count as in fligh
   assert.equal(shared.taken, 1);
 });
 
+test('a request whose body arrived together with its head keeps its place while the body is read', async () => {
+  const { make } = allowOne();
+  const request = make();
+  request.raw.headers = { 'content-type': 'application/json', 'content-length': '2' };
+  request.enter();
+  const reading = request.json();
+  request.raw.push('{}');
+  request.raw.push(null);
+  request.raw.complete = true;
+  assert.throws(() => make().enter(), isFull);
+  assert.equal((await reading).text, '{}');
+  assert.throws(() => make().enter(), isFull);
+});
+
 /** Pipelines up to `most` requests on a connection until it is paused or closed. Returns their number. */
 function pipeline(memory: MemoryBudget, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
   const socket = new Socket();

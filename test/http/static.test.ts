@@ -21,6 +21,7 @@ import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { fileHandler } from '../../src/http/static.ts';
 import { listFiles } from '../../src/http/static-files.ts';
+import type { FailureEvent } from '../../src/telemetry/events.ts';
 import type { RawResponse } from '../kit/raw.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
@@ -35,6 +36,7 @@ const long = Buffer.from(Array.from({ length: 300_000 }, (_, i) => i % 251));
 interface Site {
   readonly dir: string;
   readonly port: number;
+  readonly failures: () => readonly FailureEvent[];
   readonly get: (path: string, ...headers: readonly string[]) => Promise<RawResponse>;
   readonly ask: (line: string, ...headers: readonly string[]) => Promise<RawResponse>;
 }
@@ -62,7 +64,7 @@ async function startSite(t: TestContext, prepare?: (dir: string) => unknown): Pr
     await utimes(join(dir, name), modified, modified);
   }
   await prepare?.(dir);
-  const { port } = await startService(t, { publicDir: dir, expectFailures: true });
+  const { port, failures } = await startService(t, { publicDir: dir, expectFailures: true });
   const ask = async (line: string, ...headers: readonly string[]) => {
     const wire = await Wire.open(t, port);
     if (line.startsWith('HEAD')) wire.expectHead();
@@ -70,7 +72,7 @@ async function startSite(t: TestContext, prepare?: (dir: string) => unknown): Pr
     wire.socket.destroy();
     return response;
   };
-  return { dir, port, ask, get: (path, ...headers) => ask(`GET ${path}`, ...headers) };
+  return { dir, port, failures, ask, get: (path, ...headers) => ask(`GET ${path}`, ...headers) };
 }
 
 const paths: readonly [path: string, type: string, body: string][] = [
@@ -557,7 +559,7 @@ test('without its compressed sibling, a file is served uncompressed', async (t) 
 
 const huge = 200_000_000;
 
-test('a file that is truncated while it is sent closes the connection', async (t) => {
+test('a file that is truncated while it is sent closes the connection, and is reported', async (t) => {
   const site = await startSite(t, async (dir) => {
     await writeFile(join(dir, 'huge.bin'), '');
     await truncate(join(dir, 'huge.bin'), huge);
@@ -566,6 +568,10 @@ test('a file that is truncated while it is sent closes the connection', async (t
   await once(wire.socket, 'data');
   await truncate(join(site.dir, 'huge.bin'), 1_000_000);
   assert.deepEqual(await wire.end(), [], 'the client must not get a complete response');
+  assert.deepEqual(
+    site.failures().map(({ cause }) => String(cause)),
+    ['Error: the file became shorter while it was read'],
+  );
   assert.equal((await site.get('/health')).status, 200);
 });
 
