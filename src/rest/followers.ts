@@ -12,26 +12,58 @@ import type { HttpRequest } from '../http/request.ts';
 import { cloudEvent } from './changes.ts';
 import { fitting } from './paging.ts';
 
-/** A change, and its text as a server-sent event. */
-interface Block {
-  readonly change: Change;
-  readonly text: string;
-}
-
-/** The first events of a page, as many as fit into a chunk. */
-interface Taken {
-  readonly texts: readonly string[];
-  /** The position after which to continue. */
-  readonly end: number;
-  readonly more: boolean;
-}
-
 // Size of the newest events that are kept as text. A follower that is further behind reads from the store.
 const maxCharacters = 4 * 1024 * 1024;
 // Proxies close a connection that was idle for a minute or less.
 const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before the reader retries after a failure.
 const retryMs = 1_000;
+
+/** Some events, and the position after which to continue. */
+interface Batch {
+  readonly texts: readonly string[];
+  readonly end: number;
+}
+
+/** The newest changes, without a gap. */
+class Recent {
+  /** The changes after `from` up to `to`, each with its text as a server-sent event. */
+  readonly #events: { readonly change: Change; readonly text: string }[] = [];
+  #characters = 0;
+  from: number;
+  to: number;
+
+  constructor(position: number) {
+    this.from = position;
+    this.to = position;
+  }
+
+  /** Adds the page after `to`, and drops the oldest changes if the texts become too long. */
+  add({ changes, next }: ChangePage): void {
+    for (const change of changes) {
+      const text = toText(change, '');
+      this.#events.push({ change, text });
+      this.#characters += text.length;
+    }
+    this.to = next;
+    let dropped = 0;
+    for (const { change, text } of this.#events) {
+      if (this.#characters <= maxCharacters) break;
+      this.#characters -= text.length;
+      this.from = change.position;
+      dropped += 1;
+    }
+    this.#events.splice(0, dropped);
+  }
+
+  /** The wanted events after a position, as many as fit into a chunk. */
+  take(query: ChangeQuery, after: number, { basePath, chunkBytes }: HttpRequest): Batch {
+    const start = this.#events.findLastIndex(({ change }) => change.position <= after) + 1;
+    const wanted = this.#events.slice(start).filter(({ change }) => isWanted(change, query));
+    const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
+    return { texts, end: last?.change.position ?? this.to };
+  }
+}
 
 /**
  * The clients that follow the changes as a stream. One reader reads new changes from the store once for all of them.
@@ -44,17 +76,11 @@ export class Followers {
   readonly #onFailure: (cause: unknown) => void;
   /** Wakes each follower. */
   readonly #wakes = new Set<() => void>();
-  /** Incremented by each wake, so that none is missed between a check and the wait. */
-  #woken = 0;
-  /** All changes after `#from` up to `#to`. */
-  readonly #blocks: Block[] = [];
-  #characters = 0;
-  #from = 0;
-  #to = 0;
-  /** Incremented when positions may be invalid: each follower then checks its own position with the store. */
-  #generation = 0;
-  #stale = false;
-  #reading = false;
+  /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
+  #recent = new Recent(0);
+  #isReading = false;
+  /** Whether there may be changes that the reader has not read. */
+  #isStale = false;
   #beats = 0;
   #sent = 0;
   #stop: () => void = () => undefined;
@@ -106,31 +132,28 @@ export class Followers {
     const epoch = this.#epoch;
     const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
     let beats = this.#beats;
-    let generation = this.#generation;
+    let recent = this.#recent;
     let { after, limit } = query;
     let page: ChangePage | undefined = first;
     try {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
       while (!isOver()) {
-        // The first page was read before this follower could be woken.
-        const woken = page === undefined ? this.#woken : -1;
-        const isRecent = page === undefined && generation === this.#generation && after >= this.#from;
-        let taken = isRecent ? this.#take(query, after, request) : undefined;
-        if (taken === undefined) {
-          generation = this.#generation;
+        const isRecent = page === undefined && recent === this.#recent && after >= recent.from;
+        let batch: Batch;
+        if (isRecent) {
+          batch = recent.take(query, after, request);
+        } else {
+          recent = this.#recent;
           page ??= await this.#feed.read({ ...query, after, limit }, { signal });
-          const { texts, last } = fitting(
-            page.changes,
-            (change) => toText(change, basePath),
-            request.chunkBytes,
-          );
-          taken = { texts, end: last?.position ?? page.next, more: page.more || last !== undefined };
+          const toEvent = (change: Change) => toText(change, basePath);
+          const { texts, last } = fitting(page.changes, toEvent, request.chunkBytes);
+          batch = { texts, end: last?.position ?? page.next };
           // Changes that did not fit are read again, to save memory.
-          limit = taken.end === page.next ? Math.min(limit * 2, maxChangeLimit) : taken.texts.length;
+          limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
           page = undefined;
         }
-        const { texts, end, more } = taken;
+        const { texts, end } = batch;
         after = Math.max(after, end);
         if (texts.length > 0) {
           this.#sent += texts.length;
@@ -139,7 +162,8 @@ export class Followers {
           beats = this.#beats;
           // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${after}\n\n`;
-        } else if (!more && woken === this.#woken) {
+        } else if (isRecent) {
+          // Nothing was awaited since `take`, so no wake was missed.
           await new Promise<void>((resolve) => {
             endWait = resolve;
           });
@@ -158,7 +182,7 @@ export class Followers {
   }
 
   #start(position: number): void {
-    this.#clear(position);
+    this.#recent = new Recent(position);
     const unwatch = this.#feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {
       this.#beats += 1;
@@ -167,79 +191,45 @@ export class Followers {
     this.#stop = () => {
       unwatch();
       clearInterval(heartbeat);
-      this.#clear(position);
+      this.#recent = new Recent(0);
     };
     void this.#read();
   }
 
-  #clear(position: number): void {
-    this.#blocks.length = 0;
-    this.#characters = 0;
-    this.#from = position;
-    this.#to = position;
-    this.#generation += 1;
-  }
-
   #wake(): void {
-    this.#woken += 1;
     for (const wake of this.#wakes) wake();
   }
 
-  /** Reads new changes. A call while it reads makes it read once more. */
+  /** Reads new changes. A call during a read causes one more read. */
   async #read(): Promise<void> {
-    this.#stale = true;
-    if (this.#reading) return;
-    this.#reading = true;
-    while (this.#stale && this.open > 0) {
-      this.#stale = false;
+    this.#isStale = true;
+    if (this.#isReading) return;
+    this.#isReading = true;
+    while (this.#isStale && this.open > 0) {
+      this.#isStale = false;
       try {
-        await this.#readPage();
+        await this.#readPage(this.#recent);
       } catch (caught) {
         this.#onFailure(caught);
         await sleep(retryMs);
-        this.#stale = true;
+        this.#isStale = true;
       }
     }
-    this.#reading = false;
+    this.#isReading = false;
   }
 
-  async #readPage(): Promise<void> {
-    const generation = this.#generation;
+  async #readPage(recent: Recent): Promise<void> {
     try {
-      const page = await this.#feed.read({ after: this.#to, limit: maxChangeLimit });
-      if (generation === this.#generation) this.#add(page);
-      else this.#stale = true;
+      const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });
+      recent.add(page);
+      this.#isStale ||= page.more;
+      if (page.changes.length > 0) this.#wake();
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
       // The feed has restarted: each follower asks the store whether its own position is still valid.
-      this.#clear(await this.#feed.position());
+      this.#recent = new Recent(await this.#feed.position());
       this.#wake();
     }
-  }
-
-  #add({ changes, next, more }: ChangePage): void {
-    for (const change of changes) {
-      const block = { change, text: toText(change, '') };
-      this.#blocks.push(block);
-      this.#characters += block.text.length;
-    }
-    let dropped = 0;
-    for (; this.#characters > maxCharacters; dropped += 1) {
-      const block = this.#blocks[dropped];
-      this.#characters -= block?.text.length ?? 0;
-      this.#from = block?.change.position ?? next;
-    }
-    this.#blocks.splice(0, dropped);
-    this.#to = next;
-    this.#stale ||= more;
-    if (changes.length > 0) this.#wake();
-  }
-
-  #take(query: ChangeQuery, after: number, { basePath, chunkBytes }: HttpRequest): Taken {
-    const start = this.#blocks.findLastIndex(({ change }) => change.position <= after) + 1;
-    const wanted = this.#blocks.slice(start).filter(({ change }) => isWanted(change, query));
-    const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
-    return { texts, end: last?.change.position ?? this.#to, more: last !== undefined };
   }
 }
 
