@@ -33,20 +33,22 @@ type Family = keyof typeof families;
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
-interface RouteSeries {
+/** The latencies of a route. */
+interface Latencies {
+  /** The route as the value of a label. */
+  readonly route: string;
   readonly labels: string;
-  /** Counts by method and status, with a blank between. */
-  readonly requests: Map<string, number>;
   readonly bucketCounts: number[];
-  durationSum: number;
+  sum: number;
   count: number;
 }
 
 /** Counts the events of the service. */
 export class Metrics {
-  readonly #routes = { http: new Map<string, RouteSeries>(), grpc: new Map<string, RouteSeries>() };
-  /** The counters of all families except requests, by name and labels. */
+  readonly #latencies = { http: new Map<string, Latencies>(), grpc: new Map<string, Latencies>() };
+  /** All counters, by name and labels. */
   readonly #counts: Partial<Record<Family, Record<string, number>>> = {
+    users_service_requests_total: {},
     users_service_key_requests_total: {},
     users_service_refused_total: {},
     users_service_store_failures_total: { users_service_store_failures_total: 0 },
@@ -56,7 +58,7 @@ export class Metrics {
   readonly observe: Observe = (event) => {
     if (event.type === 'request') this.#request(event);
     else if (event.type === 'refused') {
-      this.#add('users_service_refused_total', `{face="${event.face}",status="${event.status}"}`);
+      this.#add('users_service_refused_total', `face="${event.face}",status="${event.status}"`);
     } else if (event.type === 'failure') {
       this.#add(`users_service_${event.where === 'store' ? 'store_' : ''}failures_total`);
     }
@@ -69,83 +71,77 @@ export class Metrics {
     waitMs: number;
     lagBytes: number;
   }): void => {
-    const label = `host="${escapeLabel(read.host)}"`;
-    this.#add('users_service_standby_reads_total', `{${label},outcome="${read.outcome}"}`);
-    this.#add('users_service_standby_wait_seconds_total', `{${label}}`, read.waitMs / 1000);
-    this.#add('users_service_standby_lag_bytes_total', `{${label}}`, read.lagBytes);
+    const host = `host="${escapeLabel(read.host)}"`;
+    this.#add('users_service_standby_reads_total', `${host},outcome="${read.outcome}"`);
+    this.#add('users_service_standby_wait_seconds_total', host, read.waitMs / 1000);
+    this.#add('users_service_standby_lag_bytes_total', host, read.lagBytes);
   };
 
-  #add(family: Family, labels = '', by = 1): void {
+  #add(family: Family, labels?: string, by = 1): void {
     this.#counts[family] ??= {};
     const counts = this.#counts[family];
-    const series = family + labels;
+    const series = labels === undefined ? family : `${family}{${labels}}`;
     counts[series] = (counts[series] ?? 0) + by;
   }
 
   #request({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
-    // An unmatched path is text of the client: as a label it would create series without bound.
-    const series = this.#seriesOf(face, route ?? 'unmatched');
-    const request = `${route === undefined ? 'any' : method} ${status}`;
-    series.requests.set(request, (series.requests.get(request) ?? 0) + 1);
-    if (key !== undefined) this.#add('users_service_key_requests_total', `{face="${face}",key="${key}"}`);
+    // An unmatched path or method is text of the client: as a label it would create series without bound.
+    const latencies = this.#latenciesOf(face, route ?? 'unmatched');
+    const knownMethod = route === undefined ? 'any' : method;
+    const labels = `face="${face}",method="${knownMethod}",route="${latencies.route}",status="${status}"`;
+    this.#add('users_service_requests_total', labels);
+    if (key !== undefined) this.#add('users_service_key_requests_total', `face="${face}",key="${key}"`);
     if (longLived) return;
     const seconds = durationMs / 1000;
-    let bucket = 0;
-    while (seconds > (buckets[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1;
-    if (bucket < buckets.length) series.bucketCounts[bucket] = (series.bucketCounts[bucket] ?? 0) + 1;
-    series.durationSum += seconds;
-    series.count += 1;
+    const bucket = buckets.findIndex((bound) => seconds <= bound);
+    if (bucket !== -1) latencies.bucketCounts[bucket] = (latencies.bucketCounts[bucket] ?? 0) + 1;
+    latencies.sum += seconds;
+    latencies.count += 1;
   }
 
-  #seriesOf(face: RequestEvent['face'], route: string): RouteSeries {
-    let series = this.#routes[face].get(route);
-    if (series === undefined) {
-      const labels = `face="${face}",route="${escapeLabel(route)}"`;
-      series = { labels, requests: new Map(), bucketCounts: buckets.map(() => 0), durationSum: 0, count: 0 };
-      this.#routes[face].set(route, series);
+  #latenciesOf(face: RequestEvent['face'], route: string): Latencies {
+    let latencies = this.#latencies[face].get(route);
+    if (latencies === undefined) {
+      const label = escapeLabel(route);
+      const labels = `face="${face}",route="${label}"`;
+      latencies = { route: label, labels, bucketCounts: buckets.map(() => 0), sum: 0, count: 0 };
+      this.#latencies[face].set(route, latencies);
     }
-    return series;
+    return latencies;
   }
 
   /** `inFlight` is the number of requests being served, by API. */
   snapshot(inFlight: Readonly<Record<string, number>>, followers = { open: 0, sent: 0 }): MetricsSnapshot {
-    const requests: Record<string, number> = {};
-    const durations: Record<string, number> = {};
-    for (const [face, routes] of Object.entries(this.#routes)) {
-      for (const [route, series] of routes) {
-        for (const [request, count] of series.requests) {
-          const [method, status] = request.split(' ');
-          const labels = `face="${face}",method="${method}",route="${escapeLabel(route)}",status="${status}"`;
-          requests[`users_service_requests_total{${labels}}`] = count;
-        }
-        Object.assign(durations, durationSeries(series));
-      }
-    }
+    const latencies = [...this.#latencies.http.values(), ...this.#latencies.grpc.values()];
+    const running = Object.entries(inFlight).map(([face, n]) => [
+      `users_service_requests_in_flight{face="${face}"}`,
+      n,
+    ]);
+    const { users_service_requests_total = {}, ...counts } = structuredClone(this.#counts);
     return {
-      users_service_requests_total: requests,
-      users_service_request_duration_seconds: durations,
-      users_service_requests_in_flight: Object.fromEntries(
-        Object.entries(inFlight).map(([face, n]) => [`users_service_requests_in_flight{face="${face}"}`, n]),
-      ),
+      users_service_requests_total,
+      users_service_request_duration_seconds: Object.fromEntries(latencies.flatMap(latencySeries)),
+      users_service_requests_in_flight: Object.fromEntries(running),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
-      ...structuredClone(this.#counts),
+      ...counts,
     };
   }
 }
 
-function durationSeries({ labels, bucketCounts, durationSum, count }: RouteSeries): Record<string, number> {
+function latencySeries({ labels, bucketCounts, sum, count }: Latencies): [series: string, value: number][] {
   const name = 'users_service_request_duration_seconds';
-  const series: Record<string, number> = {};
   let below = 0;
-  for (const [i, bound] of buckets.entries()) {
+  const cumulated = buckets.map((bound, i): [string, number] => {
     below += bucketCounts[i] ?? 0;
-    series[`${name}_bucket{${labels},le="${bound}"}`] = below;
-  }
-  series[`${name}_bucket{${labels},le="+Inf"}`] = count;
-  series[`${name}_sum{${labels}}`] = durationSum;
-  series[`${name}_count{${labels}}`] = count;
-  return series;
+    return [`${name}_bucket{${labels},le="${bound}"}`, below];
+  });
+  return [
+    ...cumulated,
+    [`${name}_bucket{${labels},le="+Inf"}`, count],
+    [`${name}_sum{${labels}}`, sum],
+    [`${name}_count{${labels}}`, count],
+  ];
 }
 
 /** The sum of the metrics of several processes. */
