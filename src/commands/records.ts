@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
-import { parsePostDraft } from '../domain/post.ts';
+import { postBodies } from '../domain/post.ts';
 import {
   byKind,
   maxVersion,
@@ -13,7 +13,7 @@ import {
   recordKinds,
 } from '../domain/record.ts';
 import type { Records, Store, StoreSummary } from '../domain/repository.ts';
-import { parseUserDraft } from '../domain/user.ts';
+import { userBodies } from '../domain/user.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     lastId: 'lastUserId',
     batchRows: 10_000,
     toFields: ({ id, name, role, version }) => ({ id, name, role, version }),
-    parse: ({ id, version, ...draft }) => ({ ...parseStored(id, version), ...parseUserDraft(draft) }),
+    parse: ({ id, version, ...draft }) => ({ ...parseStored(id, version), ...userBodies.parseDraft(draft) }),
   },
   posts: {
     lastId: 'lastPostId',
@@ -50,7 +50,7 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
     parse: ({ id, userId, version, ...draft }) => ({
       ...parseStored(id, version),
       userId: parseInteger('userId', userId, 1),
-      ...parsePostDraft(draft),
+      ...postBodies.parseDraft(draft),
     }),
   },
 };

@@ -3,13 +3,13 @@ import { describe, it } from 'node:test';
 import { DomainError } from '../domain/errors.ts';
 import { maxId } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
-import { parseUserReplacement, type StoredUser, type UserPatch } from '../domain/user.ts';
+import { type StoredUser, type UserPatch, userBodies } from '../domain/user.ts';
 import { addUsers, type Fixture, fullUsers, rejects } from './fixture.ts';
 
 const [full, other] = fullUsers;
 const ada: StoredUser = { id: 1, ...full, version: 1 };
 /** Sets the name, and removes each optional field. */
-const replacement = parseUserReplacement({ name: 'Eve' }, {});
+const replacement = userBodies.parseReplacement({ name: 'Eve' }, {});
 
 const patches: readonly (readonly [what: string, patch: UserPatch, after: StoredUser])[] = [
   ['no field, without a new version', {}, ada],

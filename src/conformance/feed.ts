@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Repository } from '../domain/repository.ts';
-import { parseUserReplacement } from '../domain/user.ts';
+import { userBodies } from '../domain/user.ts';
 import { addUsers, type Fixture, fullUsers, rejects } from './fixture.ts';
 import { addSample, feedOf, firstChanges, follow, idsOf, whatOf } from './follow.ts';
 
@@ -31,7 +31,7 @@ export function testFeed(fixture: Fixture): void {
     it('contains each write in order, with the new record or the deleted one', async (t) => {
       const repository = await fixture.open(t);
       await repository.createUser(fullUsers[0]);
-      await repository.updateUser(1, parseUserReplacement({ name: 'Eve' }, {}));
+      await repository.updateUser(1, userBodies.parseReplacement({ name: 'Eve' }, {}));
       await repository.createPost(1, { title: post.title, body: post.body });
       await repository.updatePost(1, 1, { body: '' });
       await repository.deletePost(1, 1);

@@ -56,11 +56,7 @@ export function parsePostQuery(userId: number, parameters: Parameters, readCurso
   return { filter, ...parsePage(given, postFields, { userId, ...filter }, [], readCursor) };
 }
 
-export const {
-  parseDraft: parsePostDraft,
-  parseReplacement: parsePostReplacement,
-  parsePatch: parsePostPatch,
-} = bodyParsers<PostDraft>({
+export const postBodies = bodyParsers<PostDraft>({
   title: { parse: parseTitle },
   body: { parse: (value) => parseText('body', value, bodyRule), byDefault: '' },
 });

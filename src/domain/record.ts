@@ -106,7 +106,9 @@ export type Patch<Draft> = {
   readonly [Field in keyof Draft]?: Draft[Field] | (object extends Pick<Draft, Field> ? null : never);
 };
 
-/** Returns the parsers of the bodies of POST, PUT and PATCH for records with these fields. */
+/** The parsers of the bodies of POST, PUT and PATCH for a kind of record. */
+export type BodyParsers<Draft> = ReturnType<typeof bodyParsers<Draft>>;
+
 export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, FieldRule>>) {
   const entries = Object.entries<FieldRule>(rules);
   const names = Object.keys(rules);

@@ -40,15 +40,15 @@ export function parsePrefix(field: string, value: unknown, rule: TextRule): stri
 }
 
 /**
- * Orders texts by Unicode code point, as UTF-8 bytes and `COLLATE "C"` do. JavaScript's own `<`
- * compares UTF-16 units, which puts U+1F600 before U+FF21.
+ * Orders texts by Unicode code point, as UTF-8 bytes and `COLLATE "C"` do. JavaScript's own `<` compares UTF-16 units,
+ * which puts U+1F600 before U+FF21.
  */
 export function compareText(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i += 1) {
-    const x = a.charCodeAt(i);
-    const y = b.charCodeAt(i);
-    if (x !== y) return isSurrogate(x) === isSurrogate(y) ? x - y : isSurrogate(x) ? 1 : -1;
+    // The first difference is never inside a surrogate pair, because the pair itself would differ.
+    const difference = (a.codePointAt(i) ?? 0) - (b.codePointAt(i) ?? 0);
+    if (difference !== 0) return difference;
   }
   return a.length - b.length;
 }
@@ -61,10 +61,4 @@ export function afterPrefix(prefix: string): string | undefined {
     if (last < 0x10ffff) return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
   }
   return undefined;
-}
-
-// In well-formed text, two surrogate pairs compare like their code points. Compared with any other unit, a surrogate
-// stands for a code point above U+FFFF.
-function isSurrogate(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdfff;
 }

@@ -68,11 +68,7 @@ export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): 
   return { filter, ...parsePage(given, userFields, filter, fixed, readCursor) };
 }
 
-export const {
-  parseDraft: parseUserDraft,
-  parseReplacement: parseUserReplacement,
-  parsePatch: parseUserPatch,
-} = bodyParsers<UserDraft>({
+export const userBodies = bodyParsers<UserDraft>({
   name: { parse: parseName },
   role: { parse: parseRole, isOptional: true },
 });

@@ -6,7 +6,15 @@ import {
   type Parameters,
   type ReadCursor,
 } from '../domain/list-query.ts';
-import { nameOf, notFound, parseId, type RecordKind, type Stored } from '../domain/record.ts';
+import {
+  type BodyParsers,
+  nameOf,
+  notFound,
+  type Patch,
+  parseId,
+  type RecordKind,
+  type Stored,
+} from '../domain/record.ts';
 import {
   type Answer,
   answered,
@@ -43,12 +51,10 @@ interface RecordPath {
 
 type AnyRow = Stored<{ readonly id: number }>;
 type AnyQuery = ListQuery<string> & { readonly filter: object };
-type Change<Row> = (
-  store: Repository,
-  path: RecordPath,
-  body: unknown,
-  options: ChangeOptions,
-) => Promise<Row | undefined>;
+/** A record as clients see it: its version is the ETag. */
+type Shown<Row> = Omit<Row, 'version'>;
+/** `undefined` when there is no such record, or no user that it could belong to. */
+type Found<T> = Promise<T | undefined>;
 
 /** What a kind of record is to clients, and the functions of a store for it. */
 interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQuery> {
@@ -56,54 +62,28 @@ interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQu
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
   /** The public fields of a record: all of them, because clients of every route and event see this. */
-  readonly view: (row: Omit<Row, 'version'>) => Readonly<Record<Exclude<keyof Row, 'version'>, unknown>>;
+  readonly view: (row: Shown<Row>) => Readonly<Record<keyof Shown<Row>, unknown>>;
+  readonly bodies: BodyParsers<Draft>;
   readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
-  readonly parseDraft: (body: unknown) => Draft;
-  /** `undefined` when there is no such user, as from the next two. */
-  list(
-    store: Repository,
-    userId: number,
-    query: Query,
-    options: CallOptions,
-  ): Promise<Page<Omit<Row, 'version'>> | undefined>;
-  count(store: Repository, userId: number, query: Query, options: CallOptions): Promise<number | undefined>;
-  create(
-    store: Repository,
-    userId: number,
-    draft: Draft,
-    options: CreateOptions,
-  ): Promise<Created<Row> | undefined>;
+  list(store: Repository, userId: number, query: Query, options: CallOptions): Found<Page<Shown<Row>>>;
+  count(store: Repository, userId: number, query: Query, options: CallOptions): Found<number>;
+  create(store: Repository, userId: number, draft: Draft, options: CreateOptions): Found<Created<Row>>;
   get(store: Repository, path: RecordPath, options: CallOptions): Answer<Row | undefined>;
-  /** Sets all fields to those of the body. */
-  readonly replace: Change<Row>;
-  /** Applies the body as a merge patch. */
-  readonly update: Change<Row>;
+  update(store: Repository, path: RecordPath, patch: Patch<Draft>, options: ChangeOptions): Found<Row>;
   delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
 }
 
 /** A kind of record as the routes and the feed of changes use it. */
-export interface ServedResource {
-  /** The public fields of a record of this kind. */
-  view(record: object): object;
-  handlers(store: Repository, requirePreconditions: boolean): ResourceHandlers;
-}
-
-/** The handlers of a collection, and of one record in it. */
-interface ResourceHandlers {
-  readonly list: Handler;
-  readonly create: Handler;
-  readonly get: Handler;
-  readonly replace: Handler;
-  readonly update: Handler;
-  readonly delete: Handler;
-}
+export type ServedResource = ReturnType<typeof serve>;
 
 export function serve<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
   resource: Resource<Row, Draft, Query>,
-): ServedResource {
+) {
   return {
-    view: (record) => resource.view(record as Row),
-    handlers: (store, requirePreconditions) => handlersOf(resource, store, requirePreconditions),
+    /** The public fields of a record of this kind. */
+    view: (record: object): object => resource.view(record as Row),
+    handlers: (store: Repository, requirePreconditions: boolean) =>
+      handlersOf(resource, store, requirePreconditions),
   };
 }
 
@@ -112,8 +92,8 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
   resource: Resource<Row, Draft, Query>,
   store: Repository,
   requirePreconditions: boolean,
-): ResourceHandlers {
-  const { kind, isNested, view } = resource;
+) {
+  const { kind, isNested, bodies, view } = resource;
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
 
@@ -138,11 +118,12 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
     return { origin: originOf(request), ...(expected && { expected }) };
   };
   const changing =
-    (change: Change<Row>, types?: readonly string[]): Handler =>
+    (parse: (body: unknown, path: RecordPath) => Patch<Draft>, types?: readonly string[]): Handler =>
     async (request) => {
       const path = pathOf(request);
       const options = changeOptions(request);
-      const row = await change(store, path, (await request.json(types)).value, options);
+      const { value } = await request.json(types);
+      const row = await resource.update(store, path, parse(value, path), options);
       if (row === undefined) throw missing(path);
       return recordReply(200, row);
     };
@@ -177,7 +158,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
 
     async create(request) {
       const userId = userIdOf(request);
-      const draft = resource.parseDraft((await request.json()).value);
+      const draft = bodies.parseDraft((await request.json()).value);
       const idempotency = idempotencyKey(request, draft);
       const options = { origin: originOf(request), ...(idempotency && { idempotency }) };
       const created = await resource.create(store, userId, draft, options);
@@ -195,15 +176,17 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
       return answered(resource.get(store, path, request), (row) => show(request, path, row));
     },
 
-    replace: changing(resource.replace),
-    update: changing(resource.update, patchTypes),
+    replace: changing((body, { userId, id }) =>
+      bodies.parseReplacement(body, isNested ? { userId, id } : { id }),
+    ),
+    update: changing(bodies.parsePatch, patchTypes),
 
     async delete(request) {
       const path = pathOf(request);
       if (!(await resource.delete(store, path, changeOptions(request)))) throw missing(path);
       return { status: 204 };
     },
-  };
+  } satisfies Readonly<Record<string, Handler>>;
 }
 
 /** The client of a write, for the feed of changes. */

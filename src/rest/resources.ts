@@ -1,21 +1,17 @@
 import {
   type PostDraft,
   type PostQuery,
-  parsePostDraft,
-  parsePostPatch,
   parsePostQuery,
-  parsePostReplacement,
+  postBodies,
   type StoredPost,
 } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
-  parseUserDraft,
-  parseUserPatch,
   parseUserQuery,
-  parseUserReplacement,
   type StoredUser,
   type UserDraft,
   type UserQuery,
+  userBodies,
 } from '../domain/user.ts';
 import { type ServedResource, serve } from './resource.ts';
 
@@ -25,15 +21,13 @@ const users = serve<StoredUser, UserDraft, UserQuery>({
   kind: 'users',
   isNested: false,
   view: ({ id, name, role }) => ({ id, name, role }),
+  bodies: userBodies,
   parseQuery: (_, parameters, readCursor) => parseUserQuery(parameters, readCursor),
-  parseDraft: parseUserDraft,
   list: (store, _, query, options) => store.listUsers(query, options),
   count: (store, _, { filter }, options) => store.countUsers(filter, options),
   create: (store, _, draft, options) => store.createUser(draft, options),
   get: (store, { id }, options) => store.getUser(id, options),
-  replace: (store, { id }, body, options) =>
-    store.updateUser(id, parseUserReplacement(body, { id }), options),
-  update: (store, { id }, body, options) => store.updateUser(id, parseUserPatch(body), options),
+  update: (store, { id }, patch, options) => store.updateUser(id, patch, options),
   delete: (store, { id }, options) => store.deleteUser(id, options),
 });
 
@@ -41,16 +35,13 @@ const posts = serve<StoredPost, PostDraft, PostQuery>({
   kind: 'posts',
   isNested: true,
   view: ({ id, userId, title, body }) => ({ id, userId, title, body }),
+  bodies: postBodies,
   parseQuery: parsePostQuery,
-  parseDraft: parsePostDraft,
   list: (store, userId, query, options) => store.listPosts(userId, query, options),
   count: (store, userId, { filter }, options) => store.countPosts(userId, filter, options),
   create: (store, userId, draft, options) => store.createPost(userId, draft, options),
   get: (store, { userId, id }, options) => store.getPost(userId, id, options),
-  replace: (store, { userId, id }, body, options) =>
-    store.updatePost(userId, id, parsePostReplacement(body, { userId, id }), options),
-  update: (store, { userId, id }, body, options) =>
-    store.updatePost(userId, id, parsePostPatch(body), options),
+  update: (store, { userId, id }, patch, options) => store.updatePost(userId, id, patch, options),
   delete: (store, { userId, id }, options) => store.deletePost(userId, id, options),
 });
 

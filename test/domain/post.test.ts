@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parsePostDraft } from '../../src/domain/post.ts';
+import { postBodies } from '../../src/domain/post.ts';
 import { refuses, show } from './refuses.ts';
 
-describe('parsePostDraft', () => {
+describe('the parser of a draft', () => {
   for (const [body, draft] of [
     [{ title: 'title' }, { title: 'title', body: '' }],
     [
@@ -24,7 +24,7 @@ describe('parsePostDraft', () => {
       { title: 'title', body: '😀'.repeat(10_000) },
     ],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parsePostDraft(body), draft));
+    it(`reads ${show(body)}`, () => assert.deepEqual(postBodies.parseDraft(body), draft));
   }
 
   for (const [body, culprit] of [
@@ -54,6 +54,6 @@ describe('parsePostDraft', () => {
     [{ title: 'title', userId: 1 }, '"userId"'],
     [JSON.parse('{"title":"title","__proto__":{}}'), '"__proto__"'],
   ]) {
-    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parsePostDraft(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => postBodies.parseDraft(body), culprit));
   }
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { maxId, parseId } from '../../src/domain/record.ts';
-import { parseRole, parseUserDraft, parseUserPatch, parseUserReplacement } from '../../src/domain/user.ts';
+import { parseRole, userBodies } from '../../src/domain/user.ts';
 import { refuses, show } from './refuses.ts';
 
 describe('parseId', () => {
@@ -134,7 +134,7 @@ const incompleteBodies: typeof badBodies = [
   [{ name: 'Ada', role: null }, 'role'],
 ];
 
-describe('parseUserDraft', () => {
+describe('the parser of a draft', () => {
   for (const [body, draft] of [
     [{ name: 'Ada' }, { name: 'Ada' }],
     [
@@ -149,7 +149,7 @@ describe('parseUserDraft', () => {
     [JSON.parse('{"name":"Eve","name":"Ada"}'), { name: 'Ada' }],
     [Object.assign(Object.create(null), { name: 'Ada' }), { name: 'Ada' }],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserDraft(body), draft));
+    it(`reads ${show(body)}`, () => assert.deepEqual(userBodies.parseDraft(body), draft));
   }
 
   for (const [body, culprit] of [
@@ -157,20 +157,23 @@ describe('parseUserDraft', () => {
     ...incompleteBodies,
     [{ id: 1, name: 'Ada' }, '"id"'] as const,
   ]) {
-    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserDraft(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => userBodies.parseDraft(body), culprit));
   }
 
   it('does not change Object.prototype', () => {
-    refuses(() => parseUserDraft(JSON.parse('{"name":"Ada","__proto__":{"admin":true}}')), '"__proto__"');
+    refuses(
+      () => userBodies.parseDraft(JSON.parse('{"name":"Ada","__proto__":{"admin":true}}')),
+      '"__proto__"',
+    );
     assert.equal('admin' in {}, false);
   });
 
   it('ignores a name that the prototype has', () => {
-    refuses(() => parseUserDraft(JSON.parse('{"__proto__":{"name":"Ada"}}')), '"__proto__"');
+    refuses(() => userBodies.parseDraft(JSON.parse('{"__proto__":{"name":"Ada"}}')), '"__proto__"');
   });
 });
 
-describe('parseUserReplacement', () => {
+describe('the parser of a replacement', () => {
   for (const [body, patch] of [
     [{ name: 'Ada' }, { name: 'Ada', role: null }],
     [
@@ -182,7 +185,7 @@ describe('parseUserReplacement', () => {
       { name: 'Ada', role: 'admin' },
     ],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserReplacement(body, { id: 7 }), patch));
+    it(`reads ${show(body)}`, () => assert.deepEqual(userBodies.parseReplacement(body, { id: 7 }), patch));
   }
 
   for (const [body, culprit] of [
@@ -194,11 +197,11 @@ describe('parseUserReplacement', () => {
     [{ id: 7.5, name: 'Ada' }, 'id'] as const,
   ]) {
     it(`rejects ${culprit} in ${show(body)}`, () =>
-      refuses(() => parseUserReplacement(body, { id: 7 }), culprit));
+      refuses(() => userBodies.parseReplacement(body, { id: 7 }), culprit));
   }
 });
 
-describe('parseUserPatch', () => {
+describe('the parser of a patch', () => {
   for (const [body, patch] of [
     [{}, {}],
     [{ name: 'Ada' }, { name: 'Ada' }],
@@ -210,10 +213,10 @@ describe('parseUserPatch', () => {
     ],
     [{ name: undefined }, {}],
   ]) {
-    it(`reads ${show(body)}`, () => assert.deepEqual(parseUserPatch(body), patch));
+    it(`reads ${show(body)}`, () => assert.deepEqual(userBodies.parsePatch(body), patch));
   }
 
   for (const [body, culprit] of [...badBodies, [{ id: 1 }, '"id"'] as const]) {
-    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => parseUserPatch(body), culprit));
+    it(`rejects ${culprit} in ${show(body)}`, () => refuses(() => userBodies.parsePatch(body), culprit));
   }
 });

@@ -3,17 +3,9 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { fullUsers, userFilters } from '../../src/conformance/fixture.ts';
 import { defaultLimit, maxLimit, maxOffset, pageParameters } from '../../src/domain/list-query.ts';
-import { parsePostDraft, parsePostPatch, parsePostQuery } from '../../src/domain/post.ts';
+import { parsePostQuery, postBodies } from '../../src/domain/post.ts';
 import { maxId } from '../../src/domain/record.ts';
-import {
-  maxNameLength,
-  parseRole,
-  parseUserDraft,
-  parseUserPatch,
-  parseUserQuery,
-  parseUserReplacement,
-  userFields,
-} from '../../src/domain/user.ts';
+import { maxNameLength, parseRole, parseUserQuery, userBodies, userFields } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
 import { readCursor } from '../../src/rest/paging.ts';
@@ -85,18 +77,18 @@ describe('the OpenAPI document', () => {
 
 describe('a schema accepts the same values as the service', () => {
   const parsers = {
-    UserDraft: parseUserDraft,
-    UserPatch: parseUserPatch,
-    UserReplacement: (value: unknown) => parseUserReplacement(value, { id: 1 }),
-    PostDraft: parsePostDraft,
-    PostPatch: parsePostPatch,
+    UserDraft: userBodies.parseDraft,
+    UserPatch: userBodies.parsePatch,
+    UserReplacement: (value: unknown) => userBodies.parseReplacement(value, { id: 1 }),
+    PostDraft: postBodies.parseDraft,
+    PostPatch: postBodies.parsePatch,
     Role: parseRole,
   };
   const cases: readonly (readonly [keyof typeof parsers, string, unknown])[] = [
     ['UserDraft', 'all fields', fullUsers[0]],
     ['UserReplacement', 'all fields', { id: 1, ...fullUsers[0] }],
     ['UserPatch', 'all fields', fullUsers[0]],
-    ['UserPatch', 'no optional field', parseUserReplacement({ name: 'Ada' }, {})],
+    ['UserPatch', 'no optional field', userBodies.parseReplacement({ name: 'Ada' }, {})],
     ['UserDraft', 'the longest name', { name: 'x'.repeat(maxNameLength) }],
     ['UserDraft', 'a longer name', { name: 'x'.repeat(maxNameLength + 1) }],
     ['UserDraft', 'the longest name in astral characters', { name: '😀'.repeat(maxNameLength) }],
