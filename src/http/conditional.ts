@@ -122,6 +122,18 @@ export function parseWeights(header: string): Map<string, number> {
 }
 
 /**
+ * Whether a client accepts a type, and prefers it to others. It must name the type: a wildcard does not show that the
+ * client supports it. Of the `others`, the first that the client names counts.
+ */
+export function prefers(accept: string | undefined, type: string, others: readonly string[]): boolean {
+  if (accept === undefined) return false;
+  const weights = parseWeights(accept);
+  const weight = weights.get(type) ?? 0;
+  const other = others.find((name) => weights.has(name)) ?? '';
+  return weight > 0 && weight >= (weights.get(other) ?? 0);
+}
+
+/**
  * Chooses the offered coding with the highest weight in an Accept-Encoding header (RFC 9110, 12.5.3). The server's
  * order decides between equal weights. `undefined` means identity, which is always acceptable.
  */

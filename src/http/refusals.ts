@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
-import { parseWeights } from './conditional.ts';
+import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
 import { HttpError, type Reply, securityHeaders } from './reply.ts';
@@ -13,6 +13,7 @@ const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
 const problemType = 'application/problem+json';
+const jsonTypes = ['application/json', 'application/*', '*/*'];
 const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
 
 /**
@@ -21,7 +22,7 @@ const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
  */
 export function errorReply(error: HttpError, request?: Pick<HttpRequest, 'id' | 'header'>) {
   const { status, message } = error;
-  const wantsProblem = request !== undefined && prefersProblem(request.header('accept'));
+  const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
     ? { title: http.STATUS_CODES[status], status, detail: message, instance: `urn:request:${request.id}` }
     : { error: message };
@@ -34,15 +35,6 @@ export function errorReply(error: HttpError, request?: Pick<HttpRequest, 'id' | 
     },
     body: JSON.stringify(body),
   } satisfies Reply;
-}
-
-// Only for a client that names the type: a wildcard does not show that the client supports it.
-function prefersProblem(accept: string | undefined): boolean {
-  if (accept === undefined) return false;
-  const weights = parseWeights(accept);
-  const problem = weights.get(problemType) ?? 0;
-  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0;
-  return problem > 0 && problem >= json;
 }
 
 /** The error that `node:http` reports when it cannot parse a request. */

@@ -8,7 +8,7 @@ import {
   parseChangeQuery,
 } from '../domain/change.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
-import { parseWeights } from '../http/conditional.ts';
+import { prefers } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
@@ -17,6 +17,7 @@ import { resources } from './resources.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
+const otherTypes = [batchType, 'application/json', '*/*'];
 // Maximum length of a page: long posts end it before its limit.
 const maxBatchLength = 1024 * 1024;
 // A store examines a limited number of changes in each read. If none of them matches the filter after this many
@@ -33,7 +34,7 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
     const { after: given, ...filter } = parseChangeQuery(request.parameters);
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
-    const isStream = followers !== undefined && prefersStream(request.header('accept'));
+    const isStream = followers !== undefined && prefers(request.header('accept'), streamType, otherTypes);
     let query: ChangeQuery = { ...filter, after: after ?? 0 };
     let page: ChangePage;
     try {
@@ -85,15 +86,6 @@ async function batch(
     },
     body: `[${texts.join(',')}]`,
   };
-}
-
-// Only for a client that names the type, as EventSource does.
-function prefersStream(accept: string | undefined): boolean {
-  if (accept === undefined) return false;
-  const weights = parseWeights(accept);
-  const stream = weights.get(streamType) ?? 0;
-  const json = weights.get(batchType) ?? weights.get('application/json') ?? weights.get('*/*') ?? 0;
-  return stream > 0 && stream >= json;
 }
 
 /** A change as JSON of CloudEvents 1.0. */

@@ -1,5 +1,5 @@
 import type { Access, Scope } from '../domain/access.ts';
-import type { ChangeFeed, Repository } from '../domain/repository.ts';
+import type { Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
 import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
@@ -45,9 +45,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /private', access: 'key', handle: secret },
     { pattern: 'GET /boom', access: 'open', handle: boom },
   ];
-  const feed = (of: ChangeFeed): readonly RouteDefinition[] => [
-    { pattern: 'GET /changes', access: 'read', handle: changes(of, followers) },
-  ];
+  const feed = repository.changes && changes(repository.changes, followers);
   return [
     { pattern: 'GET /users', access: 'read', handle: users.list },
     { pattern: 'POST /users', access: 'write', handle: users.create },
@@ -61,7 +59,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
     { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
     { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
-    ...(repository.changes === undefined ? [] : feed(repository.changes)),
+    ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
