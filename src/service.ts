@@ -7,13 +7,7 @@ import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
-import {
-  type ApiHooks,
-  createHttpApi,
-  type HttpApi,
-  inFlightOf,
-  type RequestListenerOptions,
-} from './rest/app.ts';
+import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
 import { fanOut } from './telemetry/events.ts';
@@ -165,7 +159,7 @@ export class Service implements AsyncDisposable {
 
   /** The same numbers as plain data, to add them to the numbers of other processes. */
   counters(): MetricsSnapshot {
-    const http = this.#api === undefined ? 0 : inFlightOf(this.#api);
+    const http = this.#api?.listener.inFlight ?? 0;
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 

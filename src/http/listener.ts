@@ -5,7 +5,7 @@ import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply } from './refusals.ts';
 import { HttpError, type Reply } from './reply.ts';
-import { type CommonHeaders, HttpRequest, type ListenerLimits, type Shared } from './request.ts';
+import { HttpRequest, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
 import { send } from './send.ts';
@@ -21,17 +21,13 @@ export interface Route {
   readonly first: boolean;
 }
 
-export interface ListenerOptions {
+export interface ListenerOptions extends Pick<Shared, 'basePath' | 'commonHeaders' | 'limits'> {
   readonly router: Router<Route>;
-  /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
-  readonly basePath: string;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
-  readonly commonHeaders: CommonHeaders;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
   readonly observe: Observe;
-  readonly limits: ListenerLimits;
 }
 
 type Choice = Omit<Route, 'template'>;
@@ -48,7 +44,6 @@ const clientLeft = 499;
 export class HttpListener {
   readonly #options: ListenerOptions;
   readonly #shared: Shared;
-  #inFlight = 0;
 
   constructor(options: ListenerOptions) {
     const { basePath, commonHeaders, limits, observe } = options;
@@ -60,11 +55,12 @@ export class HttpListener {
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    this.#shared = { basePath, commonHeaders, limits, memory, taken: 0, draining: false };
+    this.#shared = { basePath, commonHeaders, limits, memory, inFlight: 0, taken: 0, draining: false };
   }
 
+  /** The number of running requests, without endless streams. */
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#shared.inFlight;
   }
 
   /** From now on, every reply asks its client to close the connection. */
@@ -98,10 +94,8 @@ export class HttpListener {
   #start(connection: Connection, message: IncomingMessage, response: ServerResponse): void {
     connection.busy = true;
     const request = new HttpRequest(message, response, connection, this.#shared);
-    this.#inFlight += 1;
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
-      this.#inFlight -= 1;
       request.release();
       const now = performance.now();
       this.#report(request, now);

@@ -18,23 +18,17 @@ export interface ListenerLimits {
   readonly writeTimeoutMs: number;
 }
 
-/** Headers of every reply, errors included, unless the reply sets them itself. */
-export interface CommonHeaders {
-  readonly all: Headers;
-  /** Further headers for OPTIONS. */
-  readonly options?: Headers;
-  /** Further headers for a request, such as those of CORS. */
-  readonly of?: ((request: HttpRequest) => Headers | undefined) | undefined;
-}
-
 /** The state that all requests of a listener share. */
 export interface Shared {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  readonly commonHeaders: CommonHeaders;
+  /** Returns the headers of every reply to a request, errors included. A reply may override them. */
+  readonly commonHeaders: (request: HttpRequest) => Headers;
   readonly limits: ListenerLimits;
   readonly memory: MemoryBudget;
-  /** The number of requests that count for `maxInFlight`. */
+  /** The number of running requests, without endless streams. */
+  inFlight: number;
+  /** How many of them count for `maxInFlight`. */
   taken: number;
   /** Whether every reply asks its client to close the connection. */
   draining: boolean;
@@ -83,6 +77,7 @@ export class HttpRequest {
     // Express removes its own prefix from the URL, and stores it in `baseUrl`.
     const hostPath = 'baseUrl' in raw && typeof raw.baseUrl === 'string' ? raw.baseUrl : '';
     this.basePath = hostPath + shared.basePath;
+    shared.inFlight += 1;
   }
 
   /** Fails with 400 for a malformed target, and with 404 for one outside the base path. */
@@ -178,14 +173,16 @@ export class HttpRequest {
     this.shared.memory.hold(this, bytes, cancel);
   }
 
-  /** The request no longer counts for `maxInFlight`: an endless stream waits most of the time. */
+  /** The request no longer counts as running: an endless stream waits most of the time. */
   becomeLongLived(): void {
     this.longLived = true;
+    this.shared.inFlight -= 1;
     this.#leave();
   }
 
-  /** Releases the place and the memory of the request. */
+  /** Ends the request: it no longer counts, and uses no memory. */
   release(): void {
+    if (!this.longLived) this.shared.inFlight -= 1;
     this.#leave();
     if (this.#holdsMemory) this.shared.memory.hold(this, 0);
   }

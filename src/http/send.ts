@@ -96,8 +96,7 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   const { id, raw, response, connection, shared } = request;
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
-  const { all, options, of } = shared.commonHeaders;
-  const common = { ...all, ...(request.method === 'OPTIONS' && options), ...of?.(request) };
+  const common = shared.commonHeaders(request);
   const headers: Record<string, string | number> = { ...common, ...reply.headers, 'x-request-id': id };
   const vary = reply.headers?.['vary'];
   if (vary !== undefined && common['vary'] !== undefined) headers['vary'] = `${vary}, ${common['vary']}`;

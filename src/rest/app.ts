@@ -69,14 +69,18 @@ const maxKeptBytes = 16 * 1024 * 1024;
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
 
-// The headers of CORS: which of a response a page may read, and what it may send.
-const exposed =
-  'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id';
-const allowedHeaders =
-  'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent';
-const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
-// The maximum time that Chromium caches a preflight, in seconds.
-const preflightMaxAge = '7200';
+// The headers of CORS, for a preflight and for every other request.
+const preflightHeaders: Headers = {
+  'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+  'access-control-allow-headers':
+    'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent',
+  // The maximum time that Chromium caches a preflight, in seconds.
+  'access-control-max-age': '7200',
+};
+const exposedHeaders: Headers = {
+  'access-control-expose-headers':
+    'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id',
+};
 
 /**
  * The HTTP API as a plain `(request, response, next?)` listener, which can be mounted beside other routes:
@@ -91,14 +95,9 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
     access: new Access(checked.auth, checked.apiKeys),
     observe: fanOut(options.observe, metrics.observe),
     refusal: () => undefined,
-    renderMetrics: () => renderMetrics(metrics.snapshot({ http: inFlightOf(api) }, api.followers)),
+    renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
   });
   return api.listener.listener;
-}
-
-/** The number of running requests, without those that follow the changes. @internal */
-export function inFlightOf({ listener, followers }: HttpApi): number {
-  return listener.inFlight - (followers?.open ?? 0);
 }
 
 // Wrong options from plain JavaScript must fail here, and not at the first request.
@@ -128,7 +127,6 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = requireKey(definition, access);
     router.add(pattern, { template: pattern.template, handle, exempt, first: exempt });
   }
-  const cors = corsHeaders(options.cors);
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
@@ -147,28 +145,26 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = isRoot ? redirectToRoot(serve, headers) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
-  const common: Headers = {
-    ...securityHeaders,
-    // A page that may read a response may embed it.
-    ...(options.cors.length > 0 && { 'cross-origin-resource-policy': 'cross-origin' }),
-    ...(isHttpsOnly(hooks) && { 'strict-transport-security': 'max-age=31536000' }),
-  };
+  const { host = '', secure = false } = hooks;
+  // A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
+  // other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
+  const hsts = secure && !isLoopback(host) && { 'strict-transport-security': 'max-age=31536000' };
+  const cors = corsHeaders(options.cors);
   const listener = new HttpListener({
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: { all: common, options: description, of: cors },
+    commonHeaders: (request) => ({
+      ...securityHeaders,
+      ...hsts,
+      ...(request.method === 'OPTIONS' && description),
+      ...cors(request),
+    }),
     checkHost: hostCheck(options.allowedHosts, hooks.host),
     observe: hooks.observe,
     limits: options.limits,
   });
   return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
-}
-
-// A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
-// other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
-function isHttpsOnly({ secure = false, host = '' }: ApiHooks): boolean {
-  return secure && !isLoopback(host);
 }
 
 /**
@@ -186,27 +182,25 @@ function redirectToRoot(serve: Handler, headers: Headers): Handler {
   };
 }
 
-/** Returns the CORS headers for requests with a listed Origin (`*` lists all); `undefined` if the list is empty. */
-function corsHeaders(
-  origins: readonly string[],
-): ((request: HttpRequest) => Headers | undefined) | undefined {
-  if (origins.length === 0) return undefined;
-  const listed = new Set(origins);
-  const any = listed.has('*');
+/** Returns a function for the CORS headers of a reply. `*` in the list stands for every origin. */
+function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
+  if (origins.length === 0) return () => undefined;
+  const allowed = new Set(origins);
+  const allowsAll = allowed.has('*');
+  const headers: Headers = {
+    // A page that may read a response may embed it.
+    'cross-origin-resource-policy': 'cross-origin',
+    // A cache must not serve the response to another origin, for which it differs.
+    ...(!allowsAll && { vary: 'origin' }),
+  };
   return (request) => {
     const origin = request.header('origin');
-    // The response differs by origin, so a cache must not serve it to another origin.
-    const vary = any ? undefined : { vary: 'origin' };
-    if (origin === undefined || !(any || listed.has(origin))) return vary;
-    const headers = { ...vary, 'access-control-allow-origin': any ? '*' : origin };
-    if (request.method !== 'OPTIONS' || request.header('access-control-request-method') === undefined) {
-      return { ...headers, 'access-control-expose-headers': exposed };
-    }
+    if (origin === undefined || !(allowsAll || allowed.has(origin))) return headers;
+    const method = request.method === 'OPTIONS' ? request.header('access-control-request-method') : undefined;
     return {
       ...headers,
-      'access-control-allow-methods': allowedMethods,
-      'access-control-allow-headers': allowedHeaders,
-      'access-control-max-age': preflightMaxAge,
+      'access-control-allow-origin': allowsAll ? '*' : origin,
+      ...(method === undefined ? exposedHeaders : preflightHeaders),
     };
   };
 }

@@ -11,9 +11,10 @@ import { HttpRequest, type Shared } from '../../src/http/request.ts';
 function allowOne() {
   const shared: Shared = {
     basePath: '',
-    commonHeaders: { all: {} },
+    commonHeaders: () => ({}),
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new MemoryBudget(() => undefined),
+    inFlight: 0,
     taken: 0,
     draining: false,
   };

@@ -43,9 +43,10 @@ testSchedules(
     const loop = new LoopScheduler();
     const shared: Shared = {
       basePath: '',
-      commonHeaders: { all: {} },
+      commonHeaders: () => ({}),
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
       memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
+      inFlight: 0,
       taken: 0,
       draining: false,
     };

@@ -133,7 +133,7 @@ describe('the package', () => {
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
-      'createHttpApi,createRequestListener,inFlightOf',
+      'createHttpApi,createRequestListener',
       'addUsersService,createGrpcApp',
       'createMemoryStore',
       'openSqliteStore',
