@@ -1,11 +1,10 @@
-import type { SecureContextOptions } from 'node:tls';
-import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { Server } from '@grpc/grpc-js';
 import { options as optionTable } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
 import type { Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
-import { agingConnections } from './connection-age.ts';
+import { agingConnections } from './connections.ts';
 import { UsersService, userHandlers } from './users.ts';
 
 const { default: defaultInFlight } = optionTable['max-in-flight'];
@@ -62,7 +61,7 @@ export function addUsersService(server: Server, options: UsersServiceOptions): v
 }
 
 /** Users, health and reflection. `addUsersService` does not load the latter two. @internal */
-export async function createGrpcApp(options: GrpcOptions, tls?: SecureContextOptions) {
+export async function createGrpcApp(options: GrpcOptions) {
   const { addHealth, addReflection } = await import('./standard-services.ts');
   const { limits } = options;
   const server = new Server({
@@ -79,14 +78,11 @@ export async function createGrpcApp(options: GrpcOptions, tls?: SecureContextOpt
   server.addService(UsersService, userHandlers(options.repository, options));
   const health = addHealth(server);
   addReflection(server);
-  const { maxConnectionAgeMs, maxConnectionAgeGraceMs } = limits;
-  const connections = agingConnections(server, maxConnectionAgeMs, maxConnectionAgeGraceMs, credentials(tls));
+  const connections = agingConnections(server, limits.maxConnectionAgeMs, limits.maxConnectionAgeGraceMs);
   return {
-    /** Serves a connection. Its caller must not have read from it. */
+    /** Serves a connection, from which nothing has been read. */
     accept: connections.accept,
     setServing: health.setServing,
-    /** Sets the certificate for new connections. */
-    setTls: (pair: SecureContextOptions) => connections.setCredentials(credentials(pair)),
     /** Asks the client of every connection to close it after its calls have ended. */
     drain() {
       health.endWatches();
@@ -94,19 +90,4 @@ export async function createGrpcApp(options: GrpcOptions, tls?: SecureContextOpt
       server.tryShutdown(() => undefined);
     },
   };
-}
-
-function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
-  return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
-}
-
-// `createSsl` does not accept TLS versions or ciphers.
-class TlsCredentials extends ServerCredentials {
-  constructor({ cert, key, ...settings }: SecureContextOptions) {
-    super(settings, { cert, key });
-  }
-
-  override _equals(other: ServerCredentials): boolean {
-    return this === other;
-  }
 }

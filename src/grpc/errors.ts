@@ -26,8 +26,7 @@ export function toGrpcError(caught: unknown, requestId: string, key: string | un
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {
     const where = internal ? 'grpc' : 'store';
-    const cause = error.cause ?? error;
-    observe({ type: 'failure', where, requestId, ...(key !== undefined && { key }), cause });
+    observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
   return { code: errorStatuses[error.kind], details: internal ? 'internal error' : error.message };
 }

@@ -46,7 +46,6 @@ export class GrpcServer {
   /** Sets the certificate for new connections. */
   setTls(tls: SecureContextOptions): void {
     this.#tls = tls;
-    this.#app?.then((app) => app.setTls(tls)).catch(this.#reportFailure);
   }
 
   /** Sets the status that the health service reports for all services. */
@@ -89,7 +88,7 @@ export class GrpcServer {
     try {
       const app = await this.#load();
       if (this.#closing) socket.destroy();
-      else if (!socket.destroyed) app.accept(socket);
+      else if (!socket.destroyed) app.accept(socket, this.#tls);
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();
@@ -98,7 +97,7 @@ export class GrpcServer {
 
   #load(): Promise<GrpcApp> {
     this.#app ??= import('./app.ts')
-      .then(({ createGrpcApp }) => createGrpcApp(this.#options, this.#tls))
+      .then(({ createGrpcApp }) => createGrpcApp(this.#options))
       .then((app) => {
         app.setServing(this.#serving);
         return app;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { type Server, ServerCredentials } from '@grpc/grpc-js';
-import { agingConnections } from '../../src/grpc/connection-age.ts';
+import type { SecureContextOptions } from 'node:tls';
+import type { Server } from '@grpc/grpc-js';
+import { agingConnections } from '../../src/grpc/connections.ts';
 
 for (const [random, from, to] of [
   [0, 9_500, 10_000],
@@ -20,8 +21,8 @@ for (const [random, from, to] of [
       destroy: () => calls.push(['destroy', now - 1_234]),
     };
     const server = { createConnectionInjector: () => injector } as unknown as Server;
-    const connections = agingConnections(server, 10_000, 30, ServerCredentials.createInsecure());
-    connections.accept(new Socket());
+    const connections = agingConnections(server, 10_000, 30);
+    connections.accept(new Socket(), undefined);
     for (; now < 30_000; now += 10) t.mock.timers.tick(10);
     const [, [, closedAt = 0] = []] = calls;
     assert.ok(closedAt >= from && closedAt <= to, `closed after ${closedAt} ms`);
@@ -45,13 +46,14 @@ test('connections share a group only if they close at about the same time, with 
     return { injectConnection() {}, drain: () => drained.push(now), destroy() {} };
   };
   const server = { createConnectionInjector } as unknown as Server;
-  const connections = agingConnections(server, 10_000, 30, ServerCredentials.createInsecure());
+  const connections = agingConnections(server, 10_000, 30);
+  let certificate: SecureContextOptions | undefined;
   const groupsAfter = () => {
-    connections.accept(new Socket());
+    connections.accept(new Socket(), certificate);
     return groups;
   };
   assert.deepEqual([groupsAfter(), groupsAfter()], [1, 1]);
-  connections.setCredentials(ServerCredentials.createInsecure());
+  certificate = { cert: 'new', key: 'new' };
   assert.deepEqual([groupsAfter(), groupsAfter()], [2, 2]);
   now = 2_000;
   t.mock.timers.tick(1_000);

@@ -1,0 +1,66 @@
+import type { Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
+import { type ConnectionInjector, type Server, ServerCredentials } from '@grpc/grpc-js';
+
+const groupsPerAge = 20;
+// Ages are random within this share below the maximum, so that clients do not all reconnect at once.
+const spread = 0.1;
+
+/** Connections that close at about the same time, with the same certificate. */
+interface Group {
+  readonly number: number;
+  readonly tls: SecureContextOptions | undefined;
+  readonly injector: ConnectionInjector;
+  readonly timer: NodeJS.Timeout;
+}
+
+/**
+ * Accepts connections in groups, and asks the clients of a group to close them before the maximum age. grpc-js has this
+ * limit too, but starts a timer of a random duration for each connection. Node.js keeps a list for each duration
+ * until its end, so a client with a new connection for each call would fill the memory.
+ */
+export function agingConnections(server: Server, maxAgeMs: number, graceMs: number) {
+  const groupMs = Math.ceil(maxAgeMs / groupsPerAge);
+  const groups = new Set<Group>();
+
+  const open = (number: number, tls: SecureContextOptions | undefined): Group => {
+    const injector = server.createConnectionInjector(credentials(tls));
+    const close = (): void => {
+      groups.delete(group);
+      injector.drain(graceMs);
+      injector.destroy();
+    };
+    const timer = setTimeout(close, number * groupMs - performance.now()).unref();
+    const group = { number, tls, injector, timer };
+    groups.add(group);
+    return group;
+  };
+  return {
+    /** Serves a connection, with a certificate if there is one. */
+    accept(socket: Socket, tls: SecureContextOptions | undefined): void {
+      const ageMs = maxAgeMs * (1 - spread * Math.random());
+      const number = Math.floor((performance.now() + ageMs) / groupMs);
+      const known = [...groups].find((group) => group.number === number && group.tls === tls);
+      (known ?? open(number, tls)).injector.injectConnection(socket);
+    },
+    /** Stops the timers; the server closes the connections. */
+    close(): void {
+      for (const { timer } of groups) clearTimeout(timer);
+    },
+  };
+}
+
+function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
+  return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
+}
+
+// `createSsl` does not accept TLS versions or ciphers.
+class TlsCredentials extends ServerCredentials {
+  constructor({ cert, key, ...settings }: SecureContextOptions) {
+    super(settings, { cert, key });
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
