@@ -123,11 +123,11 @@ export interface ChangeOptions {
    * The versions that the call may change. With any other stored version the call fails with
    * `precondition-failed`; the statement that makes the change decides. Absent: any version.
    */
-  readonly expected?: readonly number[];
+  readonly expected?: readonly number[] | undefined;
 }
 
 export interface CreateOptions extends Pick<ChangeOptions, 'origin'> {
-  readonly idempotency?: IdempotencyKey;
+  readonly idempotency?: IdempotencyKey | undefined;
 }
 
 /**

@@ -39,13 +39,7 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
   if (isInternal || error.kind === 'unavailable') {
     const where = isInternal ? 'http' : 'store';
     const { id: requestId, keyName: key } = request;
-    observe({
-      type: 'failure',
-      where,
-      requestId,
-      ...(key !== undefined && { key }),
-      cause: error.cause ?? error,
-    });
+    observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
   const message = isInternal ? 'internal error' : error.message;
   return new HttpError(errorStatuses[error.kind], message, error.isFinal ? {} : errorHeaders[error.kind]);

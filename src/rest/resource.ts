@@ -114,8 +114,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
     return { userId, query, isWhole, linksOf };
   });
   const changeOptions = (request: HttpRequest): ChangeOptions => {
-    const expected = expectedVersions(request, requirePreconditions);
-    return { origin: originOf(request), ...(expected && { expected }) };
+    return { origin: originOf(request), expected: expectedVersions(request, requirePreconditions) };
   };
   const changing =
     (parse: (body: unknown, path: RecordPath) => Patch<Draft>, types?: readonly string[]): Handler =>
@@ -159,8 +158,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
     async create(request) {
       const userId = userIdOf(request);
       const draft = bodies.parseDraft((await request.json()).value);
-      const idempotency = idempotencyKey(request, draft);
-      const options = { origin: originOf(request), ...(idempotency && { idempotency }) };
+      const options = { origin: originOf(request), idempotency: idempotencyKey(request, draft) };
       const created = await resource.create(store, userId, draft, options);
       if (created === undefined) throw notFound('user', userId);
       const { value, replayed } = created;

@@ -59,7 +59,7 @@ export interface FailureEvent {
   readonly where: 'http' | 'grpc' | 'store' | 'process';
   readonly requestId?: string;
   /** The name of the API key of the request. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   readonly cause: unknown;
 }
 
