@@ -10,7 +10,7 @@ import type { Repository } from '../domain/repository.ts';
 import type { ByteStream, Headers } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
 
-// Longer queries, and cursors, are rarely repeated.
+// Cursors and longer queries are rarely repeated.
 const maxKeptLength = 256;
 const maxKept = 256;
 
@@ -128,8 +128,8 @@ export function fitting<Item>(
   return { texts };
 }
 
-// Rows fetched at a time while all rows stream, fewer when they are long: more rows would take more memory and
-// hardly less time.
+// How many rows are fetched at a time for a stream of all rows, or fewer if they are long. More rows would need more
+// memory and hardly less time.
 export const maxStreamedRows = 100;
 
 /**
@@ -144,17 +144,9 @@ export function allRows<Row extends object, Query extends ListQuery<string>>(
   view: (row: Row) => object,
 ): string | ByteStream {
   const rowsOf = ({ items, next }: Page<Row>) => {
-    const { chunkBytes } = request;
-    let text = '';
-    let count = 0;
-    for (const item of items) {
-      text += `${count === 0 ? '' : ','}${JSON.stringify(view(item))}`;
-      count += 1;
-      if (text.length >= chunkBytes && count < items.length) {
-        return { text, count, after: positionOf(item, query.sort) };
-      }
-    }
-    return { text, count, after: next };
+    const { texts, last } = fitting(items, (item) => JSON.stringify(view(item)), request.chunkBytes);
+    const after = last === undefined ? next : positionOf(last, query.sort);
+    return { text: texts.join(','), count: texts.length, after };
   };
   async function* chunks(rows: ReturnType<typeof rowsOf>) {
     for (let mark = '['; ; mark = ',') {
