@@ -150,7 +150,7 @@ function parsePosition<Field extends string>(
   } catch {
     // A value is invalid for its field: report the cursor, because clients do not know its content.
   }
-  throw invalid('cursor', 'is not one given out for this list, filter and sort');
+  throw invalid('cursor', 'does not belong to this list, filter and sort');
 }
 
 /** The sort in the syntax of the client; equal sorts have equal texts. */

@@ -64,12 +64,12 @@ export function notFound(record: RecordName, id: number, userId?: number): Domai
 
 /** The store has assigned the highest id. */
 export function idsExhausted(): DomainError {
-  return new DomainError('unavailable', 'no more ids can be given', { isFinal: true });
+  return new DomainError('unavailable', 'no more ids are available', { isFinal: true });
 }
 
 /** The record has the highest version and cannot change again. */
 export function versionsExhausted(record: RecordName, id: number): DomainError {
-  const message = `${record} ${id} has had the last version and cannot be changed again`;
+  const message = `${record} ${id} has reached the highest version and cannot be changed again`;
   return new DomainError('conflict', message, { isFinal: true });
 }
 

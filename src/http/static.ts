@@ -13,7 +13,7 @@ import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, typ
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
-/** The memory that is left for the small files of a folder. */
+/** The free memory for the small files of a folder. */
 export interface FileMemory {
   freeBytes: number;
 }
@@ -29,14 +29,8 @@ interface Version {
   readonly contentHeaders: Headers;
 }
 
-interface OpenedFile {
-  readonly handle: FileHandle;
-  /** Size and times of the opened file, even if its path now leads to another file. */
-  readonly stat: Stats;
-}
-
-// The file may have been replaced by a link out of the folder, or by a FIFO without a writer, on which a plain open would
-// wait for ever.
+// The file may have been replaced by a link out of the folder, or by a FIFO without a writer. A plain open of that FIFO
+// would never return.
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];
@@ -136,8 +130,11 @@ function toReply(request: HttpRequest, version: Version): Reply {
   return { status: 206, headers: { ...contentHeaders, 'content-range': contentRange }, body };
 }
 
-/** Opens a file; `undefined` when the path no longer leads to a file in the folder. */
-async function openFile({ path, within, dev, ino }: KnownFile): Promise<OpenedFile | undefined> {
+/**
+ * Opens a file, with the size and times of the opened file, even if its path now leads to another one. `undefined` when
+ * the path no longer leads to a file in the folder.
+ */
+async function openFile({ path, within, dev, ino }: KnownFile) {
   let handle: FileHandle | undefined;
   try {
     // A link may have a new target: Kubernetes replaces the targets of its links on each change.

@@ -46,5 +46,5 @@ export const secret: Handler = () => json(200, { secretData: 42 }, noStore);
 
 /** Always fails, to show and to test the response and the events of a failure. */
 export const boom: Handler = () => {
-  throw new DomainError('internal', 'boom', { cause: new Error('/boom was asked for') });
+  throw new DomainError('internal', 'boom', { cause: new Error('/boom was requested') });
 };

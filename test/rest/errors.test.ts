@@ -70,7 +70,7 @@ test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   const { http } = await startService(t, { repository, expectFailures: true });
   const changed = await send(http, 'PATCH /users/1', { json: { name: 'Ben' }, undocumented: true });
   assert.deepEqual([changed.status, changed.headers['retry-after']], [409, undefined]);
-  assert.match(String(errorOf(changed)), /last version/);
+  assert.match(String(errorOf(changed)), /highest version/);
   await repository.continueIds(byKind(() => maxId));
   const beyond = await send(http, 'POST /users', { json: { name: 'Ben' } });
   assert.deepEqual([beyond.status, beyond.headers['retry-after']], [503, undefined]);

@@ -110,9 +110,9 @@ const refusals: readonly [query: string, message: string][] = [
   ['sort=id&sort=id', 'sort must be given once'],
   ['cursor=a&cursor=b', 'cursor must be given once'],
   ['page=1&cursor=x', 'page and cursor exclude each other'],
-  ['cursor=', 'cursor is not one given out for this list, filter and sort'],
-  ['cursor=x', 'cursor is not one given out for this list, filter and sort'],
-  ['cursor=%00', 'cursor is not one given out for this list, filter and sort'],
+  ['cursor=', 'cursor does not belong to this list, filter and sort'],
+  ['cursor=x', 'cursor does not belong to this list, filter and sort'],
+  ['cursor=%00', 'cursor does not belong to this list, filter and sort'],
   ['Page=1', '"Page" is not a known parameter'],
   ['pages=1', '"pages" is not a known parameter'],
   ['__proto__=1', '"__proto__" is not a known parameter'],
@@ -236,7 +236,7 @@ test('a cursor is only accepted for the list, filter and sort that it was create
   ]) {
     const answer = await send(http, `GET ${target}`);
     assert.equal(answer.status, 400, target);
-    assert.match(errorOf(answer), /^cursor is not one given out/);
+    assert.match(errorOf(answer), /^cursor does not belong to this list/);
   }
   assert.equal(
     (await send(http, `GET ${next.replace('limit=1', 'limit=9')}`)).status,
