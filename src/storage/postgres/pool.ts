@@ -59,17 +59,13 @@ export class PostgresPool {
   }
 
   /** Runs work on a connection that has no time limit, before the first call. */
-  async prepare(work: (client: Client) => Promise<void>): Promise<void> {
-    const call: Call = { kind: 'write', purpose: 'calls' };
-    const connection = await this.#connections.acquire(call);
-    try {
-      await work(connection.client);
-    } catch (error) {
-      this.#connections.discard(connection);
-      throw error;
-    } finally {
-      this.#connections.release(call);
-    }
+  prepare(work: (client: Client) => Promise<void>): Promise<void> {
+    return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
+      work(connection.client).catch((error) => {
+        this.#connections.discard(connection);
+        throw error;
+      }),
+    );
   }
 
   /** A statement that changes nothing. It ends with the signal, and may be sent twice. */

@@ -56,12 +56,13 @@ function tableReads(
   };
 }
 
-export function postgresReads(pool: Pick<PostgresPool, 'read' | 'ping'>) {
+/** The reads from `pool`. Only the primary accepts the ping. */
+export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<PostgresPool, 'ping'>) {
   return {
     collections: byKind((kind) => tableReads(pool, tables[kind])),
 
     async ping({ signal }: CallOptions = {}) {
-      await pool.ping(ping, signal);
+      await primary.ping(ping, signal);
     },
 
     async summary() {

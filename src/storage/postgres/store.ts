@@ -109,16 +109,13 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
   const feed = settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept) : undefined;
-  const answers = postgresReads({
-    read: (sql, values, signal) => reads.read(sql, values, signal),
-    ping: (sql, signal) => pool.ping(sql, signal),
-  });
+  const answers = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
     ...answers,
     collections: byKind((kind) => ({
       ...answers.collections[kind],
-      ...postgresWrites(pool, tables[kind], { ...settings, feed }),
+      ...postgresWrites(pool, tables[kind], settings.idempotencyTtlMs, feed),
     })),
     ...postgresImport(pool),
     async close() {

@@ -27,17 +27,15 @@ interface UnchangedRow extends NamedRow {
   readonly is_same: boolean;
 }
 
-export interface WriteSettings {
-  readonly idempotencyTtlMs: number;
-  /** Absent: no changes are kept. */
-  readonly feed: PostgresChanges | undefined;
-}
-
-/** The writes of a table. Each is one statement, which is a transaction by itself, and adds its change. */
+/**
+ * The writes of a table. Each is one statement, which is a transaction by itself, and adds its change to the feed, if
+ * there is one.
+ */
 export function postgresWrites(
   pool: PostgresPool,
   table: Table,
-  { idempotencyTtlMs, feed }: WriteSettings,
+  idempotencyTtlMs: number,
+  feed: PostgresChanges | undefined,
 ): Pick<Collection, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
   const { insert, insertOnce, update, unchanged, remove, find } = writeStatements(table, feed !== undefined);
@@ -95,10 +93,38 @@ export function postgresWrites(
   };
 }
 
+interface Added extends NamedRow {
+  readonly count: number;
+  /** The greatest id of a new row; 0 if there is none. */
+  readonly last: number;
+}
+
 /** The writes that import a whole store, each batch in one transaction. */
 export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRows' | 'continueIds'> {
   return {
-    importRows: (kind, rows) => importRows(pool, kind, rows),
+    async importRows(kind, rows) {
+      // As arrays, one for each column.
+      const columns = tables[kind].columns;
+      const names = columnNames(columns);
+      const records = rows.map((row) => recordValues(columns, row));
+      const values = columns.map((_, i) => records.map((record) => record[i]));
+      const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
+      const add = `
+        WITH added AS (
+          INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id
+        ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`;
+      const findOther = `
+        SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
+      return pool.transaction(async (send) => {
+        await lock(send, kind);
+        const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
+        const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
+        if (other !== undefined) throw rowDiffers(kind, other.id);
+        await raiseLastId(send, kind, last);
+        if (count > 0) await send(restartFeed);
+        return count;
+      });
+    },
 
     async continueIds(last) {
       await pool.transaction(async (send) => {
@@ -107,36 +133,6 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
       });
     },
   };
-}
-
-interface Added extends NamedRow {
-  readonly count: number;
-  /** The greatest id of a new row; 0 if there is none. */
-  readonly last: number;
-}
-
-/** Imports rows as arrays, one for each column. */
-function importRows(pool: PostgresPool, kind: RecordKind, rows: readonly Row[]): Promise<number> {
-  const columns = tables[kind].columns;
-  const names = columnNames(columns);
-  const records = rows.map((row) => recordValues(columns, row));
-  const values = columns.map((_, i) => records.map((record) => record[i]));
-  const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
-  const add = `
-    WITH added AS (
-      INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id
-    ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`;
-  const findOther = `
-    SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
-  return pool.transaction(async (send) => {
-    await lock(send, kind);
-    const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
-    const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
-    if (other !== undefined) throw rowDiffers(kind, other.id);
-    await raiseLastId(send, kind, last);
-    if (count > 0) await send(restartFeed);
-    return count;
-  });
 }
 
 /** Prevents others from assigning ids, because a sequence must not change between reading and setting it. */

@@ -49,7 +49,7 @@ const replanned: string[] = [];
 let statements = 0;
 
 /** Explains the statements of the store. They are prepared and run often, so the server may reuse a plan. */
-const { users, posts } = postgresReads({
+const pool: Parameters<typeof postgresReads>[0] = {
   async read(sql, values) {
     statements += 1;
     const name = `statement_${statements}`;
@@ -68,8 +68,8 @@ const { users, posts } = postgresReads({
     if (isPlannedAnew && sql.text.includes('UNION ALL')) replanned.push(sql.text);
     return (await client.query(execute)).rows;
   },
-  ping: async () => undefined,
-}).collections;
+};
+const { users, posts } = postgresReads(pool, { ping: async () => undefined }).collections;
 
 interface Cost {
   readonly blocks: number;

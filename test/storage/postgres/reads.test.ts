@@ -6,13 +6,13 @@ import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 
 it('lists of all limits, pages and positions use a few statements, so that all of them stay prepared', async () => {
   const names = new Set<string | undefined>();
-  const { users, posts } = postgresReads({
+  const pool: Parameters<typeof postgresReads>[0] = {
     async read({ name }) {
       names.add(name);
       return [];
     },
-    ping: async () => undefined,
-  }).collections;
+  };
+  const { users, posts } = postgresReads(pool, { ping: async () => undefined }).collections;
   const sorts = ['id', '-id', 'name', '-name', 'role', '-role', 'role,name', 'role,-name', '-role,name'];
   for (const sort of sorts) {
     for (const filter of ['', '&role=guest', '&role=admin']) {
