@@ -15,14 +15,14 @@ import {
 
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
-Prints each change of a running service as a line of JSON (CloudEvents 1.0), and follows until a signal
-stops it. Connects again after each failure, and continues where it was.
+Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. Connects
+again after each failure, and continues where it was.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
-  --after N     begin after this position [the oldest change that is kept]
+  --after N     start after this position [before the oldest change that is kept]
   --type LIST   only these types, such as user.created,user.deleted
   --user ID     only the user with this id and its posts
-  --state FILE  keep the position of the last printed line here, and begin there the next time
+  --state FILE  store the position of the last printed line here, and continue there at the next start
   API_KEY       in the environment: the key to send, if the service needs one
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 4 the position is no longer kept.

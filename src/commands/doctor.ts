@@ -11,9 +11,9 @@ import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } fr
 
 const help = `usage: users-service doctor [options]
 
-Examines what the service needs, with the options it would be started with, and changes nothing. Prints a
-line for each check: ok, warn or fail, and what to do. Run it as the user of the service. Exit codes: 0 all
-is ok, 3 a warning, 1 a failure, 2 wrong usage.
+Checks what the service needs to start with these options, and changes nothing. Prints a line for each check:
+ok, warn or fail, and what to do. Run it as the user of the service. Exit codes: 0 no problem, 3 a warning,
+1 a failure, 2 wrong usage.
 
 `;
 
@@ -107,7 +107,7 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       if (!(error instanceof StartError)) throw error;
       const what = `${name}: ${error.message}`;
       if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
-      // The service has both ports or neither. Over TLS it is not asked: its name may be another one.
+      // A running service has both ports. Over TLS, its health is unknown: its certificate may have another name.
       if (isRunning) return ok(`${what}, by a service that is healthy`);
       const problem = config['tls-cert'] === undefined ? fail : warn;
       return problem(what, 'choose another port, unless this service has it');

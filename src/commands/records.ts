@@ -43,7 +43,7 @@ const formats: { readonly [Kind in RecordKind]: RecordFormat<Records[Kind]> } = 
   posts: {
     lastId: 'lastPostId',
     batchRows: 2_500,
-    // Without the first version, as before posts had versions, so that the checksums of older exports stay valid.
+    // Version 1 is left out: posts of older exports have no version, and the checksums of these exports stay valid.
     toFields: ({ id, userId, title, body, version }) => {
       return { id, userId, title, body, version: version > 1 ? version : undefined };
     },

@@ -18,11 +18,11 @@ const databaseHelp = `  --database URL  the store: sqlite:PATH or postgres://…
 
 const copyHelp = `usage: users-service copy --from URL --to URL
 
-Copies a whole store into another: ids, versions and posts, compared by checksums at the end. It may be
-interrupted and run again. Stop writing to the source first.
+Copies a whole store into another, with ids, versions and posts, and compares checksums at the end. You may
+interrupt it and run it again. Stop writing to the source first.
 
   --from URL  the store to read: sqlite:PATH or postgres://…
-  --to URL    the store to fill; it may hold nothing but an earlier copy
+  --to URL    the store to fill; it must be empty or contain an earlier copy
 `;
 
 export const copy: Command = {
@@ -70,9 +70,9 @@ export async function openSource(url: string): Promise<Store> {
 export const exportRecords: Command = {
   help: `usage: users-service export [FILE] [--database URL]
 
-Writes a whole store as NDJSON, a JSON line a record, and a checksum as the last.
+Writes a whole store as NDJSON: one line of JSON for each record, and a last line with a checksum.
 
-  FILE            where to, a file that is not there yet [the output]
+  FILE            the file to write; it must not exist yet [standard output]
 ${databaseHelp}`,
   flags: ['database'],
   positionals: 1,
@@ -101,11 +101,11 @@ ${databaseHelp}`,
 export const importRecords: Command = {
   help: `usage: users-service import [FILE] [--database URL] [--partial]
 
-Reads NDJSON as export writes it. The whole file is checked before anything is imported. Rows that are
-in the store already are left, so an interrupted import can be run again.
+Imports NDJSON as export writes it. Checks the whole file before it imports anything. Skips records that the
+store already has, so you may run an interrupted import again.
 
-  FILE            the file to import [the standard input]
-${databaseHelp}  --partial       take a file without the end record of an export, such as one written by hand
+  FILE            the file to import [standard input]
+${databaseHelp}  --partial       accept a file without the end record of an export, such as one written by hand
 `,
   flags: ['database'],
   switches: ['partial'],
@@ -153,9 +153,9 @@ async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<st
 
 const backupHelp = `usage: users-service backup FILE [--database URL]
 
-Copies a SQLite store into a new file, as it is at one moment, while the service may go on writing.
+Copies a SQLite store into a new file. The copy is consistent, even while the service writes.
 
-  FILE            the copy; it must not exist yet
+  FILE            the file to write; it must not exist yet
   --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;

@@ -10,7 +10,8 @@ const help = `usage: users-service verify [--database URL]
 
 Runs the tests that every store passes on empty stores beside the one at the URL: schemas in a PostgreSQL
 database, files beside a SQLite file. It removes them at the end, and neither reads nor changes the store
-itself. Prints a line for each subject and for each test that failed. Exit code 1 if one did.
+itself. Prints a line for each subject and for each test that failed. Exit codes: 0 all tests passed, 1 a
+test failed, 2 wrong usage.
 
   --database URL  memory:, sqlite:PATH or postgres://USER@HOST/NAME [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)

@@ -6,7 +6,7 @@ import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 import type { Scratch } from './store.ts';
 
-/** The options of all stores. Each store uses its own ones. */
+/** The options of all stores. A store ignores those of the others. */
 export type StoreOptions = MemoryStoreOptions & SqliteStoreOptions & PostgresStoreOptions;
 
 /** A kind of store, selected by the scheme of its URL. */

@@ -52,7 +52,7 @@ export const tables: Readonly<Record<RecordKind, Table>> = {
   }),
 };
 
-/** Describes a table by the column of each field of its records, so that the compiler asks for that of a new field. */
+/** Describes a table by the column of each field of its records. A field without a column does not compile. */
 function describe<Kind extends RecordKind>(
   kind: Kind,
   fields: Readonly<Record<keyof Records[Kind] & string, Omit<Column, 'field'>>>,

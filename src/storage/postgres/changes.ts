@@ -119,11 +119,6 @@ export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
     this.#wake();
   }
 
-  /** Must be called before the pool is closed. */
-  async close(): Promise<void> {
-    await this.#trim;
-  }
-
   #wake(): void {
     if (this.#watcher === undefined) return;
     const waitMs = Math.max(0, this.#wokenAt + wakeIntervalMs - performance.now());

@@ -119,7 +119,6 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     })),
     ...postgresImport(pool),
     async close() {
-      await feed?.close();
       await Promise.all([pool, ...standbys.map((standby) => standby.pool)].map((one) => one.close()));
     },
   });
