@@ -1,7 +1,7 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKey, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
-import { schemeOf, unmetUrlRequirement } from './storage/open.ts';
+import { schemeOf, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
 /** A row in the table of options. */
 export interface Option {
@@ -65,7 +65,7 @@ export const options = {
   'grpc-port': { kind: 'PORT', default: 50_051, range: ports, orOff: true, path: 'grpcPort',
     meaning: 'gRPC port; 0: any free port; off: no gRPC.' },
   database: { kind: 'URL', unmetRequirement: unmetUrlRequirement, default: 'sqlite:./data/users.db', path: 'database', variable: 'DATABASE_URL',
-    meaning: 'The store: memory:, sqlite:PATH or postgres://USER@HOST/NAME.' },
+    meaning: `The store: ${urlForms}.` },
   'read-database': { kind: 'URL', unmetRequirement: unmetStandbysRequirement, path: 'readDatabase',
     meaning: 'Standbys of a postgres: database that serve reads, never with stale data: postgres://USER@HOST,HOST/NAME.' },
   'api-key': { kind: 'KEYS', default: [], path: 'apiKeys',

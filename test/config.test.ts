@@ -11,6 +11,7 @@ import {
 } from '../src/commands/settings.ts';
 import { type Config, optionRows, readOptions } from '../src/config.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
+import { urlForms } from '../src/storage/open.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -162,26 +163,14 @@ describe('a mistake is named with its option and what it must be', () => {
       { AUTH: mode },
       [`--auth "${mode}" needs --api-key or --api-keys-file`],
     ]),
-    [
-      ['--database', 'sqlite:'],
-      {},
-      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite:"'],
-    ],
-    [
-      ['--database', 'sqlite::memory:'],
-      {},
-      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite::memory:"'],
-    ],
+    [['--database', 'sqlite:'], {}, [`--database must be ${urlForms}, not "sqlite:"`]],
+    [['--database', 'sqlite::memory:'], {}, [`--database must be ${urlForms}, not "sqlite::memory:"`]],
     ...['sqlite:~/x.db', 'sqlite:~'].map((url): [string[], Environment, string[]] => [
       ['--database', url],
       {},
       [`--database must be a path without ~, which only a shell replaces by your home folder, not "${url}"`],
     ]),
-    [
-      ['--database', 'sqlite://x.db'],
-      {},
-      ['--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not "sqlite://x.db"'],
-    ],
+    [['--database', 'sqlite://x.db'], {}, [`--database must be ${urlForms}, not "sqlite://x.db"`]],
     [['--port'], {}, [needsValue('--port')]],
     [['--host', '--port', '1'], {}, [needsValue('--host')]],
     [['--port', '1', '--port=1'], {}, ['--port must be given once']],

@@ -6,13 +6,13 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import { openStore, schemeOf, sqlitePath } from '../storage/open.ts';
+import { lastingUrlForms, openStore, schemeOf, sqlitePath } from '../storage/open.ts';
 import { type Command, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { checkSubset, countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkDatabaseUrl, databaseUrl } from './settings.ts';
 
-const databaseHelp = `  --database URL  the store: sqlite:PATH or postgres://… [sqlite:./data/users.db]
+const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;
 
@@ -21,7 +21,7 @@ const copyHelp = `usage: users-service copy --from URL --to URL
 Copies a whole store into another, with ids, versions and posts, and compares checksums at the end. You may
 interrupt it and run it again. Stop writing to the source first.
 
-  --from URL  the store to read: sqlite:PATH or postgres://…
+  --from URL  the store to read: ${lastingUrlForms}
   --to URL    the store to fill; it must be empty or contain an earlier copy
 `;
 

@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
-import { openStore, schemeOf } from '../storage/open.ts';
+import { openStore, schemeOf, urlForms } from '../storage/open.ts';
 import { type Command, describeError, onStop, withoutPasswords } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
@@ -13,7 +13,7 @@ database, files beside a SQLite file. It removes them at the end, and neither re
 itself. Prints a line for each subject and for each test that failed. Exit codes: 0 all tests passed, 1 a
 test failed, 2 wrong usage.
 
-  --database URL  memory:, sqlite:PATH or postgres://USER@HOST/NAME [sqlite:./data/users.db]
+  --database URL  ${urlForms} [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;
 

@@ -24,10 +24,10 @@ export interface StoreScheme {
   readonly file?: (url: string) => string | undefined;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** Examines a store without changing it; absent if its data is lost with the process. */
-  readonly examine?: (url: string) => Promise<Finding[]>;
-  /** Prepares empty stores beside the one at a URL; absent if every opened store is empty. */
-  readonly scratch?: (url: string) => Promise<Scratch>;
+  /** Examines a store without changing it; `undefined` if its data is lost with the process. */
+  readonly examine: ((url: string) => Promise<Finding[]>) | undefined;
+  /** Prepares empty stores beside the one at a URL; `undefined` if every opened store is empty. */
+  readonly scratch: ((url: string) => Promise<Scratch>) | undefined;
 }
 
 // Excludes an authority, and SQLite's name for a database in memory, which each connection would have separately.
@@ -40,6 +40,8 @@ export const storeSchemes: readonly StoreScheme[] = [
     pattern: /^memory:$/,
     isShared: false,
     open: async (_, options) => (await import('./memory/store.ts')).createMemoryStore(options),
+    examine: undefined,
+    scratch: undefined,
   },
   {
     form: 'sqlite:PATH',
@@ -74,13 +76,21 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
+/** The forms of all URLs. */
+export const urlForms = formsOf(storeSchemes);
+/** The forms of the URLs of stores whose data outlives the process. */
+export const lastingUrlForms = formsOf(storeSchemes.filter(({ examine }) => examine));
+
+function formsOf(schemes: readonly StoreScheme[]): string {
+  // Without `Intl`, because every command runs this at its start.
+  const forms = schemes.map(({ form }) => form);
+  return `${forms.slice(0, -1).join(', ')} or ${forms.at(-1)}`;
+}
+
 /** What the URL of a store must be; `undefined` if it is valid. */
 export function unmetUrlRequirement(url: string): string | undefined {
   const scheme = schemeOf(url);
-  if (scheme !== undefined) return scheme.unmetRequirement?.(url);
-  const forms = storeSchemes.map(({ form }) => form);
-  // British lists have no comma before the last item.
-  return new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(forms);
+  return scheme === undefined ? urlForms : scheme.unmetRequirement?.(url);
 }
 
 export function schemeOf(url: string): StoreScheme | undefined {

@@ -6,6 +6,7 @@ import { describe, it } from 'node:test';
 import { describeError } from '../../src/commands/command-line.ts';
 import { variableOf } from '../../src/commands/settings.ts';
 import { optionRows } from '../../src/config.ts';
+import { urlForms } from '../../src/storage/open.ts';
 import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
@@ -94,10 +95,7 @@ describe('an invalid command line', () => {
       ['copy', '--from', '--to'],
       '--from must have a value; one that begins with a dash is written --from=VALUE',
     ],
-    [
-      ['export', '--database='],
-      '--database must be memory:, sqlite:PATH or postgres://USER@HOST/NAME, not ""',
-    ],
+    [['export', '--database='], `--database must be ${urlForms}, not ""`],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
   ];
   for (const [argv, problem] of calls) {
