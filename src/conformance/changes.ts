@@ -96,7 +96,7 @@ export function testChanges(fixture: Fixture): void {
 
       it(`${name} rejects a version that is not expected`, async (t) => {
         const repository = await fixture.open(t);
-        await addUsers(repository, 'Ada:admin');
+        await repository.createUser(full);
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
           await rejects(change(repository, 1, expected), 'precondition-failed');
         }

@@ -119,7 +119,8 @@ export type NamedRow = Readonly<Record<string, unknown>>;
 export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
   return toRecord(
     columns,
-    columns.map(({ name }) => row[name]),
+    // A change or response that was stored before a column was added does not contain it.
+    columns.map(({ name, absent }) => row[name] ?? absent),
   );
 }
 

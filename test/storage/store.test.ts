@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openStore } from '../../src/storage/open.ts';
+import { fromNames, tables } from '../../src/storage/tables.ts';
 import { temporaryFolder } from './temporary.ts';
 
 const folder = temporaryFolder();
@@ -31,5 +32,12 @@ describe('a store that responds at once', () => {
     t.after(() => store.close());
     const options = { isAborted: true, signal: AbortSignal.abort() };
     await assert.rejects(async () => store.getUser(1, options), { kind: 'cancelled' });
+  });
+});
+
+describe('a record as it was stored before a column was added', () => {
+  it('does not have the new field', () => {
+    const row = { id: 1, name: 'Ada', version: 1 };
+    assert.deepEqual(fromNames(tables.users.columns, row), row);
   });
 });
