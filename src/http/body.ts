@@ -18,6 +18,9 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
+/** The failure of a request whose body was cancelled. */
+export const cancelled = new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' });
+
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
 // Reading pauses after so many bytes. Otherwise a turn of the event loop would read up to 2 MiB from each connection.
@@ -53,17 +56,21 @@ export function readBody(
       }
     }
   };
-  // Node discards the rest of the body, so that the connection can serve its next request.
   const onCancel = (): void => {
     stop();
-    chunks.length = 0;
-    reject(new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' }));
+    chunks.splice(0).forEach(free);
+    discardBody(message);
+    reject(cancelled);
   };
   const onEnd = (): void => {
     stop();
     hold(length);
     const [first] = chunks;
-    resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, length));
+    if (chunks.length === 1 && first !== undefined) resolve(first);
+    else {
+      resolve(Buffer.concat(chunks, length));
+      chunks.forEach(free);
+    }
   };
   const onClose = (): void => {
     stop();
@@ -78,6 +85,19 @@ export function readBody(
     message.on('data', onData).on('end', onEnd).on('close', onClose);
   }
   return promise;
+}
+
+/**
+ * Discards the unread rest of a body, so that the connection can serve its next request. The memory of each chunk is
+ * freed at once, because the garbage collector would need more time than all other work on the request.
+ */
+export function discardBody(message: IncomingMessage): void {
+  message.on('data', free);
+}
+
+// Detaching an ArrayBuffer frees its memory. The chunks of Node's parser own theirs.
+function free({ buffer, length }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 
 // RFC 9112, 6.3. `node:http` emits no events on the stream of a request without a body.

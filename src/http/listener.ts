@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
+import { cancelled } from './body.ts';
 import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
@@ -32,6 +33,11 @@ export interface ListenerOptions extends Pick<Shared, 'basePath' | 'commonHeader
 
 type Choice = Omit<Route, 'template'>;
 const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
+
+const failing = (error: unknown): Choice =>
+  probe(() => {
+    throw error;
+  });
 
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -104,9 +110,17 @@ export class HttpListener {
       if (connection.newest === response && message.complete) connection.newest = undefined;
       connection.startNext();
     });
-    const route = this.#route(request);
+    let route = this.#route(request);
     if (route.first || scheduler.isFree(request.startedAt)) this.#answer(request, route);
-    else scheduler.addTask(() => this.#answer(request, route));
+    else {
+      request.holdUnread(() => {
+        route = failing(cancelled);
+      });
+      scheduler.addTask(() => {
+        request.hold(0);
+        return this.#answer(request, route);
+      });
+    }
   }
 
   #report(request: HttpRequest, now: number): void {
@@ -147,9 +161,7 @@ export class HttpListener {
       request.template = route.template;
       return route;
     } catch (caught) {
-      return probe(() => {
-        throw caught;
-      });
+      return failing(caught);
     }
   }
 

@@ -149,7 +149,8 @@ export function endLingering(response: ServerResponse): void {
     if (bytes > lingerBytes) end();
   };
   const timer = setTimeout(end, lingerMs);
-  req.on('data', count).on('end', end).resume();
+  // Counts before the other listeners may free the memory of a chunk.
+  req.prependListener('data', count).on('end', end).resume();
   socket.on('end', end).on('close', end);
 }
 

@@ -1,6 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
-import { checkBodyHead, checkContentType, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
+import {
+  checkBodyHead,
+  checkContentType,
+  discardBody,
+  type Json,
+  jsonReadByHost,
+  parseJson,
+  readBody,
+} from './body.ts';
 import type { Connection } from './connection.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import type { MemoryBudget } from './memory-budget.ts';
@@ -34,6 +42,8 @@ export interface Shared {
   draining: boolean;
 }
 
+// Node reads at most so many bytes of a connection at once.
+const readBytes = 64 * 1024;
 // No valid user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
 const acceptHeaders: Readonly<Record<string, string>> = { PATCH: 'accept-patch', POST: 'accept-post' };
@@ -171,6 +181,21 @@ export class HttpRequest {
     this.#holdsMemory = true;
     this.stalled = bytes > 0;
     this.shared.memory.hold(this, bytes, cancel);
+  }
+
+  /**
+   * Counts the beginning of the body, which Node reads and keeps while the request waits. If too much waits, the body is
+   * discarded and `onCancel` is called.
+   */
+  holdUnread(onCancel: () => void): void {
+    const { headers, readableEnded } = this.raw;
+    const isChunked = headers['transfer-encoding'] !== undefined;
+    const bytes = isChunked ? readBytes : Math.min(Number(headers['content-length'] ?? 0), readBytes);
+    if (bytes === 0 || readableEnded) return;
+    this.hold(bytes, () => {
+      discardBody(this.raw);
+      onCancel();
+    });
   }
 
   /** The request no longer counts as running: an endless stream waits most of the time. */

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { maxJsonDepth, parseJson } from '../../src/http/body.ts';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { type TestContext, test } from 'node:test';
+import { discardBody, maxJsonDepth, parseJson, readBody } from '../../src/http/body.ts';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
@@ -241,4 +244,66 @@ test('the response to a rejected media type lists the accepted ones', async (t) 
     const { status, headers } = await wire.next();
     assert.deepEqual([status, headers[header]], [415, 'application/json']);
   }
+});
+
+/** Serves one POST with `handle`, and resolves with the chunks of its body. */
+async function chunksOf(
+  t: TestContext,
+  handle: (message: IncomingMessage) => void,
+): Promise<readonly Buffer[]> {
+  const chunks: Buffer[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const server = createServer((message) => {
+    message.on('data', (chunk) => chunks.push(chunk)).on('end', resolve);
+    handle(message);
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const wire = await Wire.open(t, (server.address() as AddressInfo).port);
+  wire.write(post('/', 'a'.repeat(100_000)));
+  await promise;
+  return chunks;
+}
+
+/** Whether the memory of each chunk has been freed. */
+const areFree = (chunks: readonly Buffer[]) => chunks.every(({ buffer }) => buffer.byteLength === 0);
+
+test('the memory of a discarded body is freed at once', async (t) => {
+  const chunks = await chunksOf(t, discardBody);
+  assert.ok(chunks.length > 1);
+  assert.ok(areFree(chunks));
+});
+
+test('the memory of the chunks of a long body is freed when the body is whole', async (t) => {
+  let body: Promise<Buffer> | undefined;
+  const chunks = await chunksOf(t, (message) => {
+    body = readBody(message, 1_000_000, () => undefined);
+  });
+  assert.equal(String(await body), 'a'.repeat(100_000));
+  assert.ok(areFree(chunks));
+});
+
+test('a cancelled read frees the memory of its chunks', async (t) => {
+  let body: Promise<Buffer> | undefined;
+  const chunks = await chunksOf(t, (message) => {
+    body = readBody(message, 1_000_000, (_, cancel) => cancel?.());
+    body.catch(() => undefined);
+  });
+  await assert.rejects(body ?? Promise.resolve(), { status: 503 });
+  assert.ok(areFree(chunks));
+});
+
+test('memory that a chunk shares with other data is not freed', () => {
+  const shared = Buffer.from(new ArrayBuffer(10), 0, 5);
+  const message = Readable.from([shared]) as IncomingMessage;
+  discardBody(message);
+  return new Promise<void>((resolve) => {
+    message.on('end', () => {
+      assert.equal(shared.length, 5);
+      resolve();
+    });
+  });
 });

@@ -64,6 +64,32 @@ test('a request whose body arrived together with its head keeps its place while 
   assert.throws(() => make().enter(), isFull);
 });
 
+test('the body of a waiting request counts for the memory budget until the request starts or is cancelled', () => {
+  const { make, shared } = allowOne();
+  const memory = new MemoryBudget(() => undefined, 100_000);
+  Object.assign(shared, { memory });
+  const cancelled: string[] = [];
+  const wait = (name: string, headers: Readonly<Record<string, string>>) => {
+    const request = make();
+    request.raw.headers = { ...headers };
+    request.holdUnread(() => cancelled.push(name));
+    return request;
+  };
+  wait('without a body', {});
+  wait('with a short body', { 'content-length': '10000' });
+  const first = wait('first', { 'content-length': '1000000' });
+  assert.equal(memory.isShort, false);
+  const second = wait('second', { 'transfer-encoding': 'chunked' });
+  assert.equal(memory.isShort, true);
+  assert.deepEqual(cancelled, []);
+  wait('third', { 'content-length': '65536' });
+  assert.deepEqual(cancelled, ['first']);
+  assert.ok(first.raw.listenerCount('data') > 0, 'the body is discarded');
+  second.hold(0);
+  wait('fourth', { 'content-length': '65536' });
+  assert.deepEqual(cancelled, ['first']);
+});
+
 /** Pipelines up to `most` requests on a connection until it is paused or closed. Returns their number. */
 function pipeline(memory: MemoryBudget, headers: Readonly<Record<string, string>> = {}, most = 1_000) {
   const socket = new Socket();

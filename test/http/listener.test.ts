@@ -5,6 +5,7 @@ import { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
+import { scheduler } from '../../src/http/scheduler.ts';
 import { exchange } from '../kit/raw.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createFace, startKit } from '../support/http-kit.ts';
@@ -447,4 +448,37 @@ test('replies that become ready at the same moment are sent over several turns o
   await all;
   // Each turn has time for about two of them.
   assert.ok(turns >= 15, `${turns} turns`);
+});
+
+test('while no memory is left, a waiting request with a long body fails before its handler runs', async (t) => {
+  const called: string[] = [];
+  const { handle, called: filled } = hanging();
+  const fill: Handler = (request) => {
+    request.hold(128 * 1024 * 1024);
+    return handle(request);
+  };
+  const read: Handler = async (request) => {
+    called.push(request.method);
+    return json(200, (await request.json(['application/json'], 1_000_000)).value);
+  };
+  const kit = await startKit(t, { 'GET /fill': fill, 'POST /': read });
+  let isBusy = true;
+  const occupy = (): boolean => {
+    const end = performance.now() + 3;
+    while (performance.now() < end);
+    if (isBusy) scheduler.addTask(occupy);
+    return false;
+  };
+  t.after(() => {
+    isBusy = false;
+  });
+  (await Wire.open(t, kit.port)).write(head('GET /fill'));
+  await filled;
+  const wire = await Wire.open(t, kit.port);
+  occupy();
+  const refused = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
+  assert.equal(refused.status, 503);
+  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
+  assert.deepEqual(called, []);
+  assert.equal((await wire.write(post('/', '"short"')).next()).body, '"short"');
 });
