@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { globSync, writeFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,6 @@ import type { Plan } from './plan.ts';
 
 export const run = promisify(execFile);
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const planted = fileURLToPath(new URL('defects.ts', import.meta.url));
 
 export type Cluster = Awaited<ReturnType<typeof startCluster>>;
 /** A process, and where clients reach it. */
@@ -24,22 +23,11 @@ export type Node = Cluster['nodes'][number];
 // libfaketime reads the offset of the clock from a file.
 const [faketime] = globSync('/usr/lib/{*-linux-gnu/,}faketime/libfaketimeMT.so.1');
 
-export interface RunOptions {
-  /** The name of a planted defect. */
-  readonly defect?: string | undefined;
-  /** A folder to keep the history and the logs of the processes in. */
-  readonly keep?: string | undefined;
-}
-
-/** Starts what a plan names. The stack closes everything. */
-export async function startCluster(
-  { store, seed }: Plan,
-  { defect, keep }: RunOptions,
-  stack: AsyncDisposableStack,
-) {
+/** Starts what a plan names. The names of kept files begin with `kept`. The stack closes everything. */
+export async function startCluster(plan: Plan, stack: AsyncDisposableStack, keep?: string, defect?: string) {
+  const { store, seed } = plan;
   const folder = await mkdtemp(join(tmpdir(), `simulate-${seed}-`));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  // How the names of the kept files begin.
   const kept = join(keep ?? folder, [seed, ...(defect?.split(' ') ?? [])].join('-'));
   const postgres = store.kind === 'postgres' ? await openPostgres(store, stack) : undefined;
   const data = join(folder, 'data');
@@ -48,15 +36,19 @@ export async function startCluster(
     await run('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'simulate', data]);
     stack.defer(async () => void (await run('umount', ['-l', data])));
   }
-  const clock = faketime && join(folder, 'clock');
-  if (clock) writeFileSync(clock, '+0s\n');
+  const clock = join(folder, 'clock');
+  await writeFile(clock, '+0s\n');
   const fakeClock = { FAKETIME_NO_CACHE: '1', DONT_FAKE_MONOTONIC: '1', FAKETIME_TIMESTAMP_FILE: clock };
-  const env = clock ? { LD_PRELOAD: faketime, ...fakeClock } : {};
+  const env = faketime ? { LD_PRELOAD: faketime, ...fakeClock } : {};
   const database = store.kind === 'sqlite' ? `sqlite:${join(data, 'users.db')}` : 'memory:';
-  const command = defect === undefined ? [main] : [planted, '--defect', defect, '--seed', String(seed)];
-  command.push('--database', postgres?.url ?? database);
-  if (store.workers > 1 && defect === undefined) command.push('--workers', String(store.workers));
+  // Each worker would have a defect of its own.
+  const workers = defect === undefined ? store.workers : 1;
+  const command = [main, '--database', postgres?.url ?? database, '--workers', String(workers)];
   if (postgres?.reads !== undefined) command.push('--read-database', postgres.reads);
+  if (defect !== undefined) {
+    const query = new URLSearchParams({ name: defect, seed: String(seed) });
+    command.unshift('--import', new URL(`defects.ts?${query}`, import.meta.url).href);
+  }
   const owner = { after: (end: () => unknown) => stack.defer(async () => void (await end())) };
   const nodes = [];
   for (let i = 0; i < store.processes; i += 1) {
@@ -70,7 +62,7 @@ export async function startCluster(
     const grpc = usersClient(owner, `127.0.0.1:${grpcPort}`, { 'grpc.max_reconnect_backoff_ms': 500 });
     nodes.push({ service, clients, grpc, http: `http://127.0.0.1:${clients.port}` });
   }
-  return { kept, nodes, data, postgres, clock };
+  return { kept, nodes, data, postgres, clock: faketime && clock };
 }
 
 async function openPostgres({ pooler, ...plan }: Plan['store'], stack: AsyncDisposableStack) {

@@ -1,32 +1,32 @@
-// The planted defects. Run as a program, this is the service with one of them, in the place of `src/main.ts`.
+// The planted defects. A process of the service has the one that the query names if it imports this file first.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { Random } from '../../src/conformance/random.ts';
 import type { Change } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { type Page, positionOf } from '../../src/domain/list-query.ts';
-import type { ChangeFeed, Repository } from '../../src/domain/repository.ts';
+import type { Answer, Store } from '../../src/domain/repository.ts';
 import type { StoredUser, User, UserQuery } from '../../src/domain/user.ts';
-import { createService } from '../../src/service.ts';
 import { patched } from '../../src/storage/memory/rows.ts';
-import { openStore } from '../../src/storage/open.ts';
+import { storeSchemes } from '../../src/storage/open.ts';
 
-type Methods = Omit<Repository, 'changes'> & ChangeFeed;
-/** Makes a wrong method for a repository or its feed. */
-type Defect = (store: Repository) => Partial<Methods>;
+/** Returns a store with a wrong method. A call uses it if `happens` returns true. */
+type Defect = (store: Store, happens: () => boolean) => Store;
+type Methods = Omit<Store, 'changes'>;
 
 /** Calls another function in the place of a method. */
 function instead<Name extends keyof Methods>(
   name: Name,
-  wrong: (store: Repository, ...args: Parameters<Methods[Name]>) => ReturnType<Methods[Name]>,
+  wrong: (store: Store, ...args: Parameters<Methods[Name]>) => ReturnType<Methods[Name]>,
 ): Defect {
-  return (store) => ({ [name]: (...args: Parameters<Methods[Name]>) => wrong(store, ...args) });
+  return (store, happens) => {
+    const call = (...args: Parameters<Methods[Name]>) =>
+      happens() ? wrong(store, ...args) : Reflect.apply(store[name], store, args);
+    return { ...store, [name]: call };
+  };
 }
 
 /** Returns another page of users. */
-function inPage(
-  spoil: (page: Page<User>, query: UserQuery, store: Repository) => Page<User> | Promise<Page<User>>,
-): Defect {
+function inPage(spoil: (page: Page<User>, query: UserQuery, store: Store) => Answer<Page<User>>): Defect {
   return instead('listUsers', async (store, query, options) =>
     spoil(await store.listUsers(query, options), query, store),
   );
@@ -34,11 +34,14 @@ function inPage(
 
 /** Returns other changes of the feed. */
 function inFeed(spoil: (changes: readonly Change[]) => Change[]): Defect {
-  return instead('read', async ({ changes: feed }, query, options) => {
+  return ({ changes: feed, ...store }, happens) => {
     if (feed === undefined) throw new Error('the store keeps no feed');
-    const page = await feed.read(query, options);
-    return { ...page, changes: spoil(page.changes) };
-  });
+    const read: typeof feed.read = async (...args) => {
+      const page = await feed.read(...args);
+      return happens() ? { ...page, changes: spoil(page.changes) } : page;
+    };
+    return { ...store, changes: { ...feed, read } };
+  };
 }
 
 // What a defect has seen.
@@ -124,39 +127,14 @@ export const defects: Readonly<Record<string, Defect>> = {
 /** A defect happens in one call of four. These are harder to find, and happen in every call. */
 const constant = ['lost update', 'wrong count'];
 
-/** `target` with wrong methods in the place of its own, in the calls that `happens` chooses. */
-function overlaid<T extends object>(target: T, wrong: Partial<Methods>, happens: () => boolean): T {
-  return new Proxy(target, {
-    get(_, name) {
-      const value: unknown = Reflect.get(target, name);
-      if (name === 'changes') return overlaid(Object(value), wrong, happens);
-      const other = Reflect.get(wrong, name);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => Reflect.apply(other && happens() ? other : value, target, args);
-    },
-  });
-}
-
-if (import.meta.main) {
-  const text = { type: 'string', default: '' } as const;
-  const { values } = parseArgs({
-    options: { database: text, port: text, 'grpc-port': text, defect: text, seed: text },
-  });
-  const { defect } = values;
-  const store = await openStore(values.database);
-  const wrong = defects[defect]?.(store);
-  if (wrong === undefined) throw new Error(`no defect is called ${defect}`);
-  const random = new Random(Number(values.seed));
-  const repository = overlaid(store, wrong, () => constant.includes(defect) || random.below(4) === 0);
-  const service = createService({
-    repository,
-    port: Number(values.port),
-    grpcPort: Number(values['grpc-port']),
-  });
-  process.on('SIGHUP', () => undefined);
-  process.once('SIGTERM', async () => {
-    await service.close();
-    await store.close();
-  });
-  await service.listen();
+const { name = '', seed } = Object.fromEntries(new URL(import.meta.url).searchParams);
+const plant = defects[name];
+if (plant !== undefined) {
+  const random = new Random(Number(seed));
+  const happens = () => constant.includes(name) || random.below(4) === 0;
+  for (const scheme of storeSchemes) {
+    const { open } = scheme;
+    const openSpoilt: typeof open = async (...args) => plant(await open(...args), happens);
+    Object.assign(scheme, { open: openSpoilt });
+  }
 }

@@ -1,28 +1,35 @@
 import type { RecordName } from '../../src/domain/record.ts';
-import { type Change, type Entry, type Outcome, outcomeOf, type Row, tokenOf } from './history.ts';
-
-const writeKinds = ['create', 'replace', 'patch', 'delete'] as const;
+import { type Change, type Entry, isUnknown, type Row, tokenOf } from './history.ts';
 
 /** What a request means for one record. Both judges work on these. */
 export interface Operation {
+  /** Absent for a creation without a response, and for the deletion of a post's user. */
   readonly id: number | undefined;
   /**
-   * `replayed` is a creation that had happened before, `cascade` the deletion of a post's user, `name` a call over
-   * gRPC, and `alive` a request for the posts of a user.
+   * `replayed` is a creation that had happened before, `cascade` the deletion of a post's user, and `alive` a
+   * request for the posts of a user.
    */
-  readonly kind: (typeof writeKinds)[number] | 'replayed' | 'cascade' | 'read' | 'name' | 'alive';
-  readonly outcome: Outcome;
+  readonly kind: Entry['kind'] | 'replayed' | 'cascade' | 'alive';
   readonly entry: Entry;
   /** The record as the response shows it. A row of a list has no version. */
   readonly row?: Row | undefined;
   readonly version?: number | undefined;
 }
 
-/** A record, its changes in the feed, and every request that shows something about it. */
+/** The writes, each with what is wrong if it did not make the state that its response shows. */
+export const writes: Partial<Record<Operation['kind'], string>> = {
+  create: 'id given twice',
+  replace: 'lost update',
+  patch: 'lost update',
+  delete: 'wrong deletion',
+};
+
+/** A record, its changes in the feed, and all that responses show about it, in the order of the responses. */
 export interface Evidence {
-  readonly kind: RecordName;
+  /** `user 3` or `post 7`. */
+  readonly name: string;
   readonly id: number;
-  /** Of a post, its user; of a user, itself. */
+  /** Of a post, its user. */
   readonly userId: number | undefined;
   readonly changes: readonly Change[];
   readonly operations: readonly Operation[];
@@ -30,47 +37,37 @@ export interface Evidence {
 
 /** Collects the evidence of each record of a kind. */
 export function gather(kind: RecordName, entries: readonly Entry[], feed: readonly Change[]): Evidence[] {
-  const direct = entries.filter(({ record }) => record === kind).flatMap(operationsOf);
+  const all = entries.flatMap((entry) => operationsOf(kind, entry));
   const made = feed.filter(({ type }) => type.startsWith(kind));
-  const operationsBy = Map.groupBy(direct, ({ id }) => id);
+  const operationsBy = Map.groupBy(all, ({ id }) => id);
   const changesBy = Map.groupBy(made, ({ data }) => data.id);
-  const strays = direct.filter(({ id, outcome }) => id === undefined && outcome === 'unknown');
+  const shared = operationsBy.get(undefined) ?? [];
   return [...new Set([...operationsBy.keys(), ...changesBy.keys()])].flatMap((id) => {
     if (id === undefined) return [];
-    const own = operationsBy.get(id) ?? [];
     const changes = changesBy.get(id) ?? [];
-    const userId = kind === 'user' ? id : (changes[0]?.data.userId ?? own[0]?.entry.user);
-    const token = tokenOf(changes[0]?.data);
-    const unanswered = strays.filter(({ entry }) => tokenOf(entry.sent) === token);
-    const related = entries.filter((entry) => entry.user === userId && entry.record !== kind);
-    const operations = [...own, ...unanswered, ...related.flatMap(relatedOf)];
+    const first = changes[0]?.data;
+    const others = shared.filter(({ kind, entry: { user, sent } }) =>
+      kind === 'cascade' ? user === first?.userId : tokenOf(sent) === tokenOf(first),
+    );
+    const operations = [...(operationsBy.get(id) ?? []), ...others];
     operations.sort((a, b) => a.entry.end - b.entry.end);
-    return { kind, id, userId, changes, operations };
+    return { name: `${kind} ${id}`, id, userId: first?.userId, changes, operations };
   });
 }
 
-/** What a request shows about the records that it is for. Without an id, it is a creation without a response. */
-function operationsOf(entry: Entry): Operation[] {
-  const { kind, record, user, post, row, rows, version, replayed } = entry;
-  if (rows) return rows.map((one) => ({ id: one.id, kind: 'read', outcome: 'done', entry, row: one }));
-  const outcome = outcomeOf(entry);
-  const write = writeKinds.find((one) => one === kind);
-  // A read without a response shows nothing.
-  if (outcome === undefined || (outcome === 'unknown' && write === undefined)) return [];
+/** What a request shows about records of a kind. */
+function operationsOf(about: RecordName, entry: Entry): Operation[] {
+  const { kind, record, user, post, status = 500, row, rows, version, replayed } = entry;
+  const isDone = status < 300 || status === 304;
+  // Other responses, and reads without one, show nothing.
+  if (!isDone && status !== 404 && status !== 412 && !(isUnknown(entry) && kind in writes)) return [];
+  const isCascade = record === 'user' && kind === 'delete' && (isDone || isUnknown(entry));
+  const isAboutUser = record === 'post' && (isDone ? !replayed : status === 404 && post === undefined);
+  if (about === 'post' && isCascade) return [{ id: undefined, kind: 'cascade', entry }];
+  if (about === 'user' && isAboutUser) return [{ id: user, kind: 'alive', entry }];
+  if (record !== about) return [];
+  if (rows) return rows.map((one) => ({ id: one.id, kind, entry, row: one }));
   const id = kind === 'create' ? row?.id : record === 'user' ? user : post;
-  const as = replayed ? 'replayed' : (write ?? (kind === 'call' && row ? 'name' : 'read'));
-  return [{ id, kind: as, outcome, entry, row, version }];
-}
-
-/** What a request for the posts of a user shows about the user, and one for the user about its posts. */
-function relatedOf(entry: Entry): Operation[] {
-  const { record, kind, user, post, replayed } = entry;
-  const outcome = outcomeOf(entry);
-  if (record === 'user') {
-    const isDeletion = kind === 'delete' && (outcome === 'done' || outcome === 'unknown');
-    return isDeletion ? [{ id: post, kind: 'cascade', outcome, entry }] : [];
-  }
-  const isAlive = (outcome === 'done' || outcome === 'same') && !replayed;
-  const isMissing = outcome === 'missing' && post === undefined;
-  return isAlive || isMissing ? [{ id: user, kind: 'alive', outcome, entry }] : [];
+  if (id === undefined && !isUnknown(entry)) return [];
+  return [{ id, kind: replayed ? 'replayed' : kind, entry, row, version }];
 }

@@ -1,5 +1,4 @@
 import type { Post } from '../../src/domain/post.ts';
-import type { RecordName } from '../../src/domain/record.ts';
 import type { User } from '../../src/domain/user.ts';
 import type { Fields, Optional, Step } from './plan.ts';
 
@@ -18,7 +17,7 @@ export interface Request extends Pick<Step, 'client' | 'process' | 'sent' | 'que
   readonly step: number;
   /** `follow` is a page or a stream of `/changes`. Each page of a walk is a request. */
   readonly kind: Step['kind'] | 'follow';
-  readonly record: RecordName | 'change';
+  readonly record: Step['record'] | 'change';
   /** The ids in the path. */
   readonly user?: number | undefined;
   readonly post?: number | undefined;
@@ -30,6 +29,8 @@ export interface Request extends Pick<Step, 'client' | 'process' | 'sent' | 'que
   readonly after?: Row | undefined;
   /** Where a follower resumes. */
   readonly position?: number | undefined;
+  /** Of a stream: the number of changes after which the follower closes it. */
+  readonly leaveAfter?: number;
 }
 
 export type Result = Optional<{
@@ -66,8 +67,7 @@ export interface History {
 }
 
 export function parseHistory(ndjson: string): History {
-  const texts = ndjson.trim().split('\n');
-  const lines = texts.map((text): Entry | FaultEntry => JSON.parse(text));
+  const lines: (Entry | FaultEntry)[] = JSON.parse(`[${ndjson.trim().replaceAll('\n', ',')}]`);
   return {
     entries: lines.filter((line) => 'kind' in line),
     faults: lines.filter((line) => 'fault' in line),
@@ -80,13 +80,9 @@ export function pathOf({ kind, record, user, post }: Request): string {
   return ['/users', user, record === 'post' && 'posts', post].filter(Boolean).join('/');
 }
 
-/** `same` is 304, `refused` is 412. After `unknown`, a write may have happened or not. */
-export type Outcome = 'done' | 'same' | 'missing' | 'refused' | 'unknown';
-
-export function outcomeOf({ status = 500 }: Result): Outcome | undefined {
-  if (status < 300) return 'done';
-  if (status >= 500) return 'unknown';
-  return ({ 304: 'same', 404: 'missing', 412: 'refused' } as const)[status];
+/** Whether a write may have happened or not: it had no response, or a 5xx. */
+export function isUnknown({ status = 500 }: Result): boolean {
+  return status >= 500;
 }
 
 /** The text that only one request sends, if it sends one. */

@@ -1,15 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Evidence, Operation } from './evidence.ts';
-import { type Entry, fieldsOf, tokenOf } from './history.ts';
+import { type Evidence, type Operation, writes } from './evidence.ts';
+import { type Entry, fieldsOf, isUnknown, tokenOf } from './history.ts';
 import type { Fields } from './plan.ts';
 
-/** A broken promise, and the requests that show it. */
+/** A broken promise. The entries of the requests that show it are its culprits. */
 export interface Violation {
   readonly rule: string;
   readonly message: string;
-  readonly culprits?: readonly Entry[];
-  /** `user 3` or `post 7`, if it is about one record. */
-  readonly record?: string;
+  readonly culprits?: readonly (Entry | undefined)[];
+  /** What is known of the record, if it is about one. */
+  readonly evidence?: Evidence;
 }
 
 /** A state of a record. It began after the start of one request, and before the end of another. */
@@ -21,11 +21,9 @@ export interface State {
   readonly fields?: Fields;
   /** Of its change in the feed. */
   readonly position: number;
-  /** The request that made it, if it had a response. */
-  maker?: Entry | undefined;
-  after?: Entry;
-  before?: Entry;
-  readonly previous?: State | undefined;
+  after?: Entry | undefined;
+  before?: Entry | undefined;
+  readonly previous?: State;
   next?: State;
 }
 
@@ -37,161 +35,140 @@ export function endOf({ next }: State): number {
   return next?.before?.end ?? Number.POSITIVE_INFINITY;
 }
 
+/** The states that a record may have had at some moment of a request. */
+export function during(states: readonly State[], { start, end }: Entry): State[] {
+  return states.filter((state) => beginOf(state) <= end && endOf(state) >= start);
+}
+
+/** Notes that a state and all later ones began after the start of a request. Returns whether this is news. */
+function notBefore(state: State | undefined, entry: Entry): boolean {
+  if (!state || entry.start <= beginOf(state)) return false;
+  state.after = entry;
+  notBefore(state.next, entry);
+  return true;
+}
+
+/** Notes that a state and all earlier ones began before the end of a request. Returns whether this is news. */
+function notAfter(state: State | undefined, entry: Entry): boolean {
+  if (!state || (state.before && entry.end >= state.before.end)) return false;
+  state.before = entry;
+  notAfter(state.previous, entry);
+  return true;
+}
+
 /** The fields of a record after a write. */
 function applied(fields: Fields | undefined, { kind, sent }: Entry): Fields {
   const after = Object.entries({ ...(kind === 'patch' && fields), ...sent });
   return Object.fromEntries(after.filter(([, value]) => value !== null));
 }
 
-/** What is wrong if a write was answered, but did not make the state that its response shows. */
-const rules: Partial<Record<Operation['kind'], string>> = {
-  create: 'id given twice',
-  replace: 'lost update',
-  patch: 'lost update',
-  delete: 'wrong deletion',
-};
-
 /** Whether a write may have made a state out of the one before. */
-function makes({ kind, outcome, entry, version }: Operation, { name, previous, ...state }: State): boolean {
-  const isPossible = outcome === 'unknown' || (outcome === 'done' && version === state.version);
+function makes({ kind, entry, version }: Operation, { name, previous, ...state }: State): boolean {
+  const { status = 500 } = entry;
+  const isPossible = isUnknown(entry) || (status < 300 && version === state.version);
   if (name === 'gone') return kind === 'cascade' || (kind === 'delete' && isPossible);
   const isMade = kind === 'create' ? state.version === 1 : kind === 'replace' || kind === 'patch';
-  const isChange = !isDeepStrictEqual(previous?.fields, state.fields);
-  return (
-    isPossible && isMade && isChange && isDeepStrictEqual(applied(previous?.fields, entry), state.fields)
-  );
+  const before = previous?.fields;
+  const isChange = !isDeepStrictEqual(before, state.fields);
+  return isPossible && isMade && isChange && isDeepStrictEqual(applied(before, entry), state.fields);
 }
 
 /** Whether a response can be true while the record has a state, or made it. */
 function fits(state: State, operation: Operation): boolean {
-  const { kind, outcome, entry, row, version } = operation;
-  const { guard, sent } = entry;
+  const { kind, entry, row, version } = operation;
+  const { guard, sent, status } = entry;
   const { name, fields, previous, next } = state;
   const isMet = (one: State | undefined) => guard?.version === undefined || guard.version === one?.version;
-  if (outcome === 'missing') return fields === undefined;
+  if (status === 404) return fields === undefined;
   if (kind === 'cascade') return fields === undefined && next === undefined;
-  if (outcome === 'refused') return fields !== undefined && !isMet(state);
-  if (kind === 'replayed') return name !== 'absent';
+  if (status === 412) return fields !== undefined && !isMet(state);
+  if (kind === 'replayed') return name !== 'absent' && tokenOf(sent) === tokenOf(row);
   if (kind === 'delete') return name === 'gone' && isMet(previous);
   if (fields === undefined || (version ?? state.version) !== state.version) return false;
   if (kind === 'alive') return true;
-  if (kind === 'name') return fields['name'] === row?.name;
+  if (kind === 'call') return fields['name'] === row?.name;
   if (row && !isDeepStrictEqual(fields, fieldsOf(row))) return false;
-  if (kind === 'read') {
-    return (
-      version === undefined || isMet(state) === (outcome === 'same' || guard?.header !== 'if-none-match')
-    );
-  }
+  const isNoneMatch = guard?.header === 'if-none-match';
+  if (!(kind in writes)) return status === 304 ? isNoneMatch && isMet(state) : isNoneMatch !== isMet(state);
   // A write without a text of its own may have changed nothing, which keeps the version.
   const isNeedless = tokenOf(sent) === undefined && isDeepStrictEqual(applied(fields, entry), fields);
   return (isNeedless && isMet(state)) || (isMet(previous) && makes(operation, state));
 }
 
+/** A record with its states. */
+export type Life = ReturnType<typeof judgeRecord>;
+
 /**
- * What is known of one record. The feed has its states in their order, and each began at one moment. Every response
- * shows that the record had one of certain states at some moment of the request, which narrows down when these
- * states began and ended. If none of them was possible then, a promise is broken.
+ * Judges a record. The feed has its states in their order, and each began at one moment. Every response shows that
+ * the record had one of certain states at some moment of the request. This narrows down when these states began and
+ * ended. If none of them was possible then, a promise is broken.
  */
-export class Life {
-  readonly name: string;
-  readonly evidence: Evidence;
-  readonly violations: Violation[] = [];
-  readonly states: readonly State[];
+export function judgeRecord(evidence: Evidence) {
+  const { states, violations } = findStates(evidence);
+  return { ...evidence, states, violations: violations.length > 0 ? violations : narrow(evidence, states) };
+}
 
-  constructor(evidence: Evidence) {
-    this.evidence = evidence;
-    this.name = `${evidence.kind} ${evidence.id}`;
-    this.states = this.#findStates();
-    if (this.violations.length === 0) this.#narrow();
-  }
-
-  /** The states that it may have had at some moment of a request. */
-  during({ start, end }: Entry): State[] {
-    return this.states.filter((state) => beginOf(state) <= end && endOf(state) >= start);
-  }
-
-  #fail(rule: string, message: string, ...culprits: (Entry | undefined)[]): void {
-    const found = culprits.filter((entry) => entry !== undefined);
-    this.violations.push({ rule, message: `${this.name}: ${message}`, record: this.name, culprits: found });
-  }
-
-  /** Finds the states, and the request that made each. */
-  #findStates(): State[] {
-    const { changes, operations } = this.evidence;
-    const states: State[] = [{ name: 'absent', position: 0 }];
-    for (const [i, { id, type, version, data }] of changes.entries()) {
-      const isGone = type.endsWith('.deleted') && i === changes.length - 1;
-      const expected = isGone ? `deleted ${i}` : `${i === 0 ? 'created' : 'updated'} ${i + 1}`;
-      const isExpected = `${type} ${version}`.endsWith(`.${expected}`);
-      if (!isExpected) this.#fail('wrong feed', `${type} ${version} in the place of ${expected}`);
-      const kept = isGone
-        ? { name: 'gone' }
-        : { name: `version ${version}`, version, fields: fieldsOf(data) };
-      const state: State = { ...kept, position: Number(id), previous: states[i] };
-      Object.assign(states[i] ?? {}, { next: state });
-      states.push(state);
-      const makers = operations.filter((one) => makes(one, state));
-      makers.sort((a, b) => a.entry.start - b.entry.start);
-      // A patch without a text of its own may have found the record so.
-      const certain = makers.filter(({ kind, outcome, entry: { sent } }) => {
-        return outcome === 'done' && (kind === 'delete' || tokenOf(sent) !== undefined);
-      });
-      const maker = certain[0] ?? makers[0];
-      state.maker = certain[0]?.entry;
-      if (maker) state.after = maker.entry;
-      const claims = maker ? certain.slice(1) : operations.filter((one) => version === one.version);
-      const claim = claims.find(({ kind }) => kind in rules);
-      const rule = rules[claim?.kind ?? 'read'] ?? 'out of nowhere';
-      const message = `${maker ? 'two requests' : 'no request'} made it ${state.name}`;
-      if (!maker || claim) this.#fail(rule, message, maker?.entry, claim?.entry);
+/** Finds the states, and the request that made each. */
+function findStates(evidence: Evidence) {
+  const { changes, operations } = evidence;
+  const violations: Violation[] = [];
+  let previous: State = { name: 'absent', position: 0 };
+  const states = [previous];
+  for (const [i, { id, type, version, data }] of changes.entries()) {
+    const isGone = type.endsWith('.deleted') && i === changes.length - 1;
+    const expected = isGone ? `deleted ${i}` : `${i === 0 ? 'created' : 'updated'} ${i + 1}`;
+    if (!`${type} ${version}`.endsWith(`.${expected}`)) {
+      violations.push({ rule: 'wrong feed', message: `${type} ${version}, not ${expected}`, evidence });
     }
-    return states;
+    const kept = isGone ? { name: 'gone' } : { name: `version ${version}`, version, fields: fieldsOf(data) };
+    const state: State = { ...kept, position: Number(id), previous, after: previous.after };
+    previous.next = state;
+    previous = state;
+    states.push(state);
+    const makers = operations.filter((one) => makes(one, state));
+    makers.sort((a, b) => a.entry.start - b.entry.start);
+    // A patch without a text of its own may have found the record so.
+    const certain = makers.filter(({ kind, entry }) => {
+      return !isUnknown(entry) && (kind === 'delete' || tokenOf(entry.sent) !== undefined);
+    });
+    const [maker = makers[0], rival] = certain;
+    if (maker) notBefore(state, maker.entry);
+    const claim = maker ? rival : operations.find((one) => one.kind in writes && one.version === version);
+    if (maker && !claim) continue;
+    const rule = (claim && writes[claim.kind]) ?? 'out of nowhere';
+    const message = `${maker ? 'two requests' : 'no request'} made it ${state.name}`;
+    violations.push({ rule, message, evidence, culprits: [maker?.entry, claim?.entry] });
   }
+  return { states, violations };
+}
 
-  /** Narrows down when the states began, until no response narrows it further or contradicts it. */
-  #narrow(): void {
-    const { states } = this;
-    const shown = this.evidence.operations
-      .filter(({ outcome }) => outcome !== 'unknown')
-      .map((operation) => ({ operation, fitting: states.filter((state) => fits(state, operation)) }));
-    let isMoving = true;
-    const notBefore = (state: State | undefined, entry: Entry | undefined) => {
-      if (!state || !entry || entry.start <= beginOf(state)) return;
-      state.after = entry;
-      isMoving = true;
-    };
-    const notAfter = (state: State, entry: Entry | undefined) => {
-      if (!entry || entry.end >= (state.before?.end ?? Number.POSITIVE_INFINITY)) return;
-      state.before = entry;
-      isMoving = true;
-    };
-    while (isMoving) {
-      isMoving = false;
-      for (const state of states) notBefore(state.next, state.after);
-      for (const state of states.toReversed()) notAfter(state, state.next?.before);
-      for (const { operation, fitting } of shown) {
-        const possible = this.during(operation.entry).filter((state) => fitting.includes(state));
-        if (possible[0] === undefined) {
-          this.#contradict(operation, fitting);
-          return;
-        }
-        notAfter(possible[0], operation.entry);
-        notBefore(possible.at(-1)?.next, operation.entry);
-      }
+/** Narrows down when the states began, until no response narrows it further or contradicts it. */
+function narrow(evidence: Evidence, states: readonly State[]): Violation[] {
+  const shown = evidence.operations
+    .filter(({ entry }) => !isUnknown(entry))
+    .map((operation) => ({ operation, fitting: states.filter((state) => fits(state, operation)) }));
+  for (let isNews = true; isNews; ) {
+    isNews = false;
+    for (const { operation, fitting } of shown) {
+      const { entry } = operation;
+      const possible = during(fitting, entry);
+      if (possible[0] === undefined) return [{ ...contradiction(operation, fitting), evidence }];
+      isNews = notAfter(possible[0], entry) || isNews;
+      isNews = notBefore(possible.at(-1)?.next, entry) || isNews;
     }
   }
+  return [];
+}
 
-  /** Reports a response that shows none of the states that were possible. */
-  #contradict({ kind, outcome, entry, row }: Operation, fitting: readonly State[]): void {
-    const over = fitting.findLast((state) => endOf(state) < entry.start);
-    const state = over ?? fitting[0];
-    const isGuarded = kind in rules && entry.guard !== undefined;
-    const never = isGuarded ? 'ignored If-Match' : (rules[kind] ?? 'value that never was');
-    let rule = state ? 'not linearizable' : never;
-    if (outcome === 'missing') rule = 'wrong 404';
-    if (outcome === 'refused') rule = 'wrong 412';
-    const when = state ? `, but ${state.name} was ${over ? 'over' : 'not yet'}` : '';
-    const message = `a ${kind} shows ${JSON.stringify(row ?? outcome)}${when}`;
-    this.#fail(rule, message, over ? over.next?.before : state?.after, entry);
-  }
+/** Describes a response that shows none of the states that were possible. */
+function contradiction({ kind, entry, row }: Operation, fitting: readonly State[]): Violation {
+  const { status, guard } = entry;
+  const over = fitting.findLast((state) => endOf(state) < entry.start);
+  const state = over ?? fitting[0];
+  const never = guard && kind in writes ? 'ignored If-Match' : (writes[kind] ?? 'value that never was');
+  const isRefusal = status === 404 || status === 412;
+  const rule = isRefusal ? `wrong ${status}` : state ? 'not linearizable' : never;
+  const when = state ? `, but ${state.name} was ${over ? 'over' : 'not yet'}` : '';
+  const message = `a ${kind} shows ${JSON.stringify(row ?? status)}${when}`;
+  return { rule, message, culprits: [over ? over.next?.before : state?.after, entry] };
 }

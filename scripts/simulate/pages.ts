@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Entry, fieldsOf, type Row } from './history.ts';
-import { beginOf, endOf, type Life, type Violation } from './life.ts';
+import { beginOf, during, endOf, type Life, type Violation } from './life.ts';
 import type { Query } from './plan.ts';
 
 /** Orders rows as a sort asks for, texts by code point. */
@@ -52,15 +52,15 @@ export function* checkPage(page: Entry, lives: readonly Life[]): Generator<Viola
   let [least, most] = [0, 0];
   let [from, to] = [page.start, page.end];
   for (const life of lives) {
-    const { id } = life.evidence;
-    const possible = life.during(page);
+    const { id, states } = life;
+    const possible = during(states, page);
     const values = possible.map(({ fields }): Row | undefined => fields && { id, ...fields });
     if (values.every(isWanted)) least += 1;
     if (values.some(isWanted)) most += 1;
     const row = rows.find((one) => one.id === id);
     if (row === undefined && values.every(isWanted) && values.every(isHere)) {
       const message = `${JSON.stringify(values[0])} existed and is missing`;
-      yield { rule: 'skipped row', message, culprits, record: life.name };
+      yield { rule: 'skipped row', message, culprits, evidence: life };
     }
     // The service reads a list without a limit in several parts.
     if (row === undefined || query.limit === undefined) continue;

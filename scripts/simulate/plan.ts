@@ -1,5 +1,5 @@
 import { Random } from '../../src/conformance/random.ts';
-import type { FaultKind } from './nemesis.ts';
+import type { FaultKind } from './run.ts';
 
 /** The same fields, each of which may be absent. */
 export type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
@@ -39,16 +39,12 @@ export interface Fault {
   readonly ms: number;
 }
 
-export type StoreKind = 'memory' | 'sqlite' | 'postgres';
 export type Plan = ReturnType<typeof drawPlan>;
-const anyStore = ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres'] as const;
+type Stores = readonly ['memory' | 'sqlite' | 'postgres', ...('memory' | 'sqlite' | 'postgres')[]];
+const anyStore: Stores = ['memory', 'sqlite', 'sqlite', 'postgres', 'postgres'];
 
 /** Draws everything for a run. The same seed always draws the same plan. */
-export function drawPlan(
-  seed: number,
-  count = 1_500,
-  stores: readonly [StoreKind, ...StoreKind[]] = anyStore,
-) {
+export function drawPlan(seed: number, count = 1_500, stores = anyStore) {
   const random = new Random(seed);
   const store = drawStore(random, stores);
   const clients = 4 + random.below(9);
@@ -63,7 +59,7 @@ export function drawPlan(
   return { seed, store, clients, followers, steps, faults };
 }
 
-function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]]) {
+function drawStore(random: Random, stores: Stores) {
   const kind = random.pick(stores);
   const processes = kind === 'memory' ? 1 : 1 + random.below(3);
   // PostgreSQL behind PgBouncer, and with a synchronous standby: `hosts` has both servers in the URL, with
@@ -77,11 +73,8 @@ function drawStore(random: Random, stores: readonly [StoreKind, ...StoreKind[]])
   return { kind, processes, workers, smallDisk, pooler, standby, standbyReads };
 }
 
-function drawFaults(
-  random: Random,
-  { kind, workers, smallDisk, ...store }: Plan['store'],
-  steps: number,
-): Fault[] {
+function drawFaults(random: Random, store: Plan['store'], steps: number): Fault[] {
+  const { kind, processes, workers, smallDisk, standby } = store;
   const possible: [FaultKind, ...FaultKind[]] = ['stop', 'hang up', 'cut clients', 'delay clients'];
   possible.push('descriptors', 'clock');
   if (kind !== 'memory') possible.push('kill', 'terminate');
@@ -95,11 +88,11 @@ function drawFaults(
   const faults = Array.from({ length: count }, (_, i) => ({
     at: Math.floor(((i + 0.5) * steps) / (count + 1)) + random.below(20),
     kind: random.pick(possible),
-    target: random.below(store.processes),
+    target: random.below(processes),
     ms: 50 + random.below(1_000),
   }));
   // Once in a run, and last, since the old primary does not return.
-  if (count > 0 && store.standby !== 'none') {
+  if (count > 0 && standby !== 'none') {
     faults.push({ at: Math.floor(steps * 0.85), kind: 'fail over', target: 0, ms: 100 });
   }
   return faults;
@@ -151,9 +144,8 @@ function drawStep(random: Random, n: number, clients: number): Step {
   if (kind === 'replace') return { ...step, guard, sent: whole() };
   if (kind !== 'patch') return { ...step, guard };
   const which = random.below(10);
-  const body = () => ({ body: random.pick(['', 'x', 'y']) });
-  const role = () => ({ role: roles[random.below(4)] ?? null });
-  const other = isPost ? body : role;
+  const other = () =>
+    isPost ? { body: random.pick(['', 'x', 'y']) } : { role: roles[random.below(4)] ?? null };
   return { ...step, guard, sent: { ...(which > 0 && which < 7 && named()), ...(which > 4 && other()) } };
 }
 

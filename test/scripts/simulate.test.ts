@@ -262,6 +262,17 @@ const bad: Readonly<Record<string, readonly [rule: string, history: Writer]>> = 
     'value that never was',
     created().user('list', { query: { limit: 9 }, status: 200, rows: [{ id: 1, name: 'eve' }] }),
   ],
+  'a replay of another creation': [
+    'value that never was',
+    created()
+      .user('create', { ...bensCreation, key: 'k' })
+      .user('create', { ...bensCreation, key: 'k', row: ann, replayed: true }),
+  ],
+  'a 304 without If-None-Match': [
+    'value that never was',
+    created().user('get', { user: 1, guard: ifMatch(1), status: 304, version: 1 }),
+  ],
+  'a 412 without a precondition': ['wrong status', created().user('get', { user: 1, status: 412 })],
   'a status that is not documented': ['wrong status', created().user('get', { user: 1, status: 500 })],
   'a refusal without a fault': ['wrong status', created().user('get', { user: 1, status: 503 })],
 };
@@ -324,6 +335,17 @@ test('the model accepts a creation and a change that both had no response (seeds
   assert.deepEqual(rulesOf(replaced, [fault]), []);
 });
 
+test('the model rejects a deletion that the feed shows before a write that ended before any deletion began', () => {
+  const post = { id: 1, userId: 1, title: 't', body: '' };
+  const early = created()
+    .post('create', { ...posted, user: 1, sent: { title: 't', body: '' } })
+    .change('post.deleted', 1, post)
+    .user('patch', renamed)
+    .user('delete', { user: 1, status: 204 })
+    .post('get', { user: 1, post: 1, status: 404 });
+  assert.deepEqual(rulesOf(early), ['reordered feed']);
+});
+
 test('the model accepts a last change in the feed that had no response (seed 520)', () => {
   const late = created()
     .user('patch', { user: 1, sent: { name: 'bob' } })
@@ -380,15 +402,14 @@ test('the story of a violation is the requests for its record, with the culprits
   const { entries, changes } = created()
     .user('patch', renamed)
     .user('get', { user: 1, status: 200, version: 1, row: ann });
-  const verdict = judge({ entries: [...entries, read(0, 0, ...changes)], faults: [] });
-  const [violation] = verdict.violations;
+  const [violation] = judge({ entries: [...entries, read(0, 0, ...changes)], faults: [] }).violations;
   assert.ok(violation);
   assert.deepEqual(
-    story(violation, verdict)
+    story(violation)
       .split('\n')
       .map((line) => line.slice(0, 42)),
     [
-      'not linearizable: user 1: a read shows {"i',
+      'not linearizable: user 1: a get shows {"id',
       '> 10.0-15.0 ms client 0 at process 0: patc',
       '> 20.0-25.0 ms client 0 at process 0: get ',
     ],
