@@ -45,13 +45,14 @@ export function gather(kind: RecordName, entries: readonly Entry[], feed: readon
   return [...new Set([...operationsBy.keys(), ...changesBy.keys()])].flatMap((id) => {
     if (id === undefined) return [];
     const changes = changesBy.get(id) ?? [];
+    const own = operationsBy.get(id) ?? [];
     const first = changes[0]?.data;
+    const userId = kind === 'post' ? (first?.userId ?? own[0]?.entry.user) : undefined;
     const others = shared.filter(({ kind, entry: { user, sent } }) =>
-      kind === 'cascade' ? user === first?.userId : tokenOf(sent) === tokenOf(first),
+      kind === 'cascade' ? user === userId : tokenOf(sent) === tokenOf(first),
     );
-    const operations = [...(operationsBy.get(id) ?? []), ...others];
-    operations.sort((a, b) => a.entry.end - b.entry.end);
-    return { name: `${kind} ${id}`, id, userId: first?.userId, changes, operations };
+    const operations = [...own, ...others].sort((a, b) => a.entry.end - b.entry.end);
+    return { name: `${kind} ${id}`, id, userId, changes, operations };
   });
 }
 
