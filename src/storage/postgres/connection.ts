@@ -12,6 +12,16 @@ export interface SessionLimits {
   readonly idleInTransactionTimeoutMs: number;
 }
 
+/** How to open a connection. */
+export interface Opening {
+  /** How long connecting may take, and the setup of the session too unless there is a `watch`. */
+  readonly timeoutMs: number;
+  /** Ends the attempt. */
+  readonly signal?: AbortSignal;
+  /** Called before the setup. Limits its time until the returned function is called. */
+  readonly watch?: () => () => void;
+}
+
 interface Session extends QueryResultRow {
   /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
   readonly own: boolean;
@@ -54,31 +64,24 @@ export class Connection {
     });
   }
 
-  /**
-   * Connects, and sets up the session with one statement. Closes the connection on a failure, and when the signal
-   * aborts. If there is a `watch`, it is called before the setup and limits its time instead of the signal, until the
-   * returned function is called.
-   */
-  async open(
-    limits: SessionLimits,
-    warn: Warn,
-    signal: AbortSignal,
-    watch?: () => () => void,
-  ): Promise<void> {
+  /** Connects, and sets up the session with one statement. Closes the connection on a failure. */
+  async open(limits: SessionLimits, warn: Warn, { timeoutMs, signal, watch }: Opening): Promise<void> {
     const cut = () => {
       this.isCut = true;
       this.destroy();
     };
-    signal.addEventListener('abort', cut);
+    signal?.addEventListener('abort', cut);
+    const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
-      if (watch !== undefined) signal.removeEventListener('abort', cut);
+      if (watch !== undefined) clearTimeout(timer);
       await this.#setUp(limits, warn).finally(watch?.());
     } catch (cause) {
       await this.close();
       throw this.isCut ? new Error('does not answer in time', { cause }) : cause;
     } finally {
-      signal.removeEventListener('abort', cut);
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', cut);
     }
   }
 

@@ -108,10 +108,10 @@ export class Connections {
       feed: new ConnectionQueue(2, waitTimeoutMs),
       pings: new ConnectionQueue(1, pingTimeoutMs),
     };
-    const probe: Probe = async (host, signal) => {
+    const probe: Probe = async (host, timeoutMs, signal) => {
       signal.throwIfAborted();
       const connection = this.#create(host);
-      await connection.open(settings, warn, signal);
+      await connection.open(settings, warn, { timeoutMs, signal });
       await connection.close();
     };
     this.hosts = new HostSearch(settings, probe, () => {
@@ -197,7 +197,7 @@ export class Connections {
   }
 
   /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
-  async #tryToOpen({ waitTimeoutMs }: ConnectionQueue): Promise<Connection | undefined> {
+  async #tryToOpen({ waitTimeoutMs: timeoutMs }: ConnectionQueue): Promise<Connection | undefined> {
     const host = this.hosts.current;
     const startedAt = performance.now();
     let connection: Connection | undefined;
@@ -209,11 +209,11 @@ export class Connections {
         if (host === this.hosts.current) opened.generation = this.hosts.generation;
         return this.watch(opened);
       };
-      await opened.open(this.#settings, this.#warn, AbortSignal.timeout(waitTimeoutMs), watch);
+      await opened.open(this.#settings, this.#warn, { timeoutMs, watch });
       return opened;
     } catch (cause) {
       // A host that is too slow for a ping may be fast enough for a call.
-      const isTooSlow = connection?.isCut && waitTimeoutMs < this.#settings.waitTimeoutMs;
+      const isTooSlow = connection?.isCut && timeoutMs < this.#settings.waitTimeoutMs;
       if (!isTooSlow) this.hosts.failed(cause, startedAt);
       return undefined;
     }

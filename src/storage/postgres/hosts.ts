@@ -65,8 +65,8 @@ export interface SearchSettings {
   readonly pingTimeoutMs: number;
 }
 
-/** Fails unless a host accepts a connection, and accepts writes if they are needed, before the signal aborts. */
-export type Probe = (host: Host, signal: AbortSignal) => Promise<void>;
+/** Fails unless a host accepts a connection, and accepts writes if they are needed. */
+export type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
 
 interface Failure {
   readonly cause: unknown;
@@ -127,8 +127,7 @@ export class HostSearch {
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
     const host = this.current;
-    const deadline = AbortSignal.timeout(this.#settings.pingTimeoutMs);
-    this.#check ??= this.#probe(host, AbortSignal.any([deadline, this.#closing.signal]))
+    this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
         if (host !== this.current || sqlState(cause) !== undefined) return;
@@ -178,7 +177,7 @@ export class HostSearch {
     const { promise, resolve, reject } = Promise.withResolvers<Host>();
     const askAll = () => {
       for (const host of hosts) {
-        this.#probe(host, AbortSignal.any([AbortSignal.timeout(waitTimeoutMs), signal])).then(
+        this.#probe(host, waitTimeoutMs, signal).then(
           () => resolve(host),
           (cause: unknown) => {
             failures.set(host, cause);

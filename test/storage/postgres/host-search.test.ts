@@ -21,7 +21,7 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
   const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
   const search: HostSearch = new HostSearch(
     settings,
-    async ({ name }, signal) => {
+    async ({ name }, _timeoutMs, signal) => {
       asked[name] = (asked[name] ?? 0) + 1;
       const answer = answers.get(name) ?? 'fails';
       if (answer === 'hangs') await hang(signal);

@@ -197,11 +197,6 @@ describe('a PostgreSQL pool', () => {
   /** A server that answers only when it is told to, and the connections to it that were destroyed. */
   function slowPool(t: TestContext, changes: Partial<PoolSettings>) {
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
-    t.mock.method(AbortSignal, 'timeout', (ms: number) => {
-      const aborter = new AbortController();
-      setTimeout(() => aborter.abort(), ms);
-      return aborter.signal;
-    });
     const connects: PromiseWithResolvers<void>[] = [];
     const setups: PromiseWithResolvers<object>[] = [];
     const destroyed: string[] = [];
