@@ -8,6 +8,7 @@ import {
   nameOf,
   parseInteger,
   parseRecord,
+  parseRecordId,
   quote,
   type RecordKind,
   recordKinds,
@@ -61,7 +62,7 @@ function toLine<Kind extends RecordKind>(kind: Kind, row: Records[Kind]): string
 }
 
 function parseStored(id: unknown, version: unknown = 1): { id: number; version: number } {
-  return { id: parseInteger('id', id, 1), version: parseInteger('version', version, 1, maxVersion) };
+  return { id: parseRecordId(id), version: parseInteger('version', version, 1, maxVersion) };
 }
 
 // The number of rows with this many characters is estimated from the previous batch. A batch of long posts after short

@@ -6,7 +6,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, type Patch, parseInteger, type Stored } from './record.ts';
+import { bodyParsers, type Patch, parseRecordId, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface Post {
@@ -42,7 +42,7 @@ const bodyRule = { maxLength: 10_000, notBlank: false, multiline: true };
 
 /** The fields that posts can be sorted by. */
 export const postFields = {
-  id: (value: unknown) => parseInteger('id', value, 1),
+  id: parseRecordId,
   title: parseTitle,
 };
 

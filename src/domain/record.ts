@@ -57,6 +57,11 @@ export function parseInteger(field: string, value: unknown, min: number, max = m
   return value;
 }
 
+/** Parses the id of a record in JSON. */
+export function parseRecordId(value: unknown): number {
+  return parseInteger('id', value, 1);
+}
+
 export function notFound(record: RecordName, id: number, userId?: number): DomainError {
   const owner = userId === undefined ? '' : ` of user ${userId}`;
   return new DomainError('not-found', `${record} ${id}${owner} not found`);

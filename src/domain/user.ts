@@ -7,7 +7,7 @@ import {
   parseParameters,
   type ReadCursor,
 } from './list-query.ts';
-import { bodyParsers, type Patch, parseIds, parseInteger, type Stored } from './record.ts';
+import { bodyParsers, type Patch, parseIds, parseRecordId, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
 export interface User {
@@ -48,7 +48,7 @@ const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 
 /** The fields that users can be sorted by. An absent role sorts like the empty text. */
 export const userFields = {
-  id: (value: unknown) => parseInteger('id', value, 1),
+  id: parseRecordId,
   name: parseName,
   role: (value: unknown) => (value === '' ? '' : parseRole(value)),
 };
