@@ -103,7 +103,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 // Wrong options from plain JavaScript must fail here, and not at the first request.
 function checkGiven(options: Partial<RequestListenerOptions> | undefined): void {
   if (typeof options?.repository?.getUser !== 'function') {
-    throw new TypeError('repository must be a store, such as createMemoryStore() makes');
+    throw new TypeError('repository must be a store, such as the result of createMemoryStore()');
   }
   if (options.observe !== undefined && typeof options.observe !== 'function') {
     throw new TypeError('observe must be a function');

@@ -15,7 +15,7 @@ const maxKeptLength = 256;
 const maxKept = 256;
 
 /** Caches the results of `parse`, because clients request the same lists repeatedly. */
-export function remembering<Parsed>(parse: (request: HttpRequest) => Parsed): typeof parse {
+export function memoize<Parsed>(parse: (request: HttpRequest) => Parsed): typeof parse {
   const known = new Map<string, Parsed>();
   return (request) => {
     const { basePath, target } = request;

@@ -33,10 +33,10 @@ import {
   allRows,
   listHeaders,
   maxStreamedRows,
+  memoize,
   monitorLinks,
   pageLinks,
   readCursor,
-  remembering,
   wantsCount,
 } from './paging.ts';
 
@@ -103,7 +103,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
   };
   const missing = ({ userId, id }: RecordPath) => notFound(name, id, isNested ? userId : undefined);
 
-  const parseList = remembering((request) => {
+  const parseList = memoize((request) => {
     const userId = userIdOf(request);
     const given = resource.parseQuery(userId, request.parameters, readCursor);
     const isWhole = isNested && !asksForPage(request.parameters);

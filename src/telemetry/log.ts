@@ -47,7 +47,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   let time = '';
 
   const add = (event: Line, count = 1): void => {
-    // The lines of a millisecond share its text.
+    // All lines of the same millisecond use the same text of its time.
     if (now !== Date.now()) {
       now = Date.now();
       time = new Date(now).toISOString();
@@ -128,7 +128,7 @@ function limitRate(perSecond: number, print: (event: ServiceEvent, count?: numbe
     }
     print(last, taken - perSecond);
     last = undefined;
-    // The line that sums up this second counts for the next one.
+    // The line with the count of this second is the first line of the next one.
     taken = 1;
   };
   const take = (event: ServiceEvent): void => {

@@ -4,7 +4,7 @@ import type { Position } from '../../src/domain/list-query.ts';
 import { postFields } from '../../src/domain/post.ts';
 import { userFields } from '../../src/domain/user.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
-import { allRows, remembering } from '../../src/rest/paging.ts';
+import { allRows, memoize } from '../../src/rest/paging.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -346,7 +346,7 @@ test('a streamed list starts a new chunk after the row that fills one, and reads
 
 test('the parsed queries of up to 256 lists are cached, but no cursors', () => {
   const parsed: string[] = [];
-  const parse = remembering(({ target }) => parsed.push(target.query));
+  const parse = memoize(({ target }) => parsed.push(target.query));
   const list = (query: string) => {
     const before = parsed.length;
     parse({ basePath: '', target: { path: '/users', query } } as HttpRequest);
