@@ -6,7 +6,8 @@
 //
 // The folder is for the database; on a memory disk the processor is the limit rather than the disk.
 // The service and the load each have a core. Capacity is the rate of 64 connections that wait for each response;
-// the load is then 0.5 to 5 times that. A separate process sends probes of /health meanwhile.
+// the load is then 0.5 to 5 times that. A separate process sends probes of /health meanwhile; those of the first 1.5 s,
+// while the load opens its connections, are counted apart.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -62,14 +63,14 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
     const capacity = (await offer(closed)).accepted;
     console.log(`\n${name}: capacity ${capacity.toLocaleString('en')} requests/s`);
     console.log(
-      'offered       | accepted |  % | refused | unsent | failed |   p50 ms |   p99 ms | refused p99 | late ms | CPU % | per CPU s | probe p99 kept |   new',
+      'offered       | accepted |  % | refused | unsent | failed |   p50 ms |   p99 ms | refused p99 | late ms | CPU % | per CPU s | probe p99 kept |   new | opening kept |   new',
     );
     const points: Point[] = [];
     for (const factor of factors) {
       const rate = Math.round(capacity * factor);
       const [report, probes] = await Promise.all([
         offer({ ...job, rate, connections: Number(values.connections) }),
-        probe({ port, seconds: (job.warmUpMs + job.measureMs) / 1000 }),
+        probe({ port, seconds: (job.warmUpMs + job.measureMs) / 1000, openingSeconds: job.warmUpMs / 1000 }),
       ]);
       points.push({ accepted: report.accepted, p99: report.p99 });
       printRow(factor, report, probes, Math.max(...points.map((point) => point.accepted)));
@@ -100,6 +101,8 @@ function printRow(factor: number, report: LoadReport, probes: ProbeReport, peak:
     [Math.round(accepted / cpuShare), 9],
     [probes.kept.p99 ?? 'none', 14],
     [probes.fresh.p99 ?? 'none', 5],
+    [probes.opening.kept.p99 ?? 'none', 12],
+    [probes.opening.fresh.p99 ?? 'none', 5],
   ];
   console.log(columns.map(([value, width]) => String(value).padStart(width)).join(' | '));
 }

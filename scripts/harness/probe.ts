@@ -10,6 +10,8 @@ import { head } from '../../test/kit/wire.ts';
 export interface ProbeJob {
   readonly port: number;
   readonly seconds: number;
+  /** The probes of the first seconds, while a load opens its connections, are reported as `opening`. Default: 0. */
+  readonly openingSeconds?: number;
 }
 
 /** In milliseconds from the time at which a probe was due. Null means no response. */
@@ -21,9 +23,13 @@ export interface Delays {
   readonly failed: number;
 }
 
-export interface ProbeReport {
+export interface Probes {
   readonly kept: Delays;
   readonly fresh: Delays;
+}
+
+export interface ProbeReport extends Probes {
+  readonly opening: Probes;
 }
 
 const job: ProbeJob = JSON.parse(process.argv[2] ?? '');
@@ -43,7 +49,7 @@ async function ask(socket: Socket, ...headers: string[]): Promise<void> {
 }
 
 /** Probes at fixed times until the end. A probe waits if the one before it is still running. */
-async function probe(send: () => Promise<void>, atOnce: boolean): Promise<Delays> {
+async function probe(send: () => Promise<void>, atOnce: boolean): Promise<readonly number[]> {
   const delays: Promise<number>[] = [];
   const startedAt = performance.now();
   for (let i = 0; i * everyMs < job.seconds * 1_000; i += 1) {
@@ -58,7 +64,7 @@ async function probe(send: () => Promise<void>, atOnce: boolean): Promise<Delays
     delays.push(delay);
     if (!atOnce) await delay;
   }
-  return summary(await Promise.all(delays));
+  return await Promise.all(delays);
 }
 
 function summary(delays: readonly number[]): Delays {
@@ -89,6 +95,11 @@ const onNew = async (): Promise<void> => {
   }
 };
 await onKept();
-const [keptDelays, fresh] = await Promise.all([probe(onKept, false), probe(onNew, true)]);
-console.log(JSON.stringify({ kept: keptDelays, fresh }));
+const [ofKept, ofNew] = await Promise.all([probe(onKept, false), probe(onNew, true)]);
+const opening = Math.ceil(((job.openingSeconds ?? 0) * 1_000) / everyMs);
+const summaries = (from: number, to?: number): Probes => ({
+  kept: summary(ofKept.slice(from, to)),
+  fresh: summary(ofNew.slice(from, to)),
+});
+console.log(JSON.stringify({ ...summaries(opening), opening: summaries(0, opening) } satisfies ProbeReport));
 process.exit();
