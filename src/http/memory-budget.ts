@@ -3,8 +3,8 @@ import { getHeapStatistics } from 'node:v8';
 /** The maximum size of V8's heap. */
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
-// The first 16 KiB of each request do not count, so that large uploads cannot block small requests.
-const freeBytes = 16 * 1024;
+/** The first 16 KiB of each request do not count, so that large uploads cannot block small requests. */
+export const freeBytes = 16 * 1024;
 const chunkBytes = 64 * 1024;
 const maxBudgetBytes = 64 * 1024 * 1024;
 

@@ -11,7 +11,7 @@ import {
 } from './body.ts';
 import type { Connection } from './connection.ts';
 import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
-import type { MemoryBudget } from './memory-budget.ts';
+import { freeBytes, type MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
@@ -178,6 +178,7 @@ export class HttpRequest {
 
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, cancel?: () => void): void {
+    if (bytes === 0 && !this.#holdsMemory) return;
     this.#holdsMemory = true;
     this.stalled = bytes > 0;
     this.shared.memory.hold(this, bytes, cancel);
@@ -191,7 +192,7 @@ export class HttpRequest {
     const { headers, readableEnded } = this.raw;
     const isChunked = headers['transfer-encoding'] !== undefined;
     const bytes = isChunked ? readBytes : Math.min(Number(headers['content-length'] ?? 0), readBytes);
-    if (bytes === 0 || readableEnded) return;
+    if (bytes <= freeBytes || readableEnded) return;
     this.hold(bytes, () => {
       discardBody(this.raw);
       onCancel();

@@ -241,6 +241,15 @@ describe('a schema accepts the same values as the service', () => {
     assert.deepEqual(names.sort(), [...Object.keys(userFilters), ...pageParameters].sort());
   });
 
+  it('describes If-Match alike for records and files', () => {
+    const { parameters } = openApi.components as unknown as {
+      parameters: Record<string, { schema: { pattern?: string } }>;
+    };
+    const pattern = parameters['IfMatch']?.schema.pattern;
+    assert.ok(pattern !== undefined);
+    assert.equal(parameters['FileIfMatch']?.schema.pattern, pattern);
+  });
+
   it('has the same limits for ids, pages and page sizes', () => {
     const { parameters, schemas } = openApi.components as unknown as {
       parameters: Record<string, { schema: Record<string, number> }>;
