@@ -4,12 +4,13 @@
 // the line of a mutant judge it, those in its folder first. It lives if 40 of them pass. A busy machine fails
 // tests too. So a test kills a mutant only if an assertion fails, or if the test passes without the mutant and then
 // fails with it again. A JSON file keeps all verdicts for the next run. To judge a mutant again, remove it there.
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
 import { cpSync, existsSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { text } from 'node:stream/consumers';
 import * as ts from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
 import { startPostgres } from '../test/kit/postgres.ts';
@@ -36,16 +37,16 @@ interface State {
 async function outcomeOf(test: string, timeout: number, change?: [path: string, text: string]) {
   if (change !== undefined) writeFileSync(...change);
   const flags = change ? ['--test-reporter=tap'] : ['--experimental-test-coverage', '--test-reporter=lcov'];
-  const options = { cwd, timeout, killSignal: 'SIGKILL', maxBuffer: 1e9 } as const;
-  const child = promisify(execFile)(process.execPath, [...flags, test], options);
-  const { stdout, code } = await child.then(({ stdout }) => ({ stdout, code: 0 })).catch((failed) => failed);
+  const child = spawn('node', [...flags, test], { cwd, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
+  // The whole group, because a mutant can also keep a process that the test started from ending.
+  const timer = setTimeout(() => process.kill(-Number(child.pid), 'SIGKILL'), timeout);
+  const [stdout, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  clearTimeout(timer);
   const lines: Record<string, string[]> = {};
-  for (const [, file, found] of stdout.matchAll(/^SF:(.*)$([\s\S]*?)^end_of_record/gm)) {
+  for (const [, file = '', found = ''] of stdout.matchAll(/^SF:(.*)$([\s\S]*?)^end_of_record/gm)) {
     const texts = readFileSync(join(cwd, file), 'utf8').split('\n');
-    lines[file] = Array.from(
-      found.matchAll(/^DA:(\d+),[1-9]/gm),
-      ([, number]) => texts[number - 1]?.trim() ?? '',
-    );
+    const executed = found.matchAll(/^DA:(\d+),[1-9]/gm);
+    lines[file] = Array.from(executed, ([, number]) => texts[Number(number) - 1]?.trim() ?? '');
   }
   return { passes: code === 0, isAsserted: stdout.includes("code: 'ERR_ASSERTION'"), lines };
 }
