@@ -43,7 +43,7 @@ const workersOf = (text: string) =>
 
 /** A request is counted a moment after its response. */
 async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
-  while (healthOf(await scrape(t, running)) < count) await delay(20);
+  await scrapeUntil(t, running, (text) => healthOf(text) >= count);
 }
 
 async function pidsOf({ child }: ServiceProcess): Promise<number[]> {
@@ -61,6 +61,15 @@ async function printed({ lines, child }: ServiceProcess, event: string): Promise
     assert.ok(child.stdout);
     await once(child.stdout, 'data');
   }
+}
+
+/** Reads the metrics until they meet a condition. Without pauses, this would slow down the workers. */
+async function scrapeUntil(
+  t: TestContext,
+  running: ServiceProcess,
+  isMet: (text: string) => boolean,
+): Promise<void> {
+  while (!isMet(await scrape(t, running))) await delay(20);
 }
 
 describe('the metrics of several workers', () => {
@@ -85,11 +94,10 @@ describe('the metrics of several workers', () => {
     await counted(t, running, requests);
     process.kill((await pidsOf(running))[0] ?? 0, 'SIGKILL');
     await printed(running, 'failure');
-    for (let workers = 0; workers < 2; ) {
-      const text = await scrape(t, running);
+    await scrapeUntil(t, running, (text) => {
       assert.equal(healthOf(text), requests);
-      [workers = 0] = workersOf(text);
-    }
+      return workersOf(text)[0] === 2;
+    });
     await ask(t, running, requests);
     await counted(t, running, 2 * requests);
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
@@ -122,7 +130,7 @@ describe('the metrics of several workers', () => {
     assert.equal(healthOf(body), requests);
     assert.deepEqual(workersOf(body), [1, 1]);
     process.kill(stuck, 'SIGCONT');
-    for (let late = 1; late > 0; ) [, late = 0] = workersOf(await scrape(t, running));
+    await scrapeUntil(t, running, (text) => workersOf(text)[1] === 0);
     assert.equal(healthOf(await scrape(t, running)), requests);
   });
 });
