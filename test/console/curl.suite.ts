@@ -134,7 +134,7 @@ suite('console: requests', { skip: noBrowser }, () => {
 
   test('a button copies the curl line', async (t) => {
     const { http } = await startService(t);
-    const page = await open(t, `${http}/`, { fresh: true });
+    const page = await open(t, `${http}/`);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByText('No users yet').waitFor();
     await page.getByRole('button', { name: 'Copy the last request as a curl command' }).click();

@@ -66,7 +66,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
-    const page = await open(t, `${http}/#/?limit=50`, { fresh: true });
+    const page = await open(t, `${http}/#/?limit=50`);
     await firstNameIs(page, 'user 001');
     await page.evaluate('scrollTo(0, 1e6)');
     await page.route(/health|users/, (route) => route.fulfill({ status: 502, body: '' }));

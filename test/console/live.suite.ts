@@ -19,9 +19,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   /** A page whose clock the test advances, after its first poll. */
   const openHealthy = async (t: TestContext) => {
     const { http } = await startService(t);
-    const page = await open(t, 'about:blank', { fresh: true });
-    await page.clock.install();
-    await page.goto(`${http}/`);
+    const page = await open(t, `${http}/`, { clock: true });
     await page.getByText('Healthy').waitFor();
     await poll(page);
     return page;
@@ -30,9 +28,8 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
   test('show health, readiness and request rates without the polls of the page', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
-    const page = await open(t, 'about:blank', { fresh: true });
-    await page.clock.install();
-    await page.goto(`${http}/`);
+    // A window repeats all steps of its clock in each later page, and this test has many.
+    const page = await open(t, `${http}/`, { clock: true, fresh: true });
     await firstNameIs(page, 'Ada');
     await page
       .getByRole('status')

@@ -13,19 +13,29 @@ export interface PageOptions {
   readonly reducedMotion?: 'reduce' | 'no-preference';
   /** Runs in each page before the scripts of the page. */
   readonly initScript?: string;
-  /** A window that no other test uses, for tests that install a clock or grant a permission. */
+  /** Whether the page has a clock that the test can stop. Until then the clock runs. */
+  readonly clock?: boolean;
+  /** A window that no other test uses, for a test that closes it or uses its clock much. */
   readonly fresh?: boolean;
 }
 
-const idle: { readonly page: Page; readonly origin: string }[] = [];
+interface Window {
+  readonly page: Page;
+  readonly origin: string;
+  readonly clock: boolean;
+}
+
+const idle: Window[] = [];
 
 // All suites of this process share one browser and its pages.
 after(closeBrowser);
 
 // Navigating a used page costs half as much as opening a new one, and less if it has the files of this origin.
-function takeIdle(url: string): Page | undefined {
-  const at = idle.findIndex(({ origin }) => url.startsWith(origin));
-  return idle.splice(at === -1 ? 0 : at, 1)[0]?.page;
+function takeIdle(url: string, clock: boolean): Page | undefined {
+  const usable = idle.filter((window) => window.clock === clock);
+  const taken = usable.find(({ origin }) => url.startsWith(origin)) ?? usable[0];
+  if (taken !== undefined) idle.splice(idle.indexOf(taken), 1);
+  return taken?.page;
 }
 
 /** Opens pages for the tests of a suite. */
@@ -36,19 +46,20 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
     for (const end of endings.get(t.fullName) ?? []) await end();
   });
   return async (t, url, options = {}) => {
-    const { width = 1280, height = 900, initScript, colorScheme = 'light' } = options;
+    const { width = 1280, height = 900, colorScheme = 'light', clock = false, fresh = false } = options;
     // Animations delay tests, and axe would check colours in the middle of one.
     const { reducedMotion = 'reduce' } = options;
-    const fresh = options.fresh === true || initScript !== undefined;
-    const page = (fresh ? undefined : takeIdle(url)) ?? (await newPage(initScript));
+    const page = (fresh ? undefined : takeIdle(url, clock)) ?? (await newPage(clock));
+    const initScript = options.initScript && (await page.addInitScript({ content: options.initScript }));
     const problems = watch(page);
     endings.set(t.fullName, [
       ...(endings.get(t.fullName) ?? []),
       async () => {
         const { origin } = new URL(page.url());
+        if (initScript) await initScript.dispose();
         if (fresh) await page.context().close();
-        else await reset(page);
-        if (!fresh && !page.isClosed()) idle.push({ page, origin });
+        else await reset(page, clock);
+        if (!fresh && !page.isClosed()) idle.push({ page, origin, clock });
         assert.deepEqual(problems, [], 'the page reported no errors');
       },
     ]);
@@ -59,17 +70,20 @@ export function useBrowser(): (t: TestContext, url: string, options?: PageOption
   };
 }
 
-async function newPage(initScript: string | undefined): Promise<Page> {
+async function newPage(clock: boolean): Promise<Page> {
   const context = await (await launchBrowser()).newContext();
   context.setDefaultTimeout(patienceMs);
-  if (initScript !== undefined) await context.addInitScript({ content: initScript });
+  // A clock cannot be removed from a window, so only tests with a clock use this window again.
+  if (clock) await context.clock.install();
   return context.newPage();
 }
 
 /** Removes everything from a page that a test may have left. */
-async function reset(page: Page): Promise<void> {
+async function reset(page: Page, clock: boolean): Promise<void> {
   for (const other of page.context().pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.context().clearPermissions();
+  if (clock) await page.clock.resume();
   if (page.url().startsWith('http')) {
     // The page navigates itself, because a navigation from outside would start another process.
     await page.evaluate("sessionStorage.clear(); localStorage.clear(); location.replace('about:blank')");

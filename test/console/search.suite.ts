@@ -20,9 +20,7 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
   async function openList(t: TestContext, fragment = '') {
     const { http } = await startService(t);
     await addUsers(http, people);
-    const page = await open(t, 'about:blank', { fresh: true });
-    await page.clock.install();
-    await page.goto(`${http}/${fragment}`);
+    const page = await open(t, `${http}/${fragment}`, { clock: true });
     await page.locator('#user-rows tr').first().waitFor();
     await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
     return { http, page, box: page.getByRole('search').getByRole('searchbox', { name: 'Name' }) };
