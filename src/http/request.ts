@@ -201,6 +201,8 @@ export class HttpRequest {
 
   /** The request no longer counts as running: an endless stream waits most of the time. */
   becomeLongLived(): void {
+    // After the client has disconnected, the request has already ended.
+    if (this.response.closed) return;
     this.longLived = true;
     this.shared.inFlight -= 1;
     this.#leave();

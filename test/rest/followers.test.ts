@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, request } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -236,6 +237,33 @@ describe('GET /changes as a stream', () => {
     const changes = { route: '/changes' };
     assert.equal(await read('requests_total', { ...changes, status: '200' }), 1);
     assert.equal(await read('request_duration_seconds_count', changes), 0);
+  });
+
+  it('leaves the number of requests in flight right when its client disconnects before the stream starts', async (t) => {
+    const store = createMemoryStore();
+    const { changes } = store;
+    assert.ok(changes !== undefined);
+    const reading = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const slow: typeof changes = {
+      ...changes,
+      async read(query) {
+        reading.resolve();
+        await gate.promise;
+        return await changes.read(query);
+      },
+    };
+    const { http, events } = await startService(t, { repository: { ...store, changes: slow } });
+    const outgoing = request(`${http}/changes`, { headers: { accept: 'text/event-stream' } });
+    outgoing.on('error', () => undefined).end();
+    await reading.promise;
+    outgoing.destroy();
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request')));
+    gate.resolve();
+    await nextTurn();
+    const { text } = await send(http, 'GET /metrics');
+    assert.match(text, /requests_in_flight\{face="http"\} 1\n/, 'only the request for the metrics');
+    assert.match(text, /followers 0\n/);
   });
 
   it('ends with a complete response when the service drains, and does not delay close until its deadline', async (t) => {
