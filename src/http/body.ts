@@ -58,7 +58,8 @@ export function readBody(
   };
   const onCancel = (): void => {
     stop();
-    chunks.splice(0).forEach(free);
+    if (isOnlyReader(message)) chunks.forEach(free);
+    chunks.length = 0;
     discardBody(message);
     reject(cancelled);
   };
@@ -69,7 +70,7 @@ export function readBody(
     if (chunks.length === 1 && first !== undefined) resolve(first);
     else {
       resolve(Buffer.concat(chunks, length));
-      chunks.forEach(free);
+      if (isOnlyReader(message)) chunks.forEach(free);
     }
   };
   const onClose = (): void => {
@@ -92,7 +93,12 @@ export function readBody(
  * freed at once, because the garbage collector would need more time than all other work on the request.
  */
 export function discardBody(message: IncomingMessage): void {
-  message.on('data', free);
+  if (isOnlyReader(message)) message.on('data', free);
+}
+
+// A host may keep the chunks itself, for example to check a signature of the body.
+function isOnlyReader(message: IncomingMessage): boolean {
+  return message.listenerCount('data') === 0;
 }
 
 // Detaching an ArrayBuffer frees its memory. The chunks of Node's parser own theirs.

@@ -246,7 +246,7 @@ test('the response to a rejected media type lists the accepted ones', async (t) 
   }
 });
 
-/** Serves one POST with `handle`, and resolves with the chunks of its body. */
+/** Serves one POST with `handle`, and resolves with the chunks of its body as Node passed them to the request. */
 async function chunksOf(
   t: TestContext,
   handle: (message: IncomingMessage) => void,
@@ -254,7 +254,12 @@ async function chunksOf(
   const chunks: Buffer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   const server = createServer((message) => {
-    message.on('data', (chunk) => chunks.push(chunk)).on('end', resolve);
+    const push = message.push.bind(message);
+    message.push = (chunk) => {
+      if (chunk !== null) chunks.push(chunk);
+      return push(chunk);
+    };
+    message.on('end', resolve);
     handle(message);
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
@@ -295,6 +300,20 @@ test('a cancelled read frees the memory of its chunks', async (t) => {
   await assert.rejects(body ?? Promise.resolve(), { status: 503 });
   assert.ok(areFree(chunks));
 });
+
+for (const [behaviour, onHold] of [
+  ['whole', () => undefined],
+  ['cancelled', (_: number, cancel?: () => void) => cancel?.()],
+] as const) {
+  test(`a listener of the host keeps the chunks of a ${behaviour} body`, async (t) => {
+    const kept: Buffer[] = [];
+    await chunksOf(t, (message) => {
+      message.on('data', (chunk) => kept.push(chunk));
+      readBody(message, 1_000_000, onHold).catch(() => undefined);
+    });
+    assert.equal(String(Buffer.concat(kept)), 'a'.repeat(100_000));
+  });
+}
 
 test('memory that a chunk shares with other data is not freed', () => {
   const shared = Buffer.from(new ArrayBuffer(10), 0, 5);
