@@ -129,8 +129,8 @@ export function prefers(accept: string | undefined, type: string, others: readon
   if (accept === undefined) return false;
   const weights = parseWeights(accept);
   const weight = weights.get(type) ?? 0;
-  const other = others.find((name) => weights.has(name)) ?? '';
-  return weight > 0 && weight >= (weights.get(other) ?? 0);
+  const other = others.map((name) => weights.get(name)).find((found) => found !== undefined) ?? 0;
+  return weight > 0 && weight >= other;
 }
 
 /**

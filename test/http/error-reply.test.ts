@@ -21,6 +21,8 @@ const accepts: readonly [accept: string, type: string][] = [
   [`${problem};q=0`, plain],
   [`${problem};q=0.5, */*`, plain],
   [`${problem};q=x`, plain],
+  // An empty element of a list means nothing (RFC 9110, 5.6.1).
+  [`${problem};q=0.5,`, problem],
 ];
 
 for (const [accept, type] of accepts) {
