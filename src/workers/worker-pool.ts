@@ -23,7 +23,7 @@ interface Child {
   stopping: boolean;
 }
 
-// A worker that exits again and again is restarted after longer and longer pauses.
+// A worker that keeps exiting is restarted after increasing pauses.
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
 const stableAfterMs = 10_000;
@@ -47,7 +47,7 @@ export class WorkerPool {
   #gathering: Promise<MetricsSnapshot> | undefined;
   #stopping = false;
   #pauseMs = firstPauseMs;
-  /** The number of calls of `reload` that the current round of replacements must serve. */
+  /** The number of calls of `reload` since the current round of replacements began; 0 if none is running. */
   #reloads = 0;
 
   constructor(options: WorkerPoolOptions) {
@@ -102,7 +102,7 @@ export class WorkerPool {
   async #replaceAll(): Promise<void> {
     for (const old of [...this.#children]) {
       if (this.#stopping) return;
-      // It has exited, and its replacement is new already.
+      // It has exited in the meantime, and its replacement is already new.
       if (!this.#children.has(old)) continue;
       await this.#launch();
       await this.#stop(old);
@@ -148,7 +148,7 @@ export class WorkerPool {
         resolve(message.ready);
       }
     });
-    // Follows the last message; `exit` may precede it.
+    // Emitted after the last message, while `exit` may be emitted before it.
     worker.once('disconnect', () => {
       this.#exited = sumSnapshots([this.#exited, countersOf(this.#metrics.get(worker) ?? {})]);
       this.#metrics.delete(worker);
