@@ -17,7 +17,7 @@ type Scene = Cluster & Node & { readonly ms: number };
 type Begin = (scene: Scene) => Parts | string | Promise<Parts | string>;
 type Parts = readonly [begun: unknown, end?: () => unknown];
 
-const faults = {
+const faults: Readonly<Record<string, Begin>> = {
   stop: ({ service }) => [service.signal('SIGSTOP'), () => service.signal('SIGCONT')],
   kill: ({ service }) => [service.signal('SIGKILL'), () => service.start()],
   terminate: ({ service }) => [service.signal('SIGTERM'), () => service.start()],
@@ -65,15 +65,13 @@ const faults = {
     await primary?.stop('immediate');
     return [standby.promote(), () => network?.moveTo(standby.port)];
   },
-} satisfies Record<string, Begin>;
-
-export type FaultKind = keyof typeof faults;
+};
 
 /** Makes a fault, and ends it after its time. Resolves to the reason if this machine cannot have it. */
 async function inflict({ kind, target, ms }: Fault, cluster: Cluster): Promise<string | undefined> {
   const node = cluster.nodes[target];
-  if (node === undefined) throw new Error(`there is no process ${target}`);
-  const begin: Begin = faults[kind];
+  const begin = faults[kind];
+  if (node === undefined || begin === undefined) throw new Error(`no process ${target}, or no fault ${kind}`);
   const parts = await begin({ ...cluster, ...node, ms });
   if (typeof parts === 'string') return parts;
   const [begun, end] = parts;
