@@ -38,6 +38,7 @@ export function readBody(
   if (!hasBody(message)) return Promise.resolve(Buffer.alloc(0));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
+  const isAlone = isOnlyReader(message);
   let length = 0;
   let pauseAt = pauseEveryBytes;
   const onData = (chunk: Buffer): void => {
@@ -58,7 +59,7 @@ export function readBody(
   };
   const onCancel = (): void => {
     stop();
-    if (isOnlyReader(message)) chunks.forEach(free);
+    freeChunks();
     chunks.length = 0;
     discardBody(message);
     reject(cancelled);
@@ -70,12 +71,16 @@ export function readBody(
     if (chunks.length === 1 && first !== undefined) resolve(first);
     else {
       resolve(Buffer.concat(chunks, length));
-      if (isOnlyReader(message)) chunks.forEach(free);
+      freeChunks();
     }
   };
   const onClose = (): void => {
     stop();
     reject(new HttpError(499, 'the client disconnected before its request was complete'));
+  };
+  // A host that has read the body too may have removed its listener at the end.
+  const freeChunks = (): void => {
+    if (isAlone && isOnlyReader(message)) chunks.forEach(free);
   };
   const stop = (): void => {
     message.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -98,7 +103,7 @@ export function discardBody(message: IncomingMessage): void {
 
 // A host may keep the chunks itself, for example to check a signature of the body.
 function isOnlyReader(message: IncomingMessage): boolean {
-  return message.listenerCount('data') === 0;
+  return message.listenerCount('data') + message.listenerCount('readable') === 0;
 }
 
 // Detaching an ArrayBuffer frees its memory. The chunks of Node's parser own theirs.

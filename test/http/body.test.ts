@@ -308,10 +308,20 @@ for (const [behaviour, onHold] of [
   test(`a listener of the host keeps the chunks of a ${behaviour} body`, async (t) => {
     const kept: Buffer[] = [];
     await chunksOf(t, (message) => {
-      message.on('data', (chunk) => kept.push(chunk));
+      const keep = (chunk: Buffer) => kept.push(chunk);
+      message.on('data', keep).on('end', () => message.off('data', keep));
       readBody(message, 1_000_000, onHold).catch(() => undefined);
     });
     assert.equal(String(Buffer.concat(kept)), 'a'.repeat(100_000));
+  });
+
+  test(`a loop of the host keeps the chunks of a ${behaviour} body`, async (t) => {
+    let kept: Promise<Buffer[]> | undefined;
+    await chunksOf(t, (message) => {
+      kept = message.toArray();
+      readBody(message, 1_000_000, onHold).catch(() => undefined);
+    });
+    assert.equal(String(Buffer.concat((await kept) ?? [])), 'a'.repeat(100_000));
   });
 }
 
