@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createOnce } from '../../src/storage/memory/store.ts';
+import { createOnce } from '../../src/storage/memory/idempotency.ts';
 import { shared } from '../../src/storage/postgres/promises.ts';
 import { testSchedules } from '../support/scheduler.ts';
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { readNumbers } from '../../check-range.ts';
-import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import { preconditionFailed } from '../../domain/errors.ts';
 import {
   byKind,
   idsExhausted,
@@ -10,7 +10,7 @@ import {
   recordKinds,
   versionsExhausted,
 } from '../../domain/record.ts';
-import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
+import type { ChangeOptions, Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, type Row } from '../store.ts';
 import {
   childTables,
@@ -24,6 +24,7 @@ import {
   userMissing,
 } from '../tables.ts';
 import { KeptChanges } from './changes.ts';
+import { createOnce } from './idempotency.ts';
 import { matching, pageOf, patched, withoutVersion } from './rows.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
@@ -123,29 +124,4 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
 
 function checkExpected({ record }: Table, { id, version }: Row, { expected }: ChangeOptions = {}): void {
   if (expected?.includes(version) === false) throw preconditionFailed(record, id);
-}
-
-/** Makes a creation happen once for a key, until the key expires. A creation without a result is not kept. */
-export function createOnce(ttlMs: number, now = Date.now) {
-  // Results as JSON, so that later changes cannot modify them; the oldest first.
-  const results = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
-  return <T>({ idempotency }: CreateOptions = {}, create: () => T | undefined): Created<T> | undefined => {
-    const usedAt = now();
-    const kept = idempotency && results.get(idempotency.key);
-    if (kept !== undefined && kept.expiresAt > usedAt) {
-      if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
-      return { value: JSON.parse(kept.result), replayed: true };
-    }
-    const value = create();
-    if (value === undefined) return undefined;
-    if (idempotency !== undefined) {
-      const { key, fingerprint } = idempotency;
-      for (const [old, { expiresAt }] of results) {
-        if (expiresAt > usedAt) break;
-        results.delete(old);
-      }
-      results.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: usedAt + ttlMs });
-    }
-    return { value, replayed: false };
-  };
 }
