@@ -69,7 +69,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 
 /** Adds the check of the API key before a handler. No other function of the HTTP API checks keys of routes. */
 export function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
-  if (kind === 'open') return handle;
+  if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
   return (request) => {
     const key = request.header('x-api-key');
     request.keyName = kind === 'key' ? access.require(key) : access.check(kind, key);
