@@ -128,13 +128,12 @@ test('a burst of connections is accepted before tasks run, and a constant stream
 
 test('a task may run immediately while none waits, for at most 2 ms in each turn', async () => {
   const scheduler = new Scheduler();
-  assert.ok(scheduler.isFree(performance.now()));
-  assert.ok(scheduler.isFree(performance.now()));
-  busy(5);
-  assert.equal(scheduler.isFree(performance.now()), false);
+  assert.ok(scheduler.isFree(1_000));
+  assert.ok(scheduler.isFree(1_001));
+  assert.equal(scheduler.isFree(1_002), false);
   await nextTurn();
   await nextTurn();
-  assert.ok(scheduler.isFree(performance.now()));
+  assert.ok(scheduler.isFree(1_002));
   scheduler.addTask(() => false);
-  assert.equal(scheduler.isFree(performance.now()), false, 'waiting tasks run first');
+  assert.equal(scheduler.isFree(1_002), false, 'waiting tasks run first');
 });
