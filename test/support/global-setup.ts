@@ -1,0 +1,36 @@
+import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startGuard } from '../kit/postgres.ts';
+
+// The tests use less than 2 GB at a time.
+const neededBytes = 4 * 2 ** 30;
+
+let folder: string | undefined;
+let guard: ReturnType<typeof startGuard> | undefined;
+
+/**
+ * Runs before all test files of `npm test`, which share a temporary folder. If possible it is in memory, where
+ * creating a database takes a tenth of the processor time, and no test waits for a disk. The processes of one run
+ * also share their compiled modules: with them a service starts with a third of the processor time. A single test
+ * file also runs without this setup.
+ */
+export async function globalSetup(): Promise<void> {
+  folder = await mkdtemp(join(await findPlace(), 'users-service-tests-'));
+  guard = startGuard(folder);
+  // PostgreSQL runs as another user if the tests run as root.
+  await chmod(folder, 0o755);
+  process.env['TMPDIR'] = folder;
+  process.env['NODE_COMPILE_CACHE'] ??= join(folder, 'compiled');
+}
+
+export async function globalTeardown(): Promise<void> {
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  guard?.release();
+}
+
+async function findPlace(): Promise<string> {
+  const memory = '/dev/shm';
+  const { bavail, bsize } = await statfs(memory).catch(() => ({ bavail: 0, bsize: 0 }));
+  return process.env['TMPDIR'] === undefined && bavail * bsize >= neededBytes ? memory : tmpdir();
+}
