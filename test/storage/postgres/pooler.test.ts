@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, describe, it, type TestContext } from 'node:test';
-import pg from 'pg';
-import { testRepository } from '../../../src/conformance/test-repository.ts';
-import { testTransfer } from '../../../src/conformance/test-transfer.ts';
-import type { Repository, Store } from '../../../src/domain/repository.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingPgBouncer, startPgBouncer } from '../../kit/pgbouncer.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { kindOf } from '../../support/outcome.ts';
+import { testContract } from './contract.ts';
 
 const skip = await missingPgBouncer();
 
@@ -18,12 +16,9 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   const postgres = await startPostgres({ max_connections: '300' });
   const bouncer = await startPgBouncer(after, postgres.server.url());
   after(() => postgres.close());
-  const urls = new WeakMap<Repository, string>();
 
-  async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
-    const store = await openPostgresStore(bouncer.through(url), { ...patient, ...options });
-    urls.set(store, url);
-    return store;
+  function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
+    return openPostgresStore(bouncer.through(url), { ...patient, ...options });
   }
 
   async function open(t: TestContext, options?: PostgresStoreOptions) {
@@ -34,8 +29,8 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     return { store, url, warnings };
   }
 
-  /** Opens a store in the first schema of a role, because a pooler rejects the URL parameter for a schema. */
-  async function openEmpty(options?: PostgresStoreOptions): Promise<Store> {
+  /** Creates the first schema of a role, because a pooler rejects the URL parameter for a schema. */
+  async function createSchema(): Promise<string> {
     const name = `role_${randomBytes(6).toString('hex')}`;
     await postgres.server.query(`
       CREATE ROLE ${name} SUPERUSER LOGIN PASSWORD '${name}';
@@ -43,30 +38,9 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
       ALTER ROLE ${name} SET search_path = ${name}`);
     const url = new URL(postgres.server.url());
     url.username = url.password = name;
-    return openAt(url.href, options);
+    return bouncer.through(url.href);
   }
-
-  async function query(repository: Repository, sql: string): Promise<Record<string, unknown>[]> {
-    const client = new pg.Client({ connectionString: urls.get(repository) ?? '' });
-    await client.connect();
-    const { rows } = await client.query(sql);
-    await client.end();
-    return rows;
-  }
-
-  testRepository('PostgreSQL behind PgBouncer', openEmpty, {
-    feed: true,
-    reopen: (closed) => openAt(urls.get(closed) ?? ''),
-    async passTime(repository, ms) {
-      const sql = `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`;
-      await query(repository, sql);
-    },
-    async countKeys(repository) {
-      const [row] = await query(repository, 'SELECT count(*) AS count FROM idempotency_keys');
-      return Number(row?.['count']);
-    },
-  });
-  testTransfer('PostgreSQL behind PgBouncer', openEmpty);
+  testContract('PostgreSQL behind PgBouncer', createSchema);
 
   it('serves concurrent reads and keyed writes without an internal error', async (t) => {
     const { store, warnings } = await open(t);

@@ -4,35 +4,20 @@ import { readFile } from 'node:fs/promises';
 import { after, describe, it, type TestContext } from 'node:test';
 import { inspect, promisify } from 'node:util';
 import pg from 'pg';
-import { testRepository } from '../../../src/conformance/test-repository.ts';
-import { testTransfer } from '../../../src/conformance/test-transfer.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
-import type { Repository, Store } from '../../../src/domain/repository.ts';
+import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
 import { openSession, until } from '../../kit/postgres-session.ts';
 import { checkMigrated } from '../migrated.ts';
+import { testContract } from './contract.ts';
 
 const run = promisify(execFile);
 const postgres = await openTestPostgres();
 after(() => postgres.close());
 
 const module = new URL('../../../src/storage/postgres/store.ts', import.meta.url);
-
-const urls = new WeakMap<Repository, string>();
-
-function urlOf(repository: Repository): string {
-  const url = urls.get(repository);
-  assert(url !== undefined, 'the store was opened before');
-  return url;
-}
-
-async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
-  const store = await openPostgresStore(url, { ...patient, ...options });
-  urls.set(store, url);
-  return store;
-}
 
 async function queryAt(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });
@@ -44,7 +29,7 @@ async function queryAt(url: string, sql: string): Promise<Record<string, unknown
 
 async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ store: Store; url: string }> {
   const url = await postgres.createDatabase();
-  const store = await openAt(url, options);
+  const store = await openPostgresStore(url, { ...patient, ...options });
   t.after(() => store.close());
   return { store, url };
 }
@@ -52,35 +37,21 @@ async function open(t: TestContext, options?: PostgresStoreOptions): Promise<{ s
 const shared = await postgres.createDatabase();
 const noHaproxy = await missingHaproxy();
 const haproxy = noHaproxy === false ? await startHaproxy(after, shared) : undefined;
-const openEmpty = async (options?: PostgresStoreOptions) => {
+const createSchema = async () => {
   const url = await postgres.createSchema(shared);
-  return openAt(haproxy?.through(url) ?? url, options);
+  return haproxy?.through(url) ?? url;
 };
 // HAProxy forwards bytes, so this run also covers the store without it.
 describe('HAProxy in front of PostgreSQL', { skip: noHaproxy }, () => {
   it('forwards the connections of a store', async (t) => {
-    const store = await openEmpty();
+    const url = await createSchema();
+    assert.equal(url, haproxy?.through(url));
+    const store = await openPostgresStore(url, patient);
     t.after(() => store.close());
-    assert.equal(urlOf(store), haproxy?.through(urlOf(store)));
     await store.ping();
   });
 });
-testRepository('PostgreSQL', openEmpty, {
-  feed: true,
-  reopen: (closed) => openAt(urlOf(closed)),
-  // Keys expire by the clock of the database server, which all copies of the service share.
-  async passTime(repository, ms) {
-    await queryAt(
-      urlOf(repository),
-      `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`,
-    );
-  },
-  async countKeys(repository) {
-    const [row] = await queryAt(urlOf(repository), 'SELECT count(*) AS count FROM idempotency_keys');
-    return Number(row?.['count']);
-  },
-});
-testTransfer('PostgreSQL', openEmpty);
+testContract('PostgreSQL', createSchema);
 
 /** The migrations from version 1 to a later one. */
 const versions: Readonly<Record<number, string>> = {
@@ -127,7 +98,7 @@ describe('opening a PostgreSQL store', () => {
       const session = await openSession(t, url);
       await session.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
       await session.query(toIt);
-      const store = await openAt(url);
+      const store = await openPostgresStore(url, patient);
       t.after(() => store.close());
       await checkMigrated(store);
       const { url: fresh } = await open(t);

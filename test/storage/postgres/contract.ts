@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import pg from 'pg';
+import { testRepository } from '../../../src/conformance/test-repository.ts';
+import { testTransfer } from '../../../src/conformance/test-transfer.ts';
+import type { Repository, Store } from '../../../src/domain/repository.ts';
+import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
+import { tables } from '../../../src/storage/tables.ts';
+import { patient } from '../../kit/postgres.ts';
+
+/**
+ * Declares the tests of the contract of a store. Each opens its stores in new schemas, or in emptied ones of closed
+ * stores: creating the tables of a schema takes three times the processor time of opening a store in it.
+ */
+export function testContract(name: string, createSchema: () => Promise<string>): void {
+  const urls = new WeakMap<Repository, string>();
+  /** The last store of each schema that is in use. */
+  const users = new Map<string, Store>();
+  const unused = new Set<string>();
+
+  async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query(sql);
+    await client.end();
+    return rows;
+  }
+
+  function urlOf(repository: Repository): string {
+    const url = urls.get(repository);
+    assert(url !== undefined, 'the store was opened before');
+    return url;
+  }
+
+  async function openAt(url: string, options?: PostgresStoreOptions): Promise<Store> {
+    unused.delete(url);
+    const store = await openPostgresStore(url, { ...patient, ...options });
+    urls.set(store, url);
+    users.set(url, store);
+    const { close } = store;
+    return Object.assign(store, {
+      async close() {
+        await close();
+        if (users.get(url) !== store) return;
+        users.delete(url);
+        unused.add(url);
+      },
+    });
+  }
+
+  async function openEmpty(options?: PostgresStoreOptions): Promise<Store> {
+    const [url] = unused;
+    if (url === undefined) return openAt(await createSchema(), options);
+    unused.delete(url);
+    await query(
+      url,
+      `TRUNCATE ${Object.keys(tables)}, idempotency_keys, changes RESTART IDENTITY;
+      UPDATE change_feed SET gone = 0, complete = true`,
+    );
+    return openAt(url, options);
+  }
+
+  testRepository(name, openEmpty, {
+    feed: true,
+    reopen: (closed) => openAt(urlOf(closed)),
+    // Keys expire by the clock of the database server, which all copies of the service share.
+    async passTime(repository, ms) {
+      const sql = `UPDATE idempotency_keys SET expires_at = expires_at - interval '${ms} milliseconds'`;
+      await query(urlOf(repository), sql);
+    },
+    async countKeys(repository) {
+      const [row] = await query(urlOf(repository), 'SELECT count(*) AS count FROM idempotency_keys');
+      return Number(row?.['count']);
+    },
+  });
+  testTransfer(name, openEmpty);
+}
