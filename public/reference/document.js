@@ -4,7 +4,8 @@ import { isObject, list, object, text } from './json.js';
 /** @import { Json } from './json.js' */
 
 /**
- * One operation. Its parameters include those of its path, and their references are resolved.
+ * One operation. Its parameters include those of its path, and their references are resolved. Its details include
+ * the `security` of the document, unless it has its own.
  * @typedef {object} Operation
  * @property {string} id
  * @property {string} title the task, such as `List users`
@@ -72,7 +73,7 @@ export class ApiDocument {
       return methods
         .filter((method) => isObject(item[method]))
         .map((method) => {
-          const details = object(item, method);
+          const details = { security: this.root['security'], ...object(item, method) };
           const parameters = [...list(details, 'parameters'), ...list(item, 'parameters')];
           const id = text(details, 'operationId') || `${method}-${path.replaceAll(/\W+/g, '-')}`;
           const verb = method.toUpperCase();
