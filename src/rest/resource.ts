@@ -1,3 +1,4 @@
+import type { Scope } from '../domain/access.ts';
 import type { Origin } from '../domain/change.ts';
 import {
   asksForPage,
@@ -73,6 +74,12 @@ interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQu
   delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
 }
 
+interface RecordRoute {
+  readonly pattern: string;
+  readonly access: Scope;
+  readonly handle: Handler;
+}
+
 /** A kind of record as the routes and the feed of changes use it. */
 export type ServedResource = ReturnType<typeof serve>;
 
@@ -82,17 +89,17 @@ export function serve<Row extends AnyRow, Draft extends object, Query extends An
   return {
     /** The public fields of a record of this kind. */
     view: (record: object): object => resource.view(record as Row),
-    handlers: (store: Repository, requirePreconditions: boolean) =>
-      handlersOf(resource, store, requirePreconditions),
+    routes: (store: Repository, requirePreconditions: boolean) =>
+      routesOf(resource, store, requirePreconditions),
   };
 }
 
-/** The handlers of a collection and its records, with conditional reads and changes. */
-function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
+/** The routes of a collection and its records, with conditional reads and changes. */
+function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
   resource: Resource<Row, Draft, Query>,
   store: Repository,
   requirePreconditions: boolean,
-) {
+): readonly RecordRoute[] {
   const { kind, isNested, bodies, view } = resource;
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
@@ -139,7 +146,7 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
   const recordReply = (status: number, row: Row, headers?: Headers): Reply =>
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
-  return {
+  const handlers = {
     async list(request) {
       const { userId, query, isWhole, linksOf } = parseList(request);
       const fetchPage = async (wanted: Query) => {
@@ -185,6 +192,16 @@ function handlersOf<Row extends AnyRow, Draft extends object, Query extends AnyQ
       return { status: 204 };
     },
   } satisfies Readonly<Record<string, Handler>>;
+  const all = isNested ? `/users/{id}/${kind}` : `/${kind}`;
+  const one = `${all}/{${parameter}}`;
+  return [
+    { pattern: `GET ${all}`, access: 'read', handle: handlers.list },
+    { pattern: `POST ${all}`, access: 'write', handle: handlers.create },
+    { pattern: `GET ${one}`, access: 'read', handle: handlers.get },
+    { pattern: `PUT ${one}`, access: 'write', handle: handlers.replace },
+    { pattern: `PATCH ${one}`, access: 'write', handle: handlers.update },
+    { pattern: `DELETE ${one}`, access: 'write', handle: handlers.delete },
+  ];
 }
 
 /** The client of a write, for the feed of changes. */

@@ -1,4 +1,5 @@
 import type { Access, Scope } from '../domain/access.ts';
+import { recordKinds } from '../domain/record.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { Handler } from '../http/listener.ts';
 import { changes } from './changes.ts';
@@ -37,8 +38,6 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
     body: await renderMetrics(),
   });
-  const users = resources.users.handlers(repository, requirePreconditions);
-  const posts = resources.posts.handlers(repository, requirePreconditions);
   const utility: readonly RouteDefinition[] = [
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
@@ -47,18 +46,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   ];
   const feed = repository.changes && changes(repository.changes, followers);
   return [
-    { pattern: 'GET /users', access: 'read', handle: users.list },
-    { pattern: 'POST /users', access: 'write', handle: users.create },
-    { pattern: 'GET /users/{id}', access: 'read', handle: users.get },
-    { pattern: 'PUT /users/{id}', access: 'write', handle: users.replace },
-    { pattern: 'PATCH /users/{id}', access: 'write', handle: users.update },
-    { pattern: 'DELETE /users/{id}', access: 'write', handle: users.delete },
-    { pattern: 'GET /users/{id}/posts', access: 'read', handle: posts.list },
-    { pattern: 'POST /users/{id}/posts', access: 'write', handle: posts.create },
-    { pattern: 'GET /users/{id}/posts/{postId}', access: 'read', handle: posts.get },
-    { pattern: 'PUT /users/{id}/posts/{postId}', access: 'write', handle: posts.replace },
-    { pattern: 'PATCH /users/{id}/posts/{postId}', access: 'write', handle: posts.update },
-    { pattern: 'DELETE /users/{id}/posts/{postId}', access: 'write', handle: posts.delete },
+    ...recordKinds.flatMap((kind) => resources[kind].routes(repository, requirePreconditions)),
     ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },

@@ -31,6 +31,8 @@ export interface Collection<One = Row> {
   delete(key: Key, options?: ChangeOptions): Answer<boolean>;
 }
 
+type NestedQuery = ListQuery<string> & { readonly filter: object };
+
 /**
  * The operations of one kind of database, from which `createStore` makes a store. They may return synchronously, and do
  * not check for `close` or aborted signals.
@@ -124,8 +126,29 @@ export function createStore(backend: StoreBackend): Store {
     };
   };
   const users = collection<StoredUser>('users');
-  const posts = collection<StoredPost>('posts');
-  const hasUser = async (id: number, options?: CallOptions) => (await users.get([id], options)) !== undefined;
+  /** The records of a kind that belong to users. A list is `undefined` when there is no such user. */
+  const nested = <One>(kind: RecordKind) => {
+    const records = collection<One>(kind);
+    const hasUser = async (id: number, options?: CallOptions) =>
+      (await users.get([id], options)) !== undefined;
+    return {
+      get: (userId: number, id: number, options?: CallOptions) => records.get([id, userId], options),
+      async list(userId: number, query: NestedQuery, options?: CallOptions) {
+        const page = await records.list({ userId, ...query.filter }, query, options);
+        return page.items.length > 0 || (await hasUser(userId, options)) ? page : undefined;
+      },
+      async count(userId: number, filter: object, options?: CallOptions) {
+        const count = await records.count({ userId, ...filter }, options);
+        return count > 0 || (await hasUser(userId, options)) ? count : undefined;
+      },
+      create: (userId: number, draft: object, options?: CreateOptions) =>
+        records.create({ ...draft, userId }, options),
+      update: (userId: number, id: number, patch: object, options?: ChangeOptions) =>
+        records.update([id, userId], patch, options),
+      delete: (userId: number, id: number, options?: ChangeOptions) => records.delete([id, userId], options),
+    };
+  };
+  const posts = nested<StoredPost>('posts');
 
   return {
     getUser: (id, options) => users.get([id], options),
@@ -136,18 +159,12 @@ export function createStore(backend: StoreBackend): Store {
     updateUser: (id, patch, options) => users.update([id], patch, options),
     deleteUser: (id, options) => users.delete([id], options),
 
-    getPost: (userId, id, options) => posts.get([id, userId], options),
-    async listPosts(userId, query, options) {
-      const page = await posts.list({ userId, ...query.filter }, query, options);
-      return page.items.length > 0 || (await hasUser(userId, options)) ? page : undefined;
-    },
-    async countPosts(userId, filter, options) {
-      const count = await posts.count({ userId, ...filter }, options);
-      return count > 0 || (await hasUser(userId, options)) ? count : undefined;
-    },
-    createPost: (userId, draft, options) => posts.create({ ...draft, userId }, options),
-    updatePost: (userId, id, patch, options) => posts.update([id, userId], patch, options),
-    deletePost: (userId, id, options) => posts.delete([id, userId], options),
+    getPost: posts.get,
+    listPosts: posts.list,
+    countPosts: posts.count,
+    createPost: posts.create,
+    updatePost: posts.update,
+    deletePost: posts.delete,
 
     ...(changes && {
       changes: {
