@@ -1578,7 +1578,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["Post"];
-            /** @description The post still has a version that `If-None-Match` lists. The response has no body. */
             304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidId"];
             401: components["responses"]["Unauthenticated"];
