@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { changeTypes } from '../../src/domain/change.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -183,14 +184,8 @@ describe('GET /changes', () => {
     ['limit=1001', 'limit must be a whole number from 1 to 1000'],
     ['user=0', 'user must be a whole number from 1 to 2147483647'],
     ['user=x', 'user must be a whole number from 1 to 2147483647'],
-    [
-      'type=user',
-      'type must be a comma list of user.created, user.updated, user.deleted, post.created, post.updated, post.deleted',
-    ],
-    [
-      'type=',
-      'type must be a comma list of user.created, user.updated, user.deleted, post.created, post.updated, post.deleted',
-    ],
+    ['type=user', `type must be a comma list of ${changeTypes.join(', ')}`],
+    ['type=', `type must be a comma list of ${changeTypes.join(', ')}`],
     ['after=1&after=2', 'after must be given once'],
     ['cursor=1', '"cursor" is not a known parameter'],
     ['', 'Last-Event-ID must be a whole number from 0 to 9007199254740991', { 'last-event-id': 'x' }],
