@@ -1,5 +1,4 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -34,16 +33,8 @@ const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
 
-/** The stream to follow, and the position of the last printed change. */
-interface Following {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The file that stores the position. */
-  readonly state: string | undefined;
-  position: string | undefined;
-  /** How long to wait before the next attempt. */
-  pauseMs: number;
-}
+/** The fields of a server-sent event that this command uses. */
+type Event = Readonly<Partial<Record<'id' | 'event' | 'data', string>>>;
 
 /** A rejection, with the exit code of the command; 0 if a retry may succeed. */
 class Refusal extends Error {
@@ -60,13 +51,26 @@ export const changes: Command = {
   help,
   flags: ['url', 'after', 'type', 'user', 'state'],
   async run(context, { flags }) {
-    const following = await readFollowing(flags, context.env['API_KEY']);
+    const { after, state } = flags;
+    const url = readUrl(flags);
+    const key = context.env['API_KEY'];
+    let position = (state === undefined ? undefined : await readState(state)) ?? after;
+    let pauseMs = firstPauseMs;
     const stop = new AbortController();
     const { signal } = stop;
     onStop(context, (code) => (signal.aborted ? context.exit(code) : stop.abort()));
     while (!signal.aborted) {
       try {
-        await follow(following, context.stdout, signal);
+        const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };
+        for await (const events of follow(url, headers, signal)) {
+          pauseMs = firstPauseMs;
+          const lines = events.flatMap(({ data, event }) => (data && event !== 'gone' ? [`${data}\n`] : []));
+          if (lines.length > 0) await write(context.stdout, lines.join(''));
+          position = events.findLast(({ id }) => id)?.id ?? position;
+          if (state && position) await writeState(state, position);
+          const gone = events.find(({ event }) => event === 'gone');
+          if (gone) throw new Refusal(`the position is no longer kept: ${gone.data}`, goneCode);
+        }
       } catch (error) {
         if (signal.aborted) break;
         // `fetch` fails with a `TypeError`, and its signal with a `DOMException`.
@@ -74,18 +78,17 @@ export const changes: Command = {
         if (!isKnown) throw error;
         context.stderr.write(`users-service: ${describeError(error)}\n`);
         if (error instanceof Refusal && error.code > 0) return error.code;
-        following.pauseMs = Math.min(following.pauseMs * 2, longestPauseMs);
+        pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       }
       // Randomized, so that many followers do not connect again at once.
-      const pauseMs = following.pauseMs * (0.5 + Math.random() / 2);
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
     }
     return 0;
   },
 };
 
-async function readFollowing(flags: Arguments['flags'], key: string | undefined): Promise<Following> {
-  const { url: base, after, type, user, state } = flags;
+/** The address of the changes that the flags select. */
+function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   if (base === undefined) throw usageOf(help);
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -99,9 +102,7 @@ async function readFollowing(flags: Arguments['flags'], key: string | undefined)
   } catch (error) {
     throw error instanceof DomainError ? new UsageError(`--${error.message}`) : error;
   }
-  const headers = { accept: 'text/event-stream', ...(key && { 'x-api-key': key }) };
-  const kept = state === undefined ? undefined : await readState(state);
-  return { url, headers, state, position: kept ?? after, pauseMs: firstPauseMs };
+  return url;
 }
 
 async function readState(file: string): Promise<string | undefined> {
@@ -122,28 +123,26 @@ async function writeState(file: string, position: string): Promise<void> {
   await rename(temporary, file);
 }
 
-/** Prints changes until the service ends the stream. */
-async function follow(following: Following, stdout: Writable, signal: AbortSignal): Promise<void> {
-  const { url, headers, position } = following;
+/** The events of a stream, those that arrived together at once, until the service ends it. */
+async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
-  const timer = setTimeout(
-    () => silence.abort(new DOMException('nothing came for 45 s', 'TimeoutError')),
-    silenceMs,
-  );
+  const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
+  const timer = setTimeout(() => silence.abort(reason), silenceMs);
   try {
     const response = await fetch(url, {
-      headers: { ...headers, ...(position !== undefined && { 'last-event-id': position }) },
+      headers: { accept: 'text/event-stream', ...given },
       signal: AbortSignal.any([signal, silence.signal]),
     });
     await checkResponse(response);
-    following.pauseMs = firstPauseMs;
     let rest = '';
     for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
       timer.refresh();
-      const text = rest + chunk;
-      const end = text.lastIndexOf('\n\n');
-      rest = text.slice(end + 2);
-      if (end >= 0) await print(text.slice(0, end), following, stdout);
+      const blocks = (rest + chunk).split('\n\n');
+      rest = blocks.pop() ?? '';
+      // A line is `name: value`; that of a comment has no name.
+      yield blocks.map((block) =>
+        Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2))),
+      );
     }
   } finally {
     clearTimeout(timer);
@@ -159,21 +158,4 @@ async function checkResponse(response: Response): Promise<void> {
   // Retry only if the same request may succeed later.
   const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
-}
-
-/** Prints the changes in a text of complete events, and stores the position of the last one. */
-async function print(text: string, following: Following, stdout: Writable): Promise<void> {
-  const lines: string[] = [];
-  let gone: string | undefined;
-  for (const block of text.split('\n\n')) {
-    const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1];
-    const data = field('data');
-    if (field('event') === 'gone') gone = data;
-    else if (data !== undefined) lines.push(`${data}\n`);
-    following.position = field('id') ?? following.position;
-  }
-  const { state, position } = following;
-  if (lines.length > 0) await write(stdout, lines.join(''));
-  if (state !== undefined && position !== undefined) await writeState(state, position);
-  if (gone !== undefined) throw new Refusal(`the position is no longer kept: ${gone}`, goneCode);
 }
