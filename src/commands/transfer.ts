@@ -89,12 +89,8 @@ ${databaseHelp}`,
       return file === undefined ? write(stdout, text) : file.writeFile(text);
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
-    await readAll(
-      readStore(store),
-      progress,
-      ({ lines }) => print(lines),
-      (content) => print([endLine({ ...content, lastIds })]),
-    );
+    const { records, sha256 } = await readAll(readStore(store), progress, ({ lines }) => print(lines));
+    await print([endLine({ records, sha256, lastIds })]);
   },
 };
 
