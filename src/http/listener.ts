@@ -5,7 +5,7 @@ import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply } from './refusals.ts';
-import { HttpError, type Reply } from './reply.ts';
+import { type Headers, HttpError, type Reply } from './reply.ts';
 import { HttpRequest, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
@@ -22,8 +22,11 @@ export interface Route {
   readonly first: boolean;
 }
 
-export interface ListenerOptions extends Pick<Shared, 'basePath' | 'commonHeaders' | 'limits'> {
+export interface ListenerOptions
+  extends Pick<Shared, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
   readonly router: Router<Route>;
+  /** Further headers of replies to OPTIONS. Default: none. */
+  readonly optionsHeaders?: Headers;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
@@ -52,7 +55,7 @@ export class HttpListener {
   readonly #shared: Shared;
 
   constructor(options: ListenerOptions) {
-    const { basePath, commonHeaders, limits, observe } = options;
+    const { basePath, commonHeaders, corsHeaders, limits, observe } = options;
     if (!basePathPattern.test(basePath)) {
       const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
@@ -61,7 +64,8 @@ export class HttpListener {
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    this.#shared = { basePath, commonHeaders, limits, memory, inFlight: 0, taken: 0, draining: false };
+    const state = { memory, inFlight: 0, taken: 0, draining: false };
+    this.#shared = { basePath, commonHeaders, corsHeaders, limits, ...state };
   }
 
   /** The number of running requests, without endless streams. */
@@ -145,7 +149,7 @@ export class HttpListener {
 
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
-    const { router, limits, checkHost } = this.#options;
+    const { router, limits, checkHost, optionsHeaders } = this.#options;
     try {
       checkFraming(request.raw, limits.maxHeaders);
       checkHost?.(request.raw);
@@ -154,7 +158,7 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return probe(() => ({ status: 204, headers: { allow } }));
+        return probe(() => ({ status: 204, headers: { allow, ...optionsHeaders } }));
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;

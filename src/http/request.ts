@@ -30,8 +30,10 @@ export interface ListenerLimits {
 export interface Shared {
   /** The prefix under which the listener is mounted, such as `/api`; empty for none. */
   readonly basePath: string;
-  /** Returns the headers of every reply to a request, errors included. A reply may override them. */
-  readonly commonHeaders: (request: HttpRequest) => Headers;
+  /** The headers of every reply, errors included. A reply may override them. */
+  readonly commonHeaders: Headers;
+  /** Returns further such headers, which depend on the origin of a request. Default: none. */
+  readonly corsHeaders?: ((request: HttpRequest) => Headers) | undefined;
   readonly limits: ListenerLimits;
   readonly memory: MemoryBudget;
   /** The number of running requests, without endless streams. */

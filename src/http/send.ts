@@ -96,10 +96,16 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   const { id, raw, response, connection, shared } = request;
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
-  const common = shared.commonHeaders(request);
-  const headers: Record<string, string | number> = { ...common, ...reply.headers, 'x-request-id': id };
+  const { commonHeaders, corsHeaders } = shared;
+  const cors = corsHeaders?.(request);
+  const headers: Record<string, string | number> = {
+    ...commonHeaders,
+    ...cors,
+    ...reply.headers,
+    'x-request-id': id,
+  };
   const vary = reply.headers?.['vary'];
-  if (vary !== undefined && common['vary'] !== undefined) headers['vary'] = `${vary}, ${common['vary']}`;
+  if (vary !== undefined && cors?.['vary'] !== undefined) headers['vary'] = `${vary}, ${cors['vary']}`;
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) headers['content-length'] = length;

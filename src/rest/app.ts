@@ -149,17 +149,13 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   // A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
   // other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
   const hsts = secure && !isLoopback(host) && { 'strict-transport-security': 'max-age=31536000' };
-  const cors = corsHeaders(options.cors);
   const listener = new HttpListener({
     router,
     basePath,
     toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
-    commonHeaders: (request) => ({
-      ...securityHeaders,
-      ...hsts,
-      ...(request.method === 'OPTIONS' && description),
-      ...cors(request),
-    }),
+    commonHeaders: { ...securityHeaders, ...hsts },
+    corsHeaders: corsHeaders(options.cors),
+    optionsHeaders: description,
     checkHost: hostCheck(options.allowedHosts, hooks.host),
     observe: hooks.observe,
     limits: options.limits,
@@ -183,8 +179,8 @@ function redirectToRoot(serve: Handler, headers: Headers): Handler {
 }
 
 /** Returns a function for the CORS headers of a reply. `*` in the list stands for every origin. */
-function corsHeaders(origins: readonly string[]): (request: HttpRequest) => Headers | undefined {
-  if (origins.length === 0) return () => undefined;
+function corsHeaders(origins: readonly string[]): ((request: HttpRequest) => Headers) | undefined {
+  if (origins.length === 0) return undefined;
   const allowed = new Set(origins);
   const allowsAll = allowed.has('*');
   const headers: Headers = {

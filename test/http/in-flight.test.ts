@@ -11,7 +11,7 @@ import { HttpRequest, type Shared } from '../../src/http/request.ts';
 function allowOne() {
   const shared: Shared = {
     basePath: '',
-    commonHeaders: () => ({}),
+    commonHeaders: {},
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new MemoryBudget(() => undefined),
     inFlight: 0,

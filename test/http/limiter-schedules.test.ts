@@ -43,7 +43,7 @@ testSchedules(
     const loop = new LoopScheduler();
     const shared: Shared = {
       basePath: '',
-      commonHeaders: () => ({}),
+      commonHeaders: {},
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
       memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
       inFlight: 0,

@@ -261,7 +261,7 @@ function faceOf(handlers: Readonly<Record<string, Handler>>, options: Partial<Li
   return createFace(handlers, {
     basePath: '/api',
     observe: () => undefined,
-    commonHeaders: () => ({}),
+    commonHeaders: {},
     toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
     limits,
     ...options,

@@ -22,7 +22,7 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
   const toHttpError = (error: unknown) => {
     throw error;
   };
-  const options = { basePath: '', observe, commonHeaders: () => ({}), toHttpError, limits };
+  const options = { basePath: '', observe, commonHeaders: {}, toHttpError, limits };
   const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
   const server = new HttpServer({ listener: face.listener, observe, timeouts, ...(tls && { tls }) });
   const port = await server.listen('127.0.0.1', 0);

@@ -318,7 +318,7 @@ test('a response with an invalid header becomes an internal error', async (t) =>
 });
 
 test('when the error response cannot be sent either, the connection closes and the failure is reported', async (t) => {
-  const kit = await startKit(t, { 'GET /': small }, { commonHeaders: () => ({ broken: '\n' }) });
+  const kit = await startKit(t, { 'GET /': small }, { commonHeaders: { broken: '\n' } });
   const wire = (await Wire.open(t, kit.port)).write(head('GET /'));
   assert.deepEqual(await wire.end(), []);
   assert.deepEqual(kit.events.map((event) => event.type).sort(), ['failure', 'request']);

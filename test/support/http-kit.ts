@@ -38,7 +38,7 @@ export async function startKit(
   const face = createFace(handlers, {
     basePath: '',
     observe,
-    commonHeaders: options.commonHeaders ?? (() => securityHeaders),
+    commonHeaders: options.commonHeaders ?? securityHeaders,
     toHttpError: (caught) => {
       if (caught instanceof HttpError) return caught;
       thrown.push(caught);
