@@ -1,3 +1,12 @@
+import type { Scope } from '../domain/access.ts';
+import type { Origin } from '../domain/change.ts';
+import {
+  asksForPage,
+  type ListQuery,
+  type Page,
+  type Parameters,
+  type ReadCursor,
+} from '../domain/list-query.ts';
 import {
   type PostDraft,
   type PostQuery,
@@ -5,7 +14,24 @@ import {
   postBodies,
   type StoredPost,
 } from '../domain/post.ts';
-import type { RecordKind } from '../domain/record.ts';
+import {
+  type BodyParsers,
+  nameOf,
+  notFound,
+  type Patch,
+  parseId,
+  type RecordKind,
+  type Stored,
+} from '../domain/record.ts';
+import {
+  type Answer,
+  answered,
+  type CallOptions,
+  type ChangeOptions,
+  type Created,
+  type CreateOptions,
+  type Repository,
+} from '../domain/repository.ts';
 import {
   parseUserQuery,
   type StoredUser,
@@ -13,7 +39,74 @@ import {
   type UserQuery,
   userBodies,
 } from '../domain/user.ts';
-import { type ServedResource, serve } from './resource.ts';
+import { isNotModified } from '../http/conditional.ts';
+import type { Handler } from '../http/listener.ts';
+import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { checkIfMatch, expectedVersions, idempotencyKey } from './conditions.ts';
+import {
+  allRows,
+  listHeaders,
+  maxStreamedRows,
+  memoize,
+  monitorLinks,
+  pageLinks,
+  readCursor,
+  wantsCount,
+} from './paging.ts';
+
+const patchTypes = ['application/merge-patch+json', 'application/json'];
+
+/** The ids in the path of a record. */
+interface RecordPath {
+  /** The user that a nested record belongs to. */
+  readonly userId: number;
+  readonly id: number;
+}
+
+type AnyRow = Stored<{ readonly id: number }>;
+type AnyQuery = ListQuery<string> & { readonly filter: object };
+/** A record as clients see it: its version is the ETag. */
+type Shown<Row> = Omit<Row, 'version'>;
+/** `undefined` when there is no such record, or no user that it could belong to. */
+type Found<T> = Promise<T | undefined>;
+
+/** What a kind of record is to clients, and the functions of a store for it. */
+interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQuery> {
+  readonly kind: RecordKind;
+  /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
+  readonly isNested: boolean;
+  /** The public fields of a record: all of them, because clients of every route and event see this. */
+  readonly view: (row: Shown<Row>) => Readonly<Record<keyof Shown<Row>, unknown>>;
+  readonly bodies: BodyParsers<Draft>;
+  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
+  list(store: Repository, userId: number, query: Query, options: CallOptions): Found<Page<Shown<Row>>>;
+  count(store: Repository, userId: number, query: Query, options: CallOptions): Found<number>;
+  create(store: Repository, userId: number, draft: Draft, options: CreateOptions): Found<Created<Row>>;
+  get(store: Repository, path: RecordPath, options: CallOptions): Answer<Row | undefined>;
+  update(store: Repository, path: RecordPath, patch: Patch<Draft>, options: ChangeOptions): Found<Row>;
+  delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
+}
+
+interface RecordRoute {
+  readonly pattern: string;
+  readonly access: Scope;
+  readonly handle: Handler;
+}
+
+/** A kind of record as the routes and the feed of changes use it. */
+type ServedResource = ReturnType<typeof serve>;
+
+function serve<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
+  resource: Resource<Row, Draft, Query>,
+) {
+  return {
+    /** The public fields of a record of this kind. */
+    view: (record: object): object => resource.view(record as Row),
+    routes: (store: Repository, requirePreconditions: boolean) =>
+      routesOf(resource, store, requirePreconditions),
+  };
+}
 
 // A view has exactly the fields of the API, in their order, because a store may return more.
 
@@ -47,3 +140,118 @@ const posts = serve<StoredPost, PostDraft, PostQuery>({
 
 /** What each kind of record is to clients of the HTTP API. */
 export const resources: Readonly<Record<RecordKind, ServedResource>> = { users, posts };
+
+/** The routes of a collection and its records, with conditional reads and changes. */
+function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
+  resource: Resource<Row, Draft, Query>,
+  store: Repository,
+  requirePreconditions: boolean,
+): readonly RecordRoute[] {
+  const { kind, isNested, bodies, view } = resource;
+  const name = nameOf(kind);
+  const parameter = isNested ? `${name}Id` : 'id';
+
+  const userIdOf = (request: HttpRequest): number => (isNested ? parseId('user', request.param('id')) : 0);
+  const pathOf = (request: HttpRequest): RecordPath => {
+    return { userId: userIdOf(request), id: parseId(name, request.param(parameter), parameter) };
+  };
+  const missing = ({ userId, id }: RecordPath) => notFound(name, id, isNested ? userId : undefined);
+
+  const parseList = memoize((request) => {
+    const userId = userIdOf(request);
+    const given = resource.parseQuery(userId, request.parameters, readCursor);
+    const isWhole = isNested && !asksForPage(request.parameters);
+    const query = isWhole ? { ...given, limit: maxStreamedRows } : given;
+    const linksOf = isWhole
+      ? () => []
+      : pageLinks(request, query, isNested ? { userId, ...query.filter } : query.filter);
+    return { userId, query, isWhole, linksOf };
+  });
+  const changeOptions = (request: HttpRequest): ChangeOptions => {
+    return { origin: originOf(request), expected: expectedVersions(request, requirePreconditions) };
+  };
+  const changing =
+    (parse: (body: unknown, path: RecordPath) => Patch<Draft>, types?: readonly string[]): Handler =>
+    async (request) => {
+      const path = pathOf(request);
+      const options = changeOptions(request);
+      const { value } = await request.json(types);
+      const row = await resource.update(store, path, parse(value, path), options);
+      if (row === undefined) throw missing(path);
+      return recordReply(200, row);
+    };
+  const show = (request: HttpRequest, path: RecordPath, row: Row | undefined): Reply => {
+    if (row === undefined) throw missing(path);
+    if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
+    const seen = request.header('if-none-match');
+    if (seen !== undefined && isNotModified(seen, String(row.version))) {
+      return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
+    }
+    return recordReply(200, row);
+  };
+  /** A reply with one record and the tag of its version. */
+  const recordReply = (status: number, row: Row, headers?: Headers): Reply =>
+    json(status, view(row), { etag: `"${row.version}"`, ...headers });
+
+  const handlers = {
+    async list(request) {
+      const { userId, query, isWhole, linksOf } = parseList(request);
+      const fetchPage = async (wanted: Query) => {
+        const page = await resource.list(store, userId, wanted, request);
+        if (page === undefined) throw notFound('user', userId);
+        return page;
+      };
+      const monitor = await monitorLinks(store, request, isNested ? userId : undefined);
+      const page = await fetchPage(query);
+      const total = wantsCount(request) ? await resource.count(store, userId, query, request) : undefined;
+      const headers = listHeaders([...linksOf(page.next), ...monitor], total);
+      if (!isWhole) return json(200, page.items.map(view), headers);
+      return jsonText(200, allRows(request, query, page, fetchPage, view), headers);
+    },
+
+    async create(request) {
+      const userId = userIdOf(request);
+      const draft = bodies.parseDraft((await request.json()).value);
+      const options = { origin: originOf(request), idempotency: idempotencyKey(request, draft) };
+      const created = await resource.create(store, userId, draft, options);
+      if (created === undefined) throw notFound('user', userId);
+      const { value, replayed } = created;
+      const path = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
+      return recordReply(201, value, {
+        location: `${request.basePath}${path}/${value.id}`,
+        ...(replayed && { 'idempotency-replayed': 'true' }),
+      });
+    },
+
+    get(request) {
+      const path = pathOf(request);
+      return answered(resource.get(store, path, request), (row) => show(request, path, row));
+    },
+
+    replace: changing((body, { userId, id }) =>
+      bodies.parseReplacement(body, isNested ? { userId, id } : { id }),
+    ),
+    update: changing(bodies.parsePatch, patchTypes),
+
+    async delete(request) {
+      const path = pathOf(request);
+      if (!(await resource.delete(store, path, changeOptions(request)))) throw missing(path);
+      return { status: 204 };
+    },
+  } satisfies Readonly<Record<string, Handler>>;
+  const all = isNested ? `/users/{id}/${kind}` : `/${kind}`;
+  const one = `${all}/{${parameter}}`;
+  return [
+    { pattern: `GET ${all}`, access: 'read', handle: handlers.list },
+    { pattern: `POST ${all}`, access: 'write', handle: handlers.create },
+    { pattern: `GET ${one}`, access: 'read', handle: handlers.get },
+    { pattern: `PUT ${one}`, access: 'write', handle: handlers.replace },
+    { pattern: `PATCH ${one}`, access: 'write', handle: handlers.update },
+    { pattern: `DELETE ${one}`, access: 'write', handle: handlers.delete },
+  ];
+}
+
+/** The client of a write, for the feed of changes. */
+function originOf({ id, keyName }: HttpRequest): Origin {
+  return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
+}
