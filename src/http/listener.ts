@@ -140,10 +140,10 @@ export class HttpListener {
       path: raw.url?.split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : clientLeft,
       durationMs: now - startedAt,
-      ...(longLived && { longLived }),
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
+      ...(longLived && { longLived }),
     });
   }
 

@@ -98,12 +98,8 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
   const { commonHeaders, corsHeaders } = shared;
   const cors = corsHeaders?.(request);
-  const headers: Record<string, string | number> = {
-    ...commonHeaders,
-    ...cors,
-    ...reply.headers,
-    'x-request-id': id,
-  };
+  const headers: Record<string, string | number> = { ...commonHeaders, ...cors, ...reply.headers };
+  headers['x-request-id'] = id;
   const vary = reply.headers?.['vary'];
   if (vary !== undefined && cors?.['vary'] !== undefined) headers['vary'] = `${vary}, ${cors['vary']}`;
   if (body !== undefined) {

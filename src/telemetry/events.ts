@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { channel, hasSubscribers } from 'node:diagnostics_channel';
+import { type Channel, channel } from 'node:diagnostics_channel';
 
 /** The events that the service reports. The union is closed: logs, metrics and traces are derived from these events. */
 export type ServiceEvent =
@@ -66,6 +66,8 @@ export interface FailureEvent {
 /** Receives every event as it happens. It should return quickly. */
 export type Observe = (event: ServiceEvent) => void;
 
+const channels: Partial<Record<ServiceEvent['type'], Channel>> = {};
+
 /**
  * One observer that passes each event to `count`, to `observe` and, for tools that cannot pass an observer, to the
  * diagnostics channel `users-service:TYPE`. When `observe` throws, its error becomes a failure event for the others.
@@ -73,8 +75,8 @@ export type Observe = (event: ServiceEvent) => void;
 export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
   const publish = (event: ServiceEvent): void => {
     count?.(event);
-    const name = `users-service:${event.type}`;
-    if (hasSubscribers(name)) channel(name).publish(event);
+    channels[event.type] ??= channel(`users-service:${event.type}`);
+    channels[event.type]?.publish(event);
   };
   return (event) => {
     publish(event);

@@ -33,11 +33,14 @@ type Family = keyof typeof families;
 /** All series of all families as plain data, by name and labels in Prometheus' format. */
 export type MetricsSnapshot = Partial<Record<Family, Readonly<Record<string, number>>>>;
 
-/** The latencies of a route. */
-interface Latencies {
+/** The requests of a route that have ended. */
+interface Requests {
+  readonly face: RequestEvent['face'];
   /** The route as the value of a label. */
   readonly route: string;
-  readonly labels: string;
+  /** Their numbers by method and status. A text of all labels for each request would cost more than the count. */
+  readonly counts: Record<string, Record<number, number>>;
+  /** The latencies of those that were not endless streams. */
   readonly bucketCounts: number[];
   sum: number;
   count: number;
@@ -45,10 +48,9 @@ interface Latencies {
 
 /** Counts the events of the service. */
 export class Metrics {
-  readonly #latencies = { http: new Map<string, Latencies>(), grpc: new Map<string, Latencies>() };
-  /** All counters, by name and labels. */
+  readonly #requests = { http: new Map<string, Requests>(), grpc: new Map<string, Requests>() };
+  /** All other counters, by name and labels. */
   readonly #counts: Partial<Record<Family, Record<string, number>>> = {
-    users_service_requests_total: {},
     users_service_key_requests_total: {},
     users_service_refused_total: {},
     users_service_store_failures_total: { users_service_store_failures_total: 0 },
@@ -56,7 +58,7 @@ export class Metrics {
   };
 
   readonly observe: Observe = (event) => {
-    if (event.type === 'request') this.#request(event);
+    if (event.type === 'request') this.#addRequest(event);
     else if (event.type === 'refused') {
       this.#add('users_service_refused_total', `face="${event.face}",status="${event.status}"`);
     } else if (event.type === 'failure') {
@@ -84,55 +86,65 @@ export class Metrics {
     counts[series] = (counts[series] ?? 0) + by;
   }
 
-  #request({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
+  #addRequest({ face, route, method, status, durationMs, longLived = false, key }: RequestEvent): void {
     // An unmatched path or method is text of the client: as a label it would create series without bound.
-    const latencies = this.#latenciesOf(face, route ?? 'unmatched');
+    const requests = this.#requestsOf(face, route ?? 'unmatched');
     const knownMethod = route === undefined ? 'any' : method;
-    const labels = `face="${face}",method="${knownMethod}",route="${latencies.route}",status="${status}"`;
-    this.#add('users_service_requests_total', labels);
+    requests.counts[knownMethod] ??= {};
+    const counts = requests.counts[knownMethod];
+    counts[status] = (counts[status] ?? 0) + 1;
     if (key !== undefined) this.#add('users_service_key_requests_total', `face="${face}",key="${key}"`);
     if (longLived) return;
     const seconds = durationMs / 1000;
     const bucket = buckets.findIndex((bound) => seconds <= bound);
-    if (bucket !== -1) latencies.bucketCounts[bucket] = (latencies.bucketCounts[bucket] ?? 0) + 1;
-    latencies.sum += seconds;
-    latencies.count += 1;
+    if (bucket !== -1) requests.bucketCounts[bucket] = (requests.bucketCounts[bucket] ?? 0) + 1;
+    requests.sum += seconds;
+    requests.count += 1;
   }
 
-  #latenciesOf(face: RequestEvent['face'], route: string): Latencies {
-    let latencies = this.#latencies[face].get(route);
-    if (latencies === undefined) {
-      const label = escapeLabel(route);
-      const labels = `face="${face}",route="${label}"`;
-      latencies = { route: label, labels, bucketCounts: buckets.map(() => 0), sum: 0, count: 0 };
-      this.#latencies[face].set(route, latencies);
-    }
-    return latencies;
+  #requestsOf(face: RequestEvent['face'], route: string): Requests {
+    const known = this.#requests[face].get(route);
+    if (known !== undefined) return known;
+    const bucketCounts = buckets.map(() => 0);
+    const made = { face, route: escapeLabel(route), counts: {}, bucketCounts, sum: 0, count: 0 };
+    this.#requests[face].set(route, made);
+    return made;
   }
 
   /** `inFlight` is the number of requests being served, by API. */
   snapshot(inFlight: Readonly<Record<string, number>>, followers = { open: 0, sent: 0 }): MetricsSnapshot {
-    const latencies = [...this.#latencies.http.values(), ...this.#latencies.grpc.values()];
+    const requests = [...this.#requests.http.values(), ...this.#requests.grpc.values()];
     const running = Object.entries(inFlight).map(([face, n]) => [
       `users_service_requests_in_flight{face="${face}"}`,
       n,
     ]);
-    const { users_service_requests_total = {}, ...counts } = structuredClone(this.#counts);
     return {
-      users_service_requests_total,
-      users_service_request_duration_seconds: Object.fromEntries(latencies.flatMap(latencySeries)),
+      users_service_requests_total: Object.fromEntries(requests.flatMap(countSeries)),
+      users_service_request_duration_seconds: Object.fromEntries(requests.flatMap(latencySeries)),
       users_service_requests_in_flight: Object.fromEntries(running),
       users_service_followers: { users_service_followers: followers.open },
       users_service_changes_sent_total: { users_service_changes_sent_total: followers.sent },
-      ...counts,
+      ...structuredClone(this.#counts),
     };
   }
 }
 
-function latencySeries({ labels, bucketCounts, sum, count }: Latencies): [series: string, value: number][] {
+type Series = readonly [series: string, value: number];
+
+function countSeries({ face, route, counts }: Requests): Series[] {
+  return Object.entries(counts).flatMap(([method, byStatus]) =>
+    Object.entries(byStatus).map(([status, count]): Series => {
+      const labels = `face="${face}",method="${method}",route="${route}",status="${status}"`;
+      return [`users_service_requests_total{${labels}}`, count];
+    }),
+  );
+}
+
+function latencySeries({ face, route, bucketCounts, sum, count }: Requests): Series[] {
   const name = 'users_service_request_duration_seconds';
+  const labels = `face="${face}",route="${route}"`;
   let below = 0;
-  const cumulated = buckets.map((bound, i): [string, number] => {
+  const cumulated = buckets.map((bound, i): Series => {
     below += bucketCounts[i] ?? 0;
     return [`${name}_bucket{${labels},le="${bound}"}`, below];
   });
