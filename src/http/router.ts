@@ -126,7 +126,8 @@ export class Router<T> {
     for (const segment of segments) {
       const next: Node<T>[] = [];
       for (const { literals, parameter } of nodes) {
-        const literal = literals.get(segment);
+        // A map adds each text that is looked up to V8's table of strings, such as each id.
+        const literal = literals.size === 0 ? undefined : literals.get(segment);
         if (literal !== undefined) next.push(literal);
         if (parameter !== undefined && segment !== '') next.push(parameter);
       }
