@@ -93,7 +93,6 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       const page = await openAt(t, `${http}/api.html`, width);
       await page.locator('article').first().waitFor();
       await check(page, 'api');
-      // With a filter, axe has fewer elements to check.
       await page.keyboard.press('/');
       await page.keyboard.type('update a user');
       await page.getByText(/^\d of \d+ operations/).waitFor();
@@ -104,6 +103,10 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       await update.getByRole('button', { name: 'Send request' }).click();
       await update.getByText('user 1 not found').last().waitFor();
       if (width === 360) await page.getByText('Contents:').click();
+      // They were checked above. axe would walk through them again, although it reports only visible elements.
+      await page.locator('article[hidden]').evaluateAll((articles) => {
+        for (const article of articles) article.remove();
+      });
       await check(page, 'an operation of the API');
     });
   }
