@@ -86,11 +86,12 @@ export interface EndRecord extends Content {
   readonly lastIds: Readonly<Record<RecordKind, number>>;
 }
 
-/** Reads all batches, shows the progress, and passes each batch to `take`. */
+/** Reads all batches, shows the progress, and passes each batch to `take`. Before it reports the end, it calls `finish`. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
   take: (batch: Batch) => Promise<unknown> = async () => undefined,
+  finish: (content: Content) => Promise<unknown> = async () => undefined,
 ): Promise<Content & { readonly end: EndRecord | undefined }> {
   const hash = createHash('sha256');
   let records = 0;
@@ -103,8 +104,10 @@ export async function readAll(
     end = batch.end;
     progress.update(records);
   }
+  const content = { records, sha256: hash.digest('hex') };
+  await finish(content);
   progress.finish();
-  return { records, sha256: hash.digest('hex'), end };
+  return { ...content, end };
 }
 
 /** All records of a store, in the order in which they can be imported. */

@@ -89,8 +89,12 @@ ${databaseHelp}`,
       return file === undefined ? write(stdout, text) : file.writeFile(text);
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
-    const { records, sha256 } = await readAll(readStore(store), progress, ({ lines }) => print(lines));
-    await print([endLine({ records, sha256, lastIds })]);
+    await readAll(
+      readStore(store),
+      progress,
+      ({ lines }) => print(lines),
+      (content) => print([endLine({ ...content, lastIds })]),
+    );
   },
 };
 
