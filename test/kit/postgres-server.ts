@@ -1,6 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { appendFile, chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
@@ -16,6 +17,8 @@ export interface ServerPlace {
   /** Contains only the files of this server. */
   readonly folder: string;
   readonly password: string;
+  /** Where servers with this password keep a copy of the data of a new one. */
+  readonly copy?: string;
   /** Settings in addition to those of all test servers. */
   readonly settings?: Readonly<Record<string, string>>;
 }
@@ -48,13 +51,7 @@ export class PostgresServer {
   static async create(place: ServerPlace): Promise<PostgresServer> {
     const server = new PostgresServer(place);
     await server.#prepareFolder();
-    const passwordFile = join(place.folder, 'password');
-    await server.#write(passwordFile, place.password);
-    const flags = ['-U', 'postgres', '-E', 'UTF8', '--locale=C', '--auth=scram-sha-256', '--no-sync'];
-    // Tests open thousands of connections, and each derives a key from the password.
-    flags.push('--set=scram_iterations=1');
-    const options = { ...place.binaries.user, cwd: place.folder };
-    await run(place.binaries.initdb, ['-D', server.#data, `--pwfile=${passwordFile}`, ...flags], options);
+    await server.#prepareData();
     await server.start();
     return server;
   }
@@ -181,6 +178,27 @@ export class PostgresServer {
   async #prepareFolder(): Promise<void> {
     await mkdir(this.#place.folder, { mode: 0o755 });
     await this.#own(this.#place.folder);
+  }
+
+  /** Copies the data of a new server if there is a copy, which takes a tenth of the time of making them. */
+  async #prepareData(): Promise<void> {
+    const { binaries, folder, password, copy } = this.#place;
+    if (copy !== undefined && existsSync(copy)) {
+      await run('cp', ['-a', copy, this.#data]);
+      return;
+    }
+    const passwordFile = join(folder, 'password');
+    await this.#write(passwordFile, password);
+    const flags = ['-U', 'postgres', '-E', 'UTF8', '--locale=C', '--auth=scram-sha-256', '--no-sync'];
+    // Tests open thousands of connections, and each derives a key from the password.
+    flags.push('--set=scram_iterations=1');
+    const options = { ...binaries.user, cwd: folder };
+    await run(binaries.initdb, ['-D', this.#data, `--pwfile=${passwordFile}`, ...flags], options);
+    if (copy === undefined) return;
+    const unfinished = `${copy}-${process.pid}`;
+    await run('cp', ['-a', this.#data, unfinished]);
+    // Another process may have been faster.
+    await rename(unfinished, copy).catch(() => undefined);
   }
 
   async #write(path: string, text: string): Promise<void> {

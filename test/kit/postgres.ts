@@ -30,6 +30,11 @@ export async function openTestPostgres(): Promise<TestPostgres> {
   return outside === undefined ? startPostgres() : usePostgres(outside);
 }
 
+/** With this password in `TEST_POSTGRES_PASSWORD`, the processes of `npm test` share the data of a new server. */
+export function createPassword(): string {
+  return `secret-${randomBytes(8).toString('hex')}`;
+}
+
 /** Settings for a server with much data. The test servers are small, because many run at a time. */
 export const largeServer = { shared_buffers: '2GB', max_wal_size: '8GB' };
 
@@ -47,11 +52,12 @@ export async function startPostgres(settings: ServerPlace['settings'] = {}): Pro
   };
   try {
     const binaries = await findPostgresBinaries(folder);
-    const password = `secret-${randomBytes(8).toString('hex')}`;
+    const shared = process.env['TEST_POSTGRES_PASSWORD'];
     const server = await PostgresServer.create({
       binaries,
       folder: join(folder, 'primary'),
-      password,
+      password: shared ?? createPassword(),
+      ...(shared !== undefined && { copy: join(tmpdir(), 'postgres-data') }),
       settings,
     });
     servers.push(server);

@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startGuard } from '../kit/postgres.ts';
+import { createPassword, startGuard } from '../kit/postgres.ts';
 
 // The tests use less than 2 GB at a time.
 const neededBytes = 4 * 2 ** 30;
@@ -21,6 +21,7 @@ export async function globalSetup(): Promise<void> {
   // PostgreSQL runs as another user if the tests run as root.
   await chmod(folder, 0o755);
   process.env['TMPDIR'] = folder;
+  process.env['TEST_POSTGRES_PASSWORD'] = createPassword();
   process.env['NODE_COMPILE_CACHE'] ??= join(folder, 'compiled');
 }
 
