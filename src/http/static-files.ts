@@ -41,18 +41,19 @@ export function listFiles(publicFolder: string): StaticFile[] {
   });
 }
 
-// `above` are the real paths of the folders around a path. A link back to one of them would never end.
+// `above` are the real paths of the folders around a path, the last one its own. A link back to one of them would
+// never end.
 function walk(root: string, path: string, above: readonly string[]): KnownFile[] {
-  return readdirSync(path).flatMap((name): KnownFile[] => {
-    if (name.startsWith('.')) return [];
-    const inner = join(path, name);
-    const target = realPath(inner);
+  return readdirSync(path, { withFileTypes: true }).flatMap((entry): KnownFile[] => {
+    if (entry.name.startsWith('.')) return [];
+    const inner = join(path, entry.name);
+    const target = entry.isSymbolicLink() ? realPath(inner) : join(above.at(-1) ?? root, entry.name);
     if (target === undefined || !isWithin(root, target)) return [];
-    const stat = statSync(target);
-    if (stat.isFile()) {
+    const stat = statSync(target, { throwIfNoEntry: false });
+    if (stat?.isFile()) {
       return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
     }
-    return stat.isDirectory() && !above.includes(target) ? walk(root, inner, [...above, target]) : [];
+    return stat?.isDirectory() && !above.includes(target) ? walk(root, inner, [...above, target]) : [];
   });
 }
 
