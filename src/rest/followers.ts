@@ -84,9 +84,8 @@ export class Followers {
   #beats = 0;
   #sent = 0;
   #stop: () => void = () => undefined;
-  /** Incremented when all followers must connect again. */
-  #epoch = 0;
-  #draining = false;
+  /** Aborts when all followers must connect again. */
+  #ending = new AbortController();
 
   /** `max` is the maximum number of followers; 0 for no limit. */
   constructor(feed: ChangeFeed, max: number, onFailure: (cause: unknown) => void) {
@@ -107,14 +106,14 @@ export class Followers {
 
   /** Ends all streams: their clients connect again, and resume. */
   disconnect(): void {
-    this.#epoch += 1;
-    this.#wake();
+    if (this.#ending.signal.aborted) return;
+    this.#ending.abort();
+    this.#ending = new AbortController();
   }
 
   /** Ends all current and later streams: their clients connect to another process. */
   drain(): void {
-    this.#draining = true;
-    this.disconnect();
+    this.#ending.abort();
   }
 
   /** Sends the changes of a first page and all later ones as server-sent events, until the client disconnects. */
@@ -123,14 +122,13 @@ export class Followers {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
     request.becomeLongLived();
-    const { signal, basePath } = request;
+    const { basePath } = request;
+    const signal = AbortSignal.any([request.signal, this.#ending.signal]);
     let endWait = (): void => undefined;
     const wake = (): void => endWait();
     this.#wakes.add(wake);
     if (this.open === 1) this.#start(first.next);
     signal.addEventListener('abort', wake);
-    const epoch = this.#epoch;
-    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
     let beats = this.#beats;
     let recent = this.#recent;
     let { after, limit } = query;
@@ -138,7 +136,7 @@ export class Followers {
     try {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
-      while (!isOver()) {
+      while (!signal.aborted) {
         const isRecent = page === undefined && recent === this.#recent && after >= recent.from;
         let batch: Batch;
         if (isRecent) {
@@ -170,7 +168,7 @@ export class Followers {
         }
       }
     } catch (caught) {
-      if (isOver()) return;
+      if (signal.aborted) return;
       const { kind, message } = DomainError.from(caught);
       if (kind !== 'gone') throw caught;
       yield `event: gone\ndata: ${JSON.stringify({ error: message })}\n\n`;
