@@ -107,9 +107,7 @@ export class HttpListener {
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
       request.release();
-      const now = performance.now();
-      this.#report(request, now);
-      connection.idleSince = now;
+      this.#report(request);
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && message.complete) connection.newest = undefined;
       connection.startNext();
@@ -127,7 +125,7 @@ export class HttpListener {
     }
   }
 
-  #report(request: HttpRequest, now: number): void {
+  #report(request: HttpRequest): void {
     const { id, method, raw, response, startedAt, template, keyName, longLived, stalled } = request;
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
@@ -139,7 +137,7 @@ export class HttpListener {
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : clientLeft,
-      durationMs: now - startedAt,
+      durationMs: performance.now() - startedAt,
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,
