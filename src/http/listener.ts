@@ -55,7 +55,7 @@ export class HttpListener {
   readonly #shared: Shared;
 
   constructor(options: ListenerOptions) {
-    const { basePath, commonHeaders, corsHeaders, limits, observe } = options;
+    const { basePath, observe } = options;
     if (!basePathPattern.test(basePath)) {
       const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
@@ -64,8 +64,7 @@ export class HttpListener {
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    const state = { memory, inFlight: 0, taken: 0, draining: false };
-    this.#shared = { basePath, commonHeaders, corsHeaders, limits, ...state };
+    this.#shared = { ...options, memory, inFlight: 0, taken: 0, draining: false };
   }
 
   /** The number of running requests, without endless streams. */

@@ -55,13 +55,7 @@ export interface ApiHooks extends Pick<RouteDependencies, 'refusal' | 'renderMet
 }
 
 /** The HTTP API with the functions that a service needs to drain, measure and report it. @internal */
-export interface HttpApi {
-  readonly listener: HttpListener;
-  /** The clients that follow the changes; absent when the store keeps no changes. */
-  readonly followers: Followers | undefined;
-  /** The number of served files of the public folder. */
-  readonly files: number;
-}
+export type HttpApi = ReturnType<typeof createHttpApi>;
 
 const packagePublicDir = new URL('../../public', import.meta.url);
 // How many bytes of the files in the public folder are kept in memory.
@@ -111,7 +105,7 @@ function checkGiven(options: Partial<RequestListenerOptions> | undefined): void 
 }
 
 /** @internal */
-export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks): HttpApi {
+export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
   const { repository, basePath = '', requirePreconditions, maxFollowers } = options;
   const { publicDir = fileURLToPath(packagePublicDir), utilityRoutes } = options;
   const { access, observe } = hooks;
@@ -152,15 +146,21 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const listener = new HttpListener({
     router,
     basePath,
-    toHttpError: (caught, request) => toHttpError(caught, request, hooks.observe),
+    toHttpError: (caught, request) => toHttpError(caught, request, observe),
     commonHeaders: { ...securityHeaders, ...hsts },
     corsHeaders: corsHeaders(options.cors),
     optionsHeaders: description,
     checkHost: hostCheck(options.allowedHosts, hooks.host),
-    observe: hooks.observe,
+    observe,
     limits: options.limits,
   });
-  return { listener, followers, files: new Set(files.map((file) => file.plain.path)).size };
+  return {
+    listener,
+    /** Absent when the store keeps no changes. */
+    followers,
+    /** The number of served files of the public folder. */
+    files: new Set(files.map((file) => file.plain.path)).size,
+  };
 }
 
 /**
