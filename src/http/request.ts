@@ -151,7 +151,7 @@ export class HttpRequest {
     const hadPlace = this.#hasPlace;
     this.#leave();
     const bytes = await reading;
-    await scheduler.wait();
+    if (!scheduler.isFree(performance.now())) await scheduler.wait();
     if (hadPlace) this.enter();
     return bytes;
   }
