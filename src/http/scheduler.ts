@@ -1,4 +1,7 @@
 const turnMs = 2;
+// How many bytes the kernel takes in a millisecond, at least. Node writes a chunk of a stream after the tasks of the turn,
+// so a turn estimates the time of its writes. A client with a small window makes them slow.
+const bytesPerMs = 128 * 1024;
 // How many new connections, and how many long bodies, may be read in a turn.
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more of them are probably waiting.
@@ -62,10 +65,13 @@ export class Scheduler {
     this.#schedule();
   }
 
-  /** Resolves when a request that has started may continue. */
-  wait(): Promise<void> {
+  /** Resolves when a request that has started may continue, probably to write another chunk of so many bytes. */
+  wait(bytes = 0): Promise<void> {
     return new Promise((resolve) => {
-      this.#started.push(resolve);
+      this.#started.push(() => {
+        this.#deadline -= bytes / bytesPerMs;
+        resolve();
+      });
       this.#schedule();
     });
   }

@@ -58,7 +58,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
         request.hold(0);
       }
       // A stream with prepared chunks does not wait: it is better to send them than to keep them.
-      if (heldBytes === undefined) await scheduler.wait();
+      if (heldBytes === undefined) await scheduler.wait(value.length);
       next = await chunks.next();
     }
     if (response.destroyed) return;

@@ -76,6 +76,23 @@ test('responses that have started continue before new tasks', async () => {
   assert.deepEqual(order, ['begun', 'new']);
 });
 
+test('long chunks of streams count as time of a turn, because Node writes them after it', async () => {
+  const scheduler = new Scheduler();
+  let resumed = 0;
+  for (let i = 0; i < 20; i += 1) {
+    scheduler.wait(64 * 1024).then(() => {
+      resumed += 1;
+    });
+  }
+  const counts = [0];
+  while (resumed < 20) {
+    await nextTurn();
+    counts.push(resumed);
+  }
+  const most = Math.max(...counts.map((count, turn) => count - (counts[turn - 1] ?? 0)));
+  assert.ok(most <= 5, `${most} chunks in a turn`);
+});
+
 test('the newest connection is accepted first after no more arrive', async () => {
   const scheduler = new Scheduler();
   const order: number[] = [];
