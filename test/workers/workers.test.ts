@@ -1,101 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { Agent, request } from 'node:http';
+import { access, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
-import { createCertificate } from '../support/certificate.ts';
 import { fetch } from '../support/fetch.ts';
-import { runTool } from '../support/tool.ts';
-
-// Polling without pauses would take the processor from the workers that the test waits for.
-const pollMs = 20;
-
-interface Pool extends ServiceProcess {
-  readonly folder: string;
-}
-
-async function start(t: TestContext, ...args: string[]): Promise<Pool> {
-  const folder = await mkdtemp(join(tmpdir(), 'workers-'));
-  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
-  const running = await startProcess(t, [
-    '--workers',
-    '2',
-    '--database',
-    `sqlite:${folder}/users.db`,
-    ...args,
-  ]);
-  return { ...running, folder };
-}
-
-async function create(http: string, name: string): Promise<number> {
-  const response = await fetch(`${http}/users`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ name }),
-  });
-  assert.equal(response.status, 201);
-  return Number(((await response.json()) as { id: number }).id);
-}
-
-async function workersOf({ child }: ServiceProcess): Promise<number[]> {
-  const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
-  const rows = stdout
-    .trim()
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/));
-  return rows
-    .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
-    .map(([pid]) => Number(pid));
-}
-
-/** Resolves when the log has this number of lines of the event. */
-async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
-  while (lines.filter((line) => line['event'] === event).length < count) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
-}
-
-/** Sends requests to both APIs over keep-alive connections. The result stops them and returns failures. */
-function load(t: TestContext, { http, grpc }: ServiceProcess) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
-  const clients = [usersClient(t, grpc), usersClient(t, grpc)];
-  t.after(() => agent.destroy());
-  const failures: unknown[] = [];
-  let stopped = false;
-  let requests = 0;
-  const repeat = async (work: () => Promise<void>) => {
-    while (!stopped) {
-      await work().catch((error) => failures.push(error));
-      requests += 1;
-    }
-  };
-  const overHttp = async () => {
-    const sent = request(`${http}/users/1`, { agent }).end();
-    const [response] = await once(sent, 'response');
-    await response.resume().toArray();
-    if (response.statusCode !== 200) failures.push(response.statusCode);
-  };
-  const overGrpc = (client: (typeof clients)[number]) => async () => {
-    const { code, details } = await getUser(client, 1, { deadline: Date.now() + 10_000 });
-    if (code !== status.OK) failures.push([code, details]);
-  };
-  const loops = [...Array.from({ length: 4 }, () => overHttp), ...clients.map(overGrpc)].map(repeat);
-  return async () => {
-    stopped = true;
-    await Promise.all(loops);
-    assert.ok(requests > 20, `${requests} requests`);
-    return failures;
-  };
-}
+import { create, pollMs, printed, start, workersOf } from './pool.ts';
 
 describe('several workers', () => {
   it('serve the same ports over the same file, and log the addresses once', async (t) => {
@@ -138,67 +53,6 @@ describe('several workers', () => {
       running.lines.map(({ event }) => event).filter((event) => event !== 'request'),
       ['listening', 'draining', 'closed'],
     );
-  });
-
-  it('are replaced one by one on SIGHUP without failing a request', async (t) => {
-    const running = await start(t);
-    await create(running.http, 'Ada');
-    const before = await workersOf(running);
-    const stop = load(t, running);
-    running.child.kill('SIGHUP');
-    await printed(running, 'reloaded');
-    assert.deepEqual(await stop(), []);
-    const after = await workersOf(running);
-    assert.equal(after.length, 2);
-    assert.deepEqual(
-      after.filter((pid) => before.includes(pid)),
-      [],
-    );
-    assert.equal(await running.end(), 0);
-  });
-
-  it('are replaced only once more when SIGHUP arrives several times during a replacement', async (t) => {
-    const running = await start(t);
-    for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
-    await printed(running, 'reloaded');
-    assert.equal((await workersOf(running)).length, 2);
-    assert.equal(await running.end(), 0);
-    assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 1);
-  });
-
-  it('keep serving when their replacements cannot start', async (t) => {
-    const pages = await mkdtemp(join(tmpdir(), 'pages-'));
-    t.after(() => rm(pages, { recursive: true, force: true }));
-    const running = await start(t, '--public', pages);
-    const before = await workersOf(running);
-    await rename(pages, `${pages}.away`);
-    running.child.kill('SIGHUP');
-    await printed(running, 'failure');
-    assert.deepEqual(await workersOf(running), before);
-    assert.equal((await fetch(`${running.http}/health`)).status, 200);
-    await rename(`${pages}.away`, pages);
-    running.child.kill('SIGHUP');
-    await printed(running, 'reloaded');
-    assert.equal(await running.end(), 0);
-  });
-
-  it('keep serving while the certificate is missing, and are replaced when it is back', async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'tls-'));
-    t.after(() => rm(folder, { recursive: true, force: true }));
-    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-    const pair = createCertificate();
-    await writeFile(cert, pair.cert);
-    await writeFile(key, pair.key);
-    const running = await start(t, '--tls-cert', cert, '--tls-key', key);
-    const before = await workersOf(running);
-    await rename(cert, `${cert}.away`);
-    running.child.kill('SIGHUP');
-    await printed(running, 'failure');
-    assert.deepEqual(await workersOf(running), before);
-    await rename(`${cert}.away`, cert);
-    running.child.kill('SIGHUP');
-    await printed(running, 'reloaded');
-    assert.equal(await running.end(), 0);
   });
 
   it('are restarted on the same ports when one dies', async (t) => {

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { fetch } from '../support/fetch.ts';
+import { runTool } from '../support/tool.ts';
+
+// Polling without pauses would take the processor from the workers that the test waits for.
+export const pollMs = 20;
+
+/** A running service with workers. */
+export interface Pool extends ServiceProcess {
+  readonly folder: string;
+}
+
+/** Starts a service with two workers and a database of its own. */
+export async function start(t: TestContext, ...args: string[]): Promise<Pool> {
+  const folder = await mkdtemp(join(tmpdir(), 'workers-'));
+  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const running = await startProcess(t, [
+    '--workers',
+    '2',
+    '--database',
+    `sqlite:${folder}/users.db`,
+    ...args,
+  ]);
+  return { ...running, folder };
+}
+
+/** Creates a user, and resolves to its id. */
+export async function create(http: string, name: string): Promise<number> {
+  const response = await fetch(`${http}/users`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name }),
+  });
+  assert.equal(response.status, 201);
+  return Number(((await response.json()) as { id: number }).id);
+}
+
+/** The process ids of the running workers. */
+export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
+  const { stdout } = await runTool('ps', ['-A', '-o', 'pid=,ppid=,stat=']);
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/));
+  return rows
+    .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
+    .map(([pid]) => Number(pid));
+}
+
+/** Resolves when the log has this number of lines of the event. */
+export async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
+  while (lines.filter((line) => line['event'] === event).length < count) {
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+  }
+}
