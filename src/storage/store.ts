@@ -5,6 +5,7 @@ import type { StoredPost } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,
+  answered,
   type CallOptions,
   type ChangeOptions,
   type Created,
@@ -41,8 +42,6 @@ export interface StoreBackend {
   readonly changes?: {
     read(query: ChangeQuery, options?: CallOptions): Answer<ChangePage>;
     position(options?: CallOptions): Answer<number>;
-    /** Like `watch` of a feed, but called only while there is no watcher. */
-    watch(wake: () => void): () => void;
   };
   /** Converts an error that a call throws synchronously. Default: `DomainError.from`. */
   readonly toError?: (caught: unknown) => DomainError;
@@ -86,8 +85,7 @@ export const embeddedNumbers = {
  */
 export function createStore(backend: StoreBackend): Store {
   const { changes, toError = DomainError.from } = backend;
-  const watchers = new Set<() => void>();
-  let unwatch = (): void => {};
+  const watchers = new Watchers();
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
@@ -105,6 +103,14 @@ export function createStore(backend: StoreBackend): Store {
         throw toError(caught);
       }
     };
+  /** Like `guarded`, and wakes the watchers of the feed after the write. */
+  const writing = <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
+    guarded((...args: Args) =>
+      answered(call(...args), (result) => {
+        watchers.written();
+        return result;
+      }),
+    );
   const collection = <One>(kind: RecordKind) => {
     // The description of a table ensures that the type of its records matches its columns.
     const records = backend.collections[kind] as Collection<One>;
@@ -120,9 +126,9 @@ export function createStore(backend: StoreBackend): Store {
       },
       list: guarded(records.list),
       count: guarded(records.count),
-      create: guarded(records.create),
-      update: guarded(records.update),
-      delete: guarded(records.delete),
+      create: writing(records.create),
+      update: writing(records.update),
+      delete: writing(records.delete),
     };
   };
   const users = collection<StoredUser>('users');
@@ -172,39 +178,63 @@ export function createStore(backend: StoreBackend): Store {
         position: guarded((options) => changes.position(options)),
         watch(wake) {
           enter();
-          // The same function may watch twice.
-          const watcher = () => wake();
-          if (watchers.size === 0) unwatch = changes.watch(() => wakeAll(watchers));
-          watchers.add(watcher);
-          return () => {
-            if (watchers.delete(watcher) && watchers.size === 0) unwatch();
-          };
+          return watchers.add(wake);
         },
       },
     }),
     ping: guarded(backend.ping),
     summary: guarded(backend.summary),
     exportRows: guarded(backend.exportRows) as Store['exportRows'],
-    importRows: guarded(backend.importRows),
+    importRows: writing(backend.importRows),
     continueIds: guarded(backend.continueIds),
     close() {
       watchers.clear();
-      unwatch();
       closing ??= Promise.resolve(backend.close());
       return closing;
     },
   };
 }
 
-/** An error of a watcher becomes an uncaught exception. It fails neither the other watchers nor a write. */
-function wakeAll(watchers: ReadonlySet<() => void>): void {
-  for (const wake of watchers) {
-    try {
-      wake();
-    } catch (error) {
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
+/** How often watchers are called, for the changes of other processes. */
+const pollIntervalMs = 20;
+/** Minimum time between two calls after writes of this process. */
+const wakeIntervalMs = 10;
+
+/** The watchers of a feed. */
+class Watchers {
+  readonly #polls = new Map<() => void, NodeJS.Timeout>();
+  #next: NodeJS.Timeout | undefined;
+  #wokenAt = 0;
+
+  add(wake: () => void): () => void {
+    const watcher = () => {
+      if (this.#polls.has(watcher)) wake();
+    };
+    // In a microtask, an error is an uncaught exception, which fails neither other watchers nor a write.
+    this.#polls.set(watcher, setInterval(() => queueMicrotask(watcher), pollIntervalMs).unref());
+    return () => this.#remove(watcher);
+  }
+
+  /** Must be called after each write. */
+  written(): void {
+    if (this.#polls.size === 0 || this.#next !== undefined) return;
+    const waitMs = this.#wokenAt + wakeIntervalMs - performance.now();
+    if (waitMs <= 0) this.#wake();
+    else this.#next = setTimeout(() => this.#wake(), waitMs).unref();
+  }
+
+  clear(): void {
+    for (const watcher of this.#polls.keys()) this.#remove(watcher);
+  }
+
+  #wake(): void {
+    this.#next = undefined;
+    this.#wokenAt = performance.now();
+    for (const watcher of this.#polls.keys()) queueMicrotask(watcher);
+  }
+
+  #remove(watcher: () => void): void {
+    clearInterval(this.#polls.get(watcher));
+    this.#polls.delete(watcher);
   }
 }

@@ -5,7 +5,7 @@ import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
 import { Followers } from '../../src/rest/followers.ts';
-import { KeptChanges } from '../../src/storage/memory/changes.ts';
+import { KeptChanges } from '../support/kept-changes.ts';
 import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const changesKept = 6;

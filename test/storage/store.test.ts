@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { feedOf } from '../../src/conformance/follow.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { fromNames, tables } from '../../src/storage/tables.ts';
 import { temporaryFolder } from './temporary.ts';
@@ -32,6 +34,57 @@ describe('a store that responds at once', () => {
     t.after(() => store.close());
     const options = { isAborted: true, signal: AbortSignal.abort() };
     await assert.rejects(async () => store.getUser(1, options), { kind: 'cancelled' });
+  });
+});
+
+describe('a watcher of the feed', () => {
+  it('is called 50 times a second for the changes of other processes, until it stops watching', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    const store = await openStore('memory:');
+    const feed = feedOf(store);
+    const woken = [0, 0, 0];
+    const [first, , last] = woken.map((_, i) => feed.watch(() => (woken[i] = Number(woken[i]) + 1)));
+    const tick = async () => {
+      t.mock.timers.tick(1_000);
+      await nextTurn();
+    };
+    await tick();
+    first?.();
+    await tick();
+    assert.deepEqual(woken, [50, 100, 100]);
+    last?.();
+    await store.close();
+    await tick();
+    assert.deepEqual(woken, [50, 100, 100]);
+  });
+
+  it('is called at once after a write, and at most every 10 ms after many', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    let now = 1_000;
+    t.mock.method(performance, 'now', () => now);
+    const store = await openStore('memory:');
+    t.after(() => store.close());
+    let woken = 0;
+    const unwatch = feedOf(store).watch(() => {
+      woken += 1;
+    });
+    const pass = async (ms: number) => {
+      now += ms;
+      t.mock.timers.tick(ms);
+      await nextTurn();
+    };
+    await store.createUser({ name: 'Ada' });
+    await pass(0);
+    assert.equal(woken, 1);
+    for (let i = 0; i < 5; i += 1) await store.createUser({ name: 'Ada' });
+    await pass(9);
+    assert.equal(woken, 1);
+    await pass(1);
+    assert.equal(woken, 2);
+    await store.createUser({ name: 'Ada' });
+    unwatch();
+    t.mock.timers.tick(1_000);
+    assert.equal(woken, 2);
   });
 });
 

@@ -12,7 +12,6 @@ import type { StoreBackend } from '../store.ts';
 /** The newest changes. */
 export class KeptChanges implements NonNullable<StoreBackend['changes']> {
   readonly #kept: number;
-  #wake = (): void => {};
   #changes: Change[] = [];
   #last = 0;
   /** The position of the last removed change. */
@@ -32,7 +31,6 @@ export class KeptChanges implements NonNullable<StoreBackend['changes']> {
       this.#changes = this.#changes.slice(-this.#kept);
       this.#gone = this.#last - this.#kept;
     }
-    this.#wake();
   }
 
   /** Removes all changes, after a write that the feed does not contain. */
@@ -40,7 +38,6 @@ export class KeptChanges implements NonNullable<StoreBackend['changes']> {
     this.#last += 1;
     this.#gone = this.#last;
     this.#changes = [];
-    this.#wake();
   }
 
   async read(query: ChangeQuery): Promise<ChangePage> {
@@ -54,12 +51,5 @@ export class KeptChanges implements NonNullable<StoreBackend['changes']> {
 
   async position(): Promise<number> {
     return this.#last;
-  }
-
-  watch(wake: () => void): () => void {
-    this.#wake = wake;
-    return () => {
-      this.#wake = () => {};
-    };
   }
 }

@@ -9,10 +9,6 @@ import { type Look, look, type PageRow, readPage, restartFeed, trimFeed } from '
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 
-/** Minimum interval between two calls of the watcher. */
-const wakeIntervalMs = 10;
-/** While there is a watcher: interval between checks for changes of other processes and of writes that were running. */
-const pollIntervalMs = 20;
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
 const settleStepMs = 4;
@@ -66,9 +62,6 @@ export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
   readonly #settled = new Settled();
   /** Reads one state at a time, because `Settled` needs them in order. */
   readonly #look = shared(() => this.#lookNow());
-  #watcher: (() => void) | undefined;
-  #nextWake: NodeJS.Timeout | undefined;
-  #wokenAt = 0;
   #writes = 0;
   #trim: Promise<unknown> | undefined;
 
@@ -102,31 +95,10 @@ export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
     return (await this.#lookBehind(-1, signal)).settled;
   }
 
-  watch(wake: () => void): () => void {
-    this.#watcher = wake;
-    // After a failure, the watcher reads and receives the error.
-    const poll = setInterval(() => this.#look().catch(() => this.#wake()), pollIntervalMs).unref();
-    return () => {
-      this.#watcher = undefined;
-      clearInterval(poll);
-    };
-  }
-
   /** Must be called after each write. */
   written(): void {
     this.#writes += 1;
     if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
-    this.#wake();
-  }
-
-  #wake(): void {
-    if (this.#watcher === undefined) return;
-    const waitMs = Math.max(0, this.#wokenAt + wakeIntervalMs - performance.now());
-    this.#nextWake ??= setTimeout(() => {
-      this.#nextWake = undefined;
-      this.#wokenAt = performance.now();
-      this.#watcher?.();
-    }, waitMs).unref();
   }
 
   /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */
@@ -146,9 +118,7 @@ export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
     const found = firstOf(await this.#pool.read<Look>(look, values, undefined, 'feed'));
     // A standby does not know which writes are still running on the primary.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
-    const before = this.#settled.position;
     this.#settled.add(found);
-    if (this.#settled.position !== before) this.#wake();
     return found;
   }
 

@@ -97,15 +97,11 @@ function recordSql(table: Table): string {
   return `json_object(${fields.join(', ')})`;
 }
 
-// Interval between checks for commits of other processes, while there are watchers.
-const pollMs = 50;
 // Maximum number of changes that a read examines. It takes some milliseconds of the thread of all requests.
 const maxExamined = 10_000;
 
-/** Reads the feed of changes, and wakes its watcher. */
+/** Reads the feed of changes. */
 export function sqliteFeed(db: DatabaseSync) {
-  // The value changes after each commit of another connection.
-  const dataVersion = prepareRows(db, 'PRAGMA data_version');
   // In one statement, so that all values are from one moment. There is at least one row, with or without a change.
   const page = prepareRows(
     db,
@@ -119,7 +115,6 @@ export function sqliteFeed(db: DatabaseSync) {
     ORDER BY position`,
   );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
-  let look = (): void => {};
 
   return {
     read({ after, limit, types, userId }: ChangeQuery): ChangePage {
@@ -135,27 +130,6 @@ export function sqliteFeed(db: DatabaseSync) {
     position(): number {
       return Number(last.get()?.[0]);
     },
-    watch(wake: () => void) {
-      let seen: unknown;
-      look = () => {
-        const before = seen;
-        try {
-          seen = dataVersion.get()?.[0];
-        } catch {
-          // The next check finds the commit, or a read reports the error.
-        }
-        if (seen !== before) wake();
-      };
-      look();
-      const timer = setInterval(look, pollMs).unref();
-      return () => {
-        clearInterval(timer);
-        look = () => {};
-      };
-    },
-
-    /** Wakes the watcher if any process has committed since the last call. Must be called after each commit. */
-    look: () => look(),
   };
 }
 

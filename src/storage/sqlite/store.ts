@@ -57,13 +57,11 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
   const workerData: WriterData = { files, busyTimeoutMs, changesKept };
   const reads = sqliteReads(db);
-  const feed = changesKept === 0 ? undefined : sqliteFeed(db);
   const queue = new WriteQueue({
     // Do not pass on the flags of the host: with --input-type, for example, the thread would not start.
     startWriter: () => new Worker(entry, { workerData, name: 'sqlite-writer', execArgv: [] }),
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
-    onCommit: () => feed?.look(),
   });
   queue.start();
   const keysInUse = new Set<string>();
@@ -94,7 +92,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
   return createStore({
     ...reads,
     toError: fromSqlite,
-    ...(feed && { changes: feed }),
+    ...(changesKept > 0 && { changes: sqliteFeed(db) }),
     collections: byKind((kind) => ({
       ...reads.collections[kind],
       create: (record, options) => create(kind, record, options),

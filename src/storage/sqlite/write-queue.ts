@@ -29,8 +29,6 @@ export interface WriteQueueOptions {
   readonly maxPendingWrites: number;
   /** How long a write may wait for its commit to start, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Called after each commit. An error that it throws becomes an uncaught exception, and does not stop writes. */
-  readonly onCommit?: () => void;
 }
 
 interface PendingWrite extends Write {
@@ -150,7 +148,6 @@ export class WriteQueue {
 
   /** Settles the writes of a group. Their callers continue after the next group was sent to the writer. */
   #settle(group: readonly PendingWrite[], reply: WriterReply): void {
-    if ('value' in reply) queueMicrotask(() => this.#options.onCommit?.());
     const outcomes = 'value' in reply ? reply.value : group.map(() => reply);
     for (const [i, outcome] of outcomes.entries()) {
       if ('value' in outcome) group[i]?.resolve(outcome.value);

@@ -3,14 +3,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { addUsers, rejects } from '../../../src/conformance/fixture.ts';
 import { addSample, feedOf, firstChanges, readAll } from '../../../src/conformance/follow.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
-import { sqliteFeed } from '../../../src/storage/sqlite/changes.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { checkFeed, followTogether, type RandomLoad, writeAtRandom } from '../random-writes.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -52,35 +51,6 @@ describe('the feed of changes in a SQLite file', () => {
     ]);
     assert.equal(code, 0);
     await checkFeed(store, feed, changes);
-  });
-
-  it('polls for commits of other processes only while it has a watcher', (t) => {
-    t.mock.timers.enable({ apis: ['setInterval'] });
-    const db = new DatabaseSync(':memory:');
-    t.after(() => db.close());
-    let looks = 0;
-    const get = () => {
-      looks += 1;
-      return [looks];
-    };
-    const statement = { setReturnArrays: () => undefined, get };
-    t.mock.method(db, 'prepare', () => statement as unknown as StatementSync);
-    const feed = sqliteFeed(db);
-    t.mock.timers.tick(1_000);
-    feed.look();
-    assert.equal(looks, 0);
-    let woken = 0;
-    const unwatch = feed.watch(() => {
-      woken += 1;
-    });
-    t.mock.timers.tick(1_000);
-    assert.ok(looks >= 20 && looks <= 25, `${looks} looks in a second`);
-    assert.ok(woken >= 20, `${woken} calls`);
-    unwatch();
-    const before = looks;
-    t.mock.timers.tick(1_000);
-    feed.look();
-    assert.equal(looks, before);
   });
 
   it('continues to read past many changes of other types', async (t) => {

@@ -123,29 +123,3 @@ it('a late reply of a lost writer thread does not settle the writes of the next 
   writers[1]?.emit('message', reply(2));
   assert.equal(await second, 2);
 });
-
-it('a failure after a commit is reported, and neither fails nor stops writes', async (t) => {
-  const failures: unknown[] = [];
-  t.mock.method(globalThis, 'queueMicrotask', async (run: () => void) => {
-    await undefined;
-    try {
-      run();
-    } catch (caught) {
-      failures.push(caught);
-    }
-  });
-  const writer = Object.assign(idleWriter(), {
-    postMessage: () => setImmediate(() => writer.emit('message', { value: [{ value: 1 }] })),
-  });
-  const failure = new Error('a watcher failed');
-  const queue = new WriteQueue({
-    startWriter: () => writer as unknown as Worker,
-    maxPendingWrites,
-    maxWaitMs: 60_000,
-    onCommit() {
-      throw failure;
-    },
-  });
-  for (let i = 0; i < 3; i += 1) assert.equal(await queue.write('importRows', ['users', []]), 1);
-  assert.deepEqual(failures, [failure, failure, failure]);
-});
