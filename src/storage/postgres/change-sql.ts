@@ -1,6 +1,6 @@
 import type { QueryResultRow } from 'pg';
 import type { ChangeType } from '../../domain/change.ts';
-import { prepared, type Sql } from './pool.ts';
+import { prepared, type Sql } from './connection.ts';
 
 /** The state of the feed. Positions are float8, because the driver returns a bigint as text. */
 export interface Look extends QueryResultRow {

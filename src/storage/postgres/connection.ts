@@ -1,5 +1,23 @@
+import { hash } from 'node:crypto';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
+
+/** A statement. If it has a name, each connection parses it once. */
+export interface Sql {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/**
+ * A statement that each connection parses once. Its name is a hash of the text, so that behind a pooler with shared
+ * sessions a name never means the statement of another release.
+ */
+export function prepared(text: string): Sql {
+  return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
+}
+
+/** Sends a statement and resolves to its rows. */
+export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** Receives warnings for the operator of the database. */
 export type Warn = (message: string) => void;
@@ -10,16 +28,6 @@ export interface SessionLimits {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleInTransactionTimeoutMs: number;
-}
-
-/** How to open a connection. */
-export interface Opening {
-  /** How long connecting may take, and the setup of the session too unless there is a `watch`. */
-  readonly timeoutMs: number;
-  /** Ends the attempt. */
-  readonly signal?: AbortSignal;
-  /** Called before the setup. Limits its time until the returned function is called. */
-  readonly watch?: () => () => void;
 }
 
 interface Session extends QueryResultRow {
@@ -40,7 +48,7 @@ const closeGraceMs = 1_000;
 /** A connection to a server, with a session that has limits and durable commits. */
 export class Connection {
   readonly client: Client;
-  /** The generation of `HostSearch` in which it connected. A connection that only probes a host has none. */
+  /** The generation of `HostSearch` in which it opened. A connection that only probes a host has none. */
   generation: number | undefined;
   /** Whether it has ended, or can no longer be used. */
   isDead = false;
@@ -50,9 +58,8 @@ export class Connection {
   isUnconfirmed = false;
   #closing: Promise<void> | undefined;
 
-  constructor(client: Client, generation?: number) {
+  constructor(client: Client) {
     this.client = client;
-    this.generation = generation;
     client.on('error', () => {
       this.isDead = true;
     });
@@ -64,8 +71,8 @@ export class Connection {
     });
   }
 
-  /** Connects, and sets up the session with one statement. Closes the connection on a failure. */
-  async open(limits: SessionLimits, warn: Warn, { timeoutMs, signal, watch }: Opening): Promise<void> {
+  /** Connects, and sets up the session with one statement. On a failure, a timeout or an abort, closes the connection. */
+  async open(limits: SessionLimits, warn: Warn, timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const cut = () => {
       this.isCut = true;
       this.destroy();
@@ -74,8 +81,7 @@ export class Connection {
     const timer = setTimeout(cut, timeoutMs);
     try {
       await this.client.connect();
-      if (watch !== undefined) clearTimeout(timer);
-      await this.#setUp(limits, warn).finally(watch?.());
+      await this.#setUp(limits, warn);
     } catch (cause) {
       await this.close();
       throw this.isCut ? new Error('does not answer in time', { cause }) : cause;

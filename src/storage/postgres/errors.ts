@@ -12,6 +12,15 @@ import { idsExhausted } from '../../domain/record.ts';
  */
 export type Fault = 'lost' | 'stale' | 'unprepared' | 'rolled-back' | 'final';
 
+/** The maximum number of attempts by kind of failure. A write that may have been committed is sent only once. */
+export const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
+  lost: { read: 2, write: 1 },
+  stale: { read: 2, write: 2 },
+  unprepared: { read: 2, write: 2 },
+  'rolled-back': { read: 6, write: 6 },
+  final: { read: 1, write: 1 },
+};
+
 interface Meaning {
   readonly fault: Fault;
   readonly error: (cause: unknown) => DomainError;

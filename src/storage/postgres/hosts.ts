@@ -66,7 +66,7 @@ export interface SearchSettings {
 }
 
 /** Fails unless a host accepts a connection, and accepts writes if they are needed. */
-export type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
+type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
 
 interface Failure {
   readonly cause: unknown;

@@ -1,68 +1,90 @@
-import { hash } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
-import { aborted } from '../../domain/errors.ts';
-import type { Connection, Warn } from './connection.ts';
-import { type Call, Connections, type CreateClient, type PoolSettings } from './connections.ts';
-import { type Fault, faultOf, notInTime, toDomainError } from './errors.ts';
+import { aborted, storeClosed } from '../../domain/errors.ts';
+import { Connection, type Send, type SessionLimits, type Sql, type Warn } from './connection.ts';
+import {
+  attempts,
+  cannotConnect,
+  type Fault,
+  faultOf,
+  notInTime,
+  overloaded,
+  toDomainError,
+} from './errors.ts';
+import { type Host, HostSearch, type SearchSettings } from './hosts.ts';
 import { unlessAborted } from './promises.ts';
+import { ConnectionQueue } from './queue.ts';
 
-/** A statement. If it has a name, each connection parses it once. */
-export interface Sql {
-  readonly name?: string;
-  readonly text: string;
+export interface PoolSettings extends SessionLimits, SearchSettings {
+  readonly poolSize: number;
+  readonly maxWaiting: number;
 }
 
-/**
- * A statement that each connection parses once. Its name is a hash of the text, so that behind a pooler with shared
- * sessions a name never means the statement of another release.
- */
-export function prepared(text: string): Sql {
-  return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
-}
-
-/** Sends a statement and resolves to its rows. */
-export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
+/** Creates a client of the driver, which is not connected yet. */
+export type CreateClient = (url: string) => Client;
 
 /** Sends statements on one connection. */
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
-/** The maximum number of attempts by kind of failure. A write that may have been committed is sent only once. */
-const attempts: Readonly<Record<Fault, { read: number; write: number }>> = {
-  lost: { read: 2, write: 1 },
-  stale: { read: 2, write: 2 },
-  unprepared: { read: 2, write: 2 },
-  'rolled-back': { read: 6, write: 6 },
-  final: { read: 1, write: 1 },
-};
+/** A call that waits for a connection, or has one. */
+interface Call {
+  readonly kind: 'read' | 'write';
+  readonly purpose: 'calls' | 'feed' | 'pings';
+  readonly signal?: AbortSignal | undefined;
+  /** Set while statements of the call run on it. */
+  connection?: Connection | undefined;
+}
+
 // Doubled with each attempt, and randomized so that the same transactions do not conflict again.
 const retryDelayMs = 2;
 const abortGraceMs = 100;
+// The server ends a long statement itself, and reports it, unless the network is down.
+const watchdogGraceMs = 1_000;
 
 /** Sends statements to one database, with bounded waiting and with retries where they are safe. */
 export class PostgresPool {
-  readonly #connections: Connections;
+  /** Finds the host for new connections. */
+  readonly hosts: HostSearch;
+  readonly #createClient: CreateClient;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** The number of calls by purpose that run or wait for a connection. One that was aborted does not count. */
-  readonly #counts = { calls: 0, feed: 0, pings: 0 };
+  /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
+  readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
+  readonly #open = new Set<Connection>();
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
   /** False after a pooler has mixed up the prepared statements of its clients. */
   #namesHold = true;
+  #isClosed = false;
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
-    this.#connections = new Connections(createClient, settings, warn);
+    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
+    this.#createClient = createClient;
     this.#settings = settings;
     this.#warn = warn;
+    this.#queues = {
+      calls: new ConnectionQueue(poolSize, waitTimeoutMs),
+      feed: new ConnectionQueue(2, waitTimeoutMs),
+      pings: new ConnectionQueue(1, pingTimeoutMs),
+    };
+    const probe = async (host: Host, timeoutMs: number, signal: AbortSignal) => {
+      const connection = await this.#connect(host, timeoutMs, signal);
+      await connection.close();
+    };
+    this.hosts = new HostSearch(settings, probe, () => {
+      // Ends all calls on the host, but no probe of another host.
+      for (const connection of this.#open) {
+        if (connection.generation !== undefined) connection.destroy();
+      }
+    });
   }
 
   /** Runs work on a connection that has no time limit, before the first call. */
   prepare(work: (client: Client) => Promise<void>): Promise<void> {
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {
-        this.#connections.discard(connection);
+        this.#discard(connection);
         throw error;
       }),
     );
@@ -101,7 +123,7 @@ export class PostgresPool {
         await send({ text: 'COMMIT' });
         return result;
       } catch (error) {
-        await send({ text: 'ROLLBACK' }).catch(() => this.#connections.discard(connection));
+        await send({ text: 'ROLLBACK' }).catch(() => this.#discard(connection));
         throw error;
       }
     });
@@ -121,7 +143,9 @@ export class PostgresPool {
       await Promise.allSettled(this.#running);
       await nextTurn();
     }
-    await this.#connections.end();
+    this.#isClosed = true;
+    await this.hosts.close();
+    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
   async #sendPing(sql: Sql): Promise<unknown> {
@@ -131,8 +155,8 @@ export class PostgresPool {
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // The network may have lost the route. Then no packet reports the failure of a connection.
-      this.#connections.hosts.generation += 1;
-      this.#connections.hosts.check();
+      this.hosts.generation += 1;
+      this.hosts.check();
       throw notInTime(caught);
     }
   }
@@ -140,14 +164,18 @@ export class PostgresPool {
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const { purpose, signal } = call;
-    if (this.#counts[purpose] >= poolSize + maxWaiting) return Promise.reject(this.#connections.refusal());
-    this.#counts[purpose] += 1;
+    const queue = this.#queues[purpose];
+    if (queue.calls >= poolSize + maxWaiting) {
+      const { failure } = this.hosts;
+      return Promise.reject(failure === undefined ? overloaded() : cannotConnect(failure.cause));
+    }
+    queue.calls += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
     // Most statements end soon, so that their connections can be kept.
     const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     const result = unlessAborted(running, signal, abandon).finally(() => {
-      this.#counts[purpose] -= 1;
+      queue.calls -= 1;
     });
     const forget = () => this.#running.delete(running);
     running.then(forget, forget);
@@ -156,21 +184,21 @@ export class PostgresPool {
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
-      const connection = await this.#connections.acquire(call);
+      const connection = await this.#acquire(call);
       let fault: Fault;
       try {
         return await work((sql, values = []) => this.#send(connection, sql, values), connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
-        if (fault === 'lost' || fault === 'stale') this.#connections.discard(connection);
+        if (fault === 'lost' || fault === 'stale') this.#discard(connection);
         if (fault === 'unprepared') {
           this.#namesHold = false;
           this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
         }
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
-        this.#connections.release(call);
+        this.#release(call);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
     }
@@ -181,14 +209,90 @@ export class PostgresPool {
     { name, text }: Sql,
     values: readonly unknown[],
   ): Promise<Row[]> {
-    const stopWatching = this.#connections.watch(connection);
+    const limitMs = this.#settings.statementTimeoutMs + watchdogGraceMs;
+    const quietMs = Math.min(this.#settings.pingTimeoutMs, limitMs);
+    let timer = setTimeout(() => {
+      timer = setTimeout(() => connection.kill(), limitMs - quietMs);
+      this.hosts.check();
+    }, quietMs);
     try {
-      const statement = { name: this.#namesHold ? name : undefined, text, values: [...values] };
-      const { rows } = await connection.client.query<Row>(statement);
+      const { rows } = await connection.client.query<Row>({
+        name: this.#namesHold ? name : undefined,
+        text,
+        values: [...values],
+      });
       if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
       return rows;
     } finally {
-      stopWatching();
+      clearTimeout(timer);
     }
+  }
+
+  /** Gives the call a connection of the current generation for its statements. */
+  async #acquire(call: Call): Promise<Connection> {
+    const queue = this.#queues[call.purpose];
+    for (let hasRecovered = false; ; ) {
+      if (this.#isClosed) throw storeClosed();
+      if (call.signal?.aborted) throw aborted(call.signal);
+      if (this.hosts.failure !== undefined && !queue.hasIdle) {
+        if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
+        await this.hosts.recover(call.signal);
+        hasRecovered = true;
+      }
+      call.connection = await queue.take(call.signal);
+      if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
+        call.connection = await this.#tryToConnect();
+      }
+      const { connection } = call;
+      if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
+        this.hosts.failure = undefined;
+        return connection;
+      }
+      this.#release(call);
+    }
+  }
+
+  /** Returns the connection of a call, or the right to open one. */
+  #release(call: Call): void {
+    const { connection } = call;
+    const isUsable = connection !== undefined && this.#isUsable(connection);
+    if (!isUsable) void connection?.close();
+    call.connection = undefined;
+    this.#queues[call.purpose].give(isUsable ? connection : undefined);
+  }
+
+  /** Abandons a failed connection, and all others of its generation. */
+  #discard(connection: Connection): void {
+    connection.isDead = true;
+    // Connections of a later generation were opened after the failure, and remain usable.
+    if (connection.generation === this.hosts.generation) this.hosts.generation += 1;
+  }
+
+  #isUsable({ isDead, isCut, generation }: Connection): boolean {
+    return !isDead && !isCut && generation === this.hosts.generation;
+  }
+
+  /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
+  async #tryToConnect(): Promise<Connection | undefined> {
+    const host = this.hosts.current;
+    const startedAt = performance.now();
+    try {
+      const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
+      // Failures while it was connecting do not concern it: the host has just responded.
+      if (host === this.hosts.current) connection.generation = this.hosts.generation;
+      return connection;
+    } catch (cause) {
+      this.hosts.failed(cause, startedAt);
+      return undefined;
+    }
+  }
+
+  async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
+    if (this.#isClosed) throw storeClosed();
+    const connection = new Connection(this.#createClient(host.url));
+    this.#open.add(connection);
+    connection.client.once('end', () => this.#open.delete(connection));
+    await connection.open(this.#settings, this.#warn, timeoutMs, signal);
+    return connection;
   }
 }

@@ -4,7 +4,8 @@ import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
-import { type PostgresPool, prepared, type Sql } from './pool.ts';
+import { prepared, type Sql } from './connection.ts';
+import type { PostgresPool } from './pool.ts';
 
 // Locks and changes nothing, but a server that accepts no writes, such as a standby, rejects it.
 const ping = prepared('SELECT id FROM users WHERE false FOR UPDATE');

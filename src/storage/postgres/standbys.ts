@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
-import { type PostgresPool, prepared, type Sql } from './pool.ts';
+import { prepared, type Sql } from './connection.ts';
+import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 
 /** The outcome of a read that was meant for a standby. */

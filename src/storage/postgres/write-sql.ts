@@ -1,6 +1,6 @@
 import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
 import { childTables, columnNames, type Table } from '../tables.ts';
-import { prepared, type Sql } from './pool.ts';
+import { prepared, type Sql } from './connection.ts';
 
 /** The writes of a table. With a feed, they add their changes, and their last two parameters are the origin. */
 export function writeStatements(table: Table, hasFeed: boolean) {

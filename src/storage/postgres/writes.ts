@@ -14,7 +14,8 @@ import {
 } from '../tables.ts';
 import { restartFeed } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
-import type { PostgresPool, Send, Sql } from './pool.ts';
+import type { Send, Sql } from './connection.ts';
+import type { PostgresPool } from './pool.ts';
 import { type OnceRow, writeStatements } from './write-sql.ts';
 
 interface RecordRow extends NamedRow {

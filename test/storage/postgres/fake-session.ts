@@ -1,4 +1,4 @@
-import type { PoolSettings } from '../../../src/storage/postgres/connections.ts';
+import type { PoolSettings } from '../../../src/storage/postgres/pool.ts';
 
 /** The settings of a pool over one fake host. */
 export const settings: PoolSettings = {

@@ -3,12 +3,8 @@ import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
-import {
-  Connections,
-  type CreateClient,
-  type PoolSettings,
-} from '../../../src/storage/postgres/connections.ts';
-import { PostgresPool, prepared } from '../../../src/storage/postgres/pool.ts';
+import { prepared } from '../../../src/storage/postgres/connection.ts';
+import { type CreateClient, type PoolSettings, PostgresPool } from '../../../src/storage/postgres/pool.ts';
 import { session, settings } from './fake-session.ts';
 
 interface Statement {
@@ -223,9 +219,16 @@ describe('a PostgreSQL pool', () => {
       return client as unknown as Client;
     };
     const all = { ...settings, ...changes };
-    const connections = new Connections(createClient, all, () => {});
-    t.after(() => connections.end());
-    return { connections, connects, setups, destroyed };
+    const pool = new PostgresPool(createClient, all, () => {});
+    t.after(async () => {
+      let isClosed = false;
+      const closing = pool.close().finally(() => {
+        isClosed = true;
+      });
+      for (; !isClosed; await settle()) t.mock.timers.tick(1_000);
+      await closing;
+    });
+    return { pool, connects, setups, destroyed };
   }
   const hosts: PoolSettings['hosts'] = [
     { name: 'a', url: 'postgres://a' },
@@ -236,65 +239,61 @@ describe('a PostgreSQL pool', () => {
   };
 
   it('uses a connection that was connecting while others failed', async (t) => {
-    const { connections, connects, setups } = slowPool(t, {});
-    const acquired = connections.acquire({ kind: 'read', purpose: 'calls' });
+    const { pool, connects, setups } = slowPool(t, {});
+    const read = pool.read(prepared('SELECT 1'), []);
     await settle();
-    connections.hosts.generation += 1;
+    pool.hosts.generation += 1;
     connects[0]?.resolve();
     await settle();
     setups[0]?.resolve({ rows: [session] });
-    const connection = await acquired;
-    assert.equal(connection.generation, connections.hosts.generation);
+    await read;
     assert.equal(connects.length, 1);
   });
 
   it('does not take a server that is too slow for a ping as unreachable', async (t) => {
-    const { connections, connects } = slowPool(t, { pingTimeoutMs: 100 });
-    const aborter = new AbortController();
-    const acquired = connections.acquire({ kind: 'read', purpose: 'pings', signal: aborter.signal });
-    await settle();
+    const { pool, connects, setups } = slowPool(t, { pingTimeoutMs: 1 });
+    const ping = pool.ping(prepared('SELECT 1'));
+    await assert.rejects(ping, { message: 'the database does not answer in time' });
     assert.equal(connects.length, 1);
-    aborter.abort();
-    t.mock.timers.tick(100);
-    await assert.rejects(acquired);
-    assert.equal(connections.hosts.failure, undefined);
+    connects[0]?.resolve();
+    await settle();
+    setups[0]?.resolve({ rows: [session] });
+    await settle();
+    assert.equal(pool.hosts.failure, undefined);
+    await pool.read(prepared('SELECT 1'), [], undefined, 'pings');
+    assert.equal(connects.length, 1, 'the next ping uses the connection');
   });
 
   it('leaves a host within one limit if it accepts connections but answers no statement', async (t) => {
-    const { connections, connects } = slowPool(t, { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 });
-    connections.hosts.check();
+    const { pool, connects } = slowPool(t, { hosts, pingTimeoutMs: 100, statementTimeoutMs: 10_000 });
+    pool.hosts.check();
     await settle();
     connects[0]?.resolve();
     await settle();
     t.mock.timers.tick(100);
     await settle();
-    assert.notEqual(connections.hosts.failure, undefined);
+    assert.notEqual(pool.hosts.failure, undefined);
   });
 
-  it('checks a host that does not answer the first statement of a connection', async (t) => {
-    const { connections, connects, destroyed } = slowPool(t, {
-      hosts,
-      pingTimeoutMs: 100,
-      statementTimeoutMs: 10_000,
-    });
+  it('leaves a host that does not answer the first statement of a connection', async (t) => {
+    const { pool, connects, destroyed } = slowPool(t, { hosts, statementTimeoutMs: 10_000 });
     const aborter = new AbortController();
-    const acquired = connections.acquire({ kind: 'read', purpose: 'calls', signal: aborter.signal });
+    const read = pool.read(prepared('SELECT 1'), [], aborter.signal);
     await settle();
     connects[0]?.resolve();
     await settle();
-    t.mock.timers.tick(100);
+    t.mock.timers.tick(settings.waitTimeoutMs);
     await settle();
-    assert.equal(connects.length, 2, 'the check connects');
+    assert.deepEqual(destroyed, ['postgres://a']);
+    assert.equal(connects.length, 3, 'the search connects to both hosts');
     aborter.abort();
-    t.mock.timers.tick(100);
-    await assert.rejects(acquired);
-    assert.deepEqual(destroyed, ['postgres://a', 'postgres://a']);
+    await assert.rejects(read);
   });
 
   it('keeps the probes of a search when it leaves a host that hangs', async (t) => {
-    const { connections, destroyed } = slowPool(t, { hosts, pingTimeoutMs: 100 });
-    connections.hosts.check();
-    connections.hosts.recover().catch(() => {});
+    const { pool, destroyed } = slowPool(t, { hosts, pingTimeoutMs: 100 });
+    pool.hosts.check();
+    pool.hosts.recover().catch(() => {});
     await settle();
     t.mock.timers.tick(100);
     await settle();

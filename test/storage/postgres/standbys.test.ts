@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import type { Store } from '../../../src/domain/repository.ts';
-import type { Send } from '../../../src/storage/postgres/pool.ts';
+import type { Send } from '../../../src/storage/postgres/connection.ts';
 import { type StandbyRead, StandbyReads } from '../../../src/storage/postgres/standbys.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { startPostgres } from '../../kit/postgres.ts';
