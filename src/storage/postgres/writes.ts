@@ -1,8 +1,10 @@
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
 import { maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
+import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
 import type { Collection, Row, StoreBackend } from '../store.ts';
 import {
+  childTables,
   columnNames,
   fromNames,
   type NamedRow,
@@ -12,11 +14,10 @@ import {
   type Table,
   tables,
 } from '../tables.ts';
-import { restartFeed } from './change-sql.ts';
 import type { PostgresChanges } from './changes.ts';
-import type { Send, Sql } from './connection.ts';
+import { restartFeed } from './changes.ts';
+import { prepared, type Send, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
-import { type OnceRow, writeStatements } from './write-sql.ts';
 
 interface RecordRow extends NamedRow {
   readonly record: NamedRow;
@@ -92,6 +93,153 @@ export function postgresWrites(
       return false;
     },
   };
+}
+
+/** The writes of a table. With a feed, they add their changes, and their last two parameters are the origin. */
+function writeStatements(table: Table, hasFeed: boolean) {
+  const remove = deleteSql(table, '$', isExpected(table));
+  /** Returns the record as JSON. */
+  const returning = (verb: 'created' | 'updated', write: string) =>
+    `WITH ${verb} AS (${write})
+    ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
+  return {
+    insert: statement(returning('created', insertSql(table, 1))),
+    insertOnce: statement(
+      once(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
+    ),
+    update: statement(returning('updated', updateSql(table, '$', isExpected(table)))),
+    unchanged: prepared(unchangedSql(table)),
+    remove: statement(hasFeed ? withDeletions(table, remove) : remove),
+    find: prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`),
+  };
+}
+
+/** Replaces `:request_id` and `:key`, the origin of a change, by the two parameters after all others. */
+function statement(text: string): Sql {
+  const last = Math.max(...Array.from(text.matchAll(/\$(\d+)/g), ([, n]) => Number(n)));
+  return prepared(text.replaceAll(':request_id', `$${last + 1}`).replaceAll(':key', `$${last + 2}`));
+}
+
+/**
+ * Inserts a record whose columns are the parameters from `first` on; with a `source`, one for each of its rows. The
+ * lock waits for a running deletion of the parent, and then the statement inserts nothing. A statement that inserts
+ * nothing uses no id.
+ */
+function insertSql(table: Table, first: number, source?: string): string {
+  const given = table.given.map((column, i) => ({
+    ...column,
+    place: `$${first + i}::${column.type}`,
+  }));
+  const parents = given.filter(({ parent }) => parent !== undefined);
+  const sources = [...parents.map(({ parent }) => parent), ...(source === undefined ? [] : [source])];
+  const conditions = parents.map(({ parent, place }) => `${parent}.id = ${place}`);
+  return `
+    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ place }) => place).join(', ')}
+    ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
+    ${parents.length > 0 ? `WHERE ${conditions.join(' AND ')} FOR KEY SHARE OF ${parents.map(({ parent }) => parent)}` : ''}
+    RETURNING ${columnNames(table.columns)}`;
+}
+
+/**
+ * Finds out why an update with the same parameters changed no row. The lock makes the transaction a writing one: with
+ * synchronous replication, its commit waits until a standby has the record.
+ */
+function unchangedSql(table: Table): string {
+  return `
+    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected,
+      NOT (${isChange(table, '$')}) AS is_same
+    FROM ${table.name} WHERE ${isKey(table, '$')} FOR KEY SHARE`;
+}
+
+/** Whether the version is one of the expected ones. As float8 these can be any number that a client sends. */
+function isExpected(table: Table): string {
+  const versions = `${expectedVersions(table, '$')}::float8[]`;
+  return `(${versions} IS NULL OR version = ANY (${versions}))`;
+}
+
+const changeColumns = 'type, user_id, record, request_id, key';
+
+/**
+ * Inserts a change for each row of the CTE named `created` or `updated`, and returns the records. The write has locked
+ * its row, so the positions of the changes of a record are in the order of these changes.
+ */
+function addChange(table: Table, verb: 'created' | 'updated'): string {
+  return `INSERT INTO changes (${changeColumns}) SELECT ${changeOf(table, verb, verb)} FROM ${verb} RETURNING record`;
+}
+
+/**
+ * Adds a change for each child of a deleted record, and then one for the record. The lock on the deleted record prevents
+ * new children. Only the functions see children that were added since the statement began.
+ */
+function withDeletions(table: Table, write: string): string {
+  const below = childTables(table);
+  const taken = below.map(({ name }) => {
+    return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
+  });
+  const deleted = [...below, table].map((one, step) => {
+    const rows = one === table ? 'removed' : `taken_${one.name}`;
+    return `SELECT ${step} AS step, id, ${changeOf(one, 'deleted', rows)} FROM ${rows}`;
+  });
+  return `
+    WITH removed AS (${write})${taken.join('')}, change AS (
+      INSERT INTO changes (${changeColumns}) SELECT ${changeColumns} FROM (${deleted.join(' UNION ALL ')}) AS deleted
+      ORDER BY step, id
+    ) SELECT id FROM removed`;
+}
+
+function changeOf(table: Table, verb: string, rows: string): string {
+  return `'${table.record}.${verb}' AS type, ${rows}.${table.keys.at(-1)?.name} AS user_id,
+    row_to_json(${rows}) AS record, :request_id::text AS request_id, :key::text AS key`;
+}
+
+/** The outcome of an insert with an idempotency key. There is no row if nothing was inserted. */
+type OnceRow<Row> =
+  | { readonly outcome: 'created' | 'replayed'; readonly fingerprint: string; readonly response: Row }
+  /** The first request with this key is still running. */
+  | { readonly outcome: 'busy' };
+
+/**
+ * Makes an insert happen once for a key, in one statement and so in one transaction. $1 is the key, $2 the fingerprint,
+ * and $3 the time to keep the key in milliseconds. The insert has the other parameters. It selects from `turn`, which
+ * has one row if the insert must happen, and otherwise none.
+ *
+ * - The lock on a known result makes the transaction a writing one: with synchronous replication, its commit waits until
+ *   a standby has the result.
+ * - The advisory lock decides which request is first. If another request commits after the snapshot of this statement
+ *   and before its lock, the new key violates the primary key. The statement then has no effect, and finds the result
+ *   when it is sent again.
+ * - Each call removes up to ten expired keys, so that the table shrinks after a burst. It skips keys that another call
+ *   removes. An expired row of the same key must be removed before the insert; `count` forces this order.
+ */
+function once(insert: string, addChange?: string): string {
+  return `
+    WITH mine AS (
+      SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked
+    ), known AS (
+      SELECT fingerprint, response FROM idempotency_keys WHERE key = $1 AND expires_at > now() FOR KEY SHARE
+    ), turn AS (
+      SELECT $1 AS key FROM mine WHERE locked AND NOT EXISTS (SELECT FROM known)
+    ), expired AS (
+      DELETE FROM idempotency_keys WHERE key IN (
+        SELECT key FROM (
+          SELECT key FROM idempotency_keys WHERE expires_at <= now()
+          ORDER BY expires_at LIMIT 10 FOR UPDATE SKIP LOCKED
+        ) AS oldest
+        UNION ALL
+        SELECT key FROM idempotency_keys JOIN turn USING (key) WHERE expires_at <= now()
+      ) RETURNING key
+    ), created AS (${insert}
+    )${addChange === undefined ? '' : `, change AS (${addChange})`}, kept AS (
+      INSERT INTO idempotency_keys (key, fingerprint, response, expires_at)
+      SELECT $1, $2, row_to_json(created), now() + $3::float8 * interval '1 millisecond'
+      FROM created, (SELECT count(*) FROM expired) AS swept
+      RETURNING fingerprint, response
+    )
+    SELECT 'replayed' AS outcome, fingerprint, response FROM known
+    UNION ALL
+    SELECT 'created', fingerprint, response FROM kept
+    UNION ALL
+    SELECT 'busy', NULL, NULL FROM mine WHERE NOT locked AND NOT EXISTS (SELECT FROM known)`;
 }
 
 interface Added extends NamedRow {
