@@ -6,7 +6,6 @@ import { DomainError } from '../../src/domain/errors.ts';
 import { type Page, positionOf } from '../../src/domain/list-query.ts';
 import type { Answer, Store } from '../../src/domain/repository.ts';
 import type { StoredUser, User, UserQuery } from '../../src/domain/user.ts';
-import { patched } from '../../src/storage/memory/rows.ts';
 import { storeSchemes } from '../../src/storage/open.ts';
 
 /** Returns a store with a wrong method. A call uses it if `happens` returns true. */
@@ -100,7 +99,8 @@ export const defects: Readonly<Record<string, Defect>> = {
   'lost write': instead('updateUser', async (store, id, patch, options) => {
     const before = await store.getUser(id);
     if (before === undefined || options?.expected) return store.updateUser(id, patch, options);
-    return { ...patched(before, patch), version: before.version + 1 };
+    const { name = before.name, role = before.role } = patch;
+    return { id, name, ...(role && { role }), version: before.version + 1 };
   }),
   'lost creation': instead('createPost', async (store, userId, draft, options) => {
     const made = await store.createPost(userId, draft, options);

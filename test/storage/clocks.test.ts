@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createOnce } from '../../src/storage/memory/idempotency.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { shared } from '../../src/storage/postgres/promises.ts';
 import { testSchedules } from '../support/scheduler.ts';
 
@@ -8,7 +8,7 @@ const idempotencyTtlMs = 1_000;
 testSchedules(
   'an idempotency key creates one record until it expires by the clock, even when the clock is stepped',
   async (scheduler) => {
-    const once = createOnce(idempotencyTtlMs);
+    const store = createMemoryStore({ idempotencyTtlMs });
     const known = new Map<string, { id: number; expiresAt: number; mayBeDropped?: boolean }>();
     let next = 0;
     for (let step = 0; step < 40; step += 1) {
@@ -19,18 +19,17 @@ testSchedules(
       const kept = known.get(key);
       const isKept = kept !== undefined && kept.expiresAt > now;
       const idempotency = { key, fingerprint: 'the same' };
-      const created = once({ idempotency }, () => {
-        next += 1;
-        return { id: next };
-      });
-      assert(created !== undefined);
-      const { value, replayed } = created;
+      const { value, replayed } = await store.createUser({ name: 'Ada' }, { idempotency });
+      if (!replayed) next += 1;
       // After a key has expired, a step back need not make it valid again.
       if (kept?.mayBeDropped !== true || !isKept) assert.equal(replayed, isKept);
-      assert.deepEqual(value, { id: replayed ? kept?.id : next });
+      assert.equal(value.id, replayed ? kept?.id : next);
       for (const one of known.values()) if (one.expiresAt <= now) one.mayBeDropped = true;
       if (!replayed) known.set(key, { id: next, expiresAt: now + idempotencyTtlMs });
-      else assert.throws(() => once({ idempotency: { key, fingerprint: 'another' } }, () => 0));
+      else {
+        const another = { key, fingerprint: 'another' };
+        await assert.rejects(store.createUser({ name: 'Ada' }, { idempotency: another }));
+      }
     }
   },
 );

@@ -1,6 +1,23 @@
 import { isDeepStrictEqual } from 'node:util';
 import { readNumbers } from '../../check-range.ts';
-import { preconditionFailed } from '../../domain/errors.ts';
+import {
+  type Change,
+  type ChangePage,
+  type ChangeQuery,
+  ChangesGone,
+  type ChangeType,
+  isWanted,
+  type Origin,
+} from '../../domain/change.ts';
+import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import {
+  type ListQuery,
+  type Page,
+  type Position,
+  positionOf,
+  type Sort,
+  toPage,
+} from '../../domain/list-query.ts';
 import {
   byKind,
   idsExhausted,
@@ -10,7 +27,8 @@ import {
   recordKinds,
   versionsExhausted,
 } from '../../domain/record.ts';
-import type { ChangeOptions, Store } from '../../domain/repository.ts';
+import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
+import { compareText } from '../../domain/text.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, type Row } from '../store.ts';
 import {
   childTables,
@@ -23,9 +41,6 @@ import {
   toRecord,
   userMissing,
 } from '../tables.ts';
-import { KeptChanges } from './changes.ts';
-import { createOnce } from './idempotency.ts';
-import { matching, pageOf, patched, withoutVersion } from './rows.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
 
@@ -38,7 +53,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const lastIds = byKind(() => 0);
   const { idempotencyTtlMs, changesKept } = readNumbers(options, embeddedNumbers);
   const once = createOnce(idempotencyTtlMs, options.now);
-  const changes = new KeptChanges(changesKept);
+  const changes = createFeed(changesKept);
 
   const put = (kind: RecordKind, row: Row): Row => {
     rows[kind].set(row.id, Object.freeze(row));
@@ -124,4 +139,108 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
 
 function checkExpected({ record }: Table, { id, version }: Row, { expected }: ChangeOptions = {}): void {
   if (expected?.includes(version) === false) throw preconditionFailed(record, id);
+}
+
+/** The page of a query. Rows after a position are found even if the row of the position was deleted. */
+function pageOf<Row extends object>(rows: readonly Row[], query: ListQuery<string>): Page<Row> {
+  const { sort, start, limit } = query;
+  const sorted = rows.toSorted((a, b) => compare(sort, positionOf(a, sort), positionOf(b, sort)));
+  const rest =
+    'offset' in start
+      ? sorted.slice(start.offset)
+      : sorted.filter((row) => compare(sort, positionOf(row, sort), start.after) > 0);
+  return toPage(rest.slice(0, limit + 1), query);
+}
+
+function compare(sort: Sort<string>, a: Position, b: Position): number {
+  for (const [i, { descending }] of sort.entries()) {
+    const [x, y] = [a[i] ?? '', b[i] ?? ''];
+    const order = typeof x === 'number' ? x - Number(y) : compareText(x, String(y));
+    if (order !== 0) return descending ? -order : order;
+  }
+  return 0;
+}
+
+/** The rows of a list with this filter. */
+function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object): Row[] {
+  const wanted = filterColumns(table, filter);
+  return [...rows.values()].filter((row) =>
+    wanted.every(([{ field, byPrefix }, value]) => {
+      const has: unknown = Reflect.get(row, field);
+      if (typeof value === 'object') return value.some((one) => one === has);
+      return byPrefix === undefined ? has === value : String(has).startsWith(String(value));
+    }),
+  );
+}
+
+/** A row with the changes of a merge patch; `null` removes a field. */
+function patched<One extends Row>(row: One, patch: object): One {
+  const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
+  return Object.fromEntries(entries) as unknown as One;
+}
+
+function withoutVersion({ version: _, ...row }: Row) {
+  return row;
+}
+
+/** Makes a creation happen once for a key, until the key expires. A creation without a result is not kept. */
+function createOnce(ttlMs: number, now = Date.now) {
+  // Results as JSON, so that later changes cannot modify them; the oldest first.
+  const results = new Map<string, { fingerprint: string; result: string; expiresAt: number }>();
+  return <T>({ idempotency }: CreateOptions = {}, create: () => T | undefined): Created<T> | undefined => {
+    const usedAt = now();
+    const kept = idempotency && results.get(idempotency.key);
+    if (kept !== undefined && kept.expiresAt > usedAt) {
+      if (kept.fingerprint !== idempotency?.fingerprint) throw keyReused();
+      return { value: JSON.parse(kept.result), replayed: true };
+    }
+    const value = create();
+    if (value === undefined) return undefined;
+    if (idempotency !== undefined) {
+      const { key, fingerprint } = idempotency;
+      for (const [old, { expiresAt }] of results) {
+        if (expiresAt > usedAt) break;
+        results.delete(old);
+      }
+      results.set(key, { fingerprint, result: JSON.stringify(value), expiresAt: usedAt + ttlMs });
+    }
+    return { value, replayed: false };
+  };
+}
+
+/** The feed of the newest changes: at least `kept` of them, none if it is 0. */
+function createFeed(kept: number) {
+  let changes: Change[] = [];
+  let last = 0;
+  // The position of the last removed change.
+  let gone = 0;
+  return {
+    add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
+      if (kept === 0) return;
+      last += 1;
+      changes.push({ position: last, type, time: new Date().toISOString(), record, origin });
+      // Remove in steps: moving all changes for each added one would take longer than the write.
+      if (changes.length < kept * 2) return;
+      changes = changes.slice(-kept);
+      gone = last - kept;
+    },
+
+    /** Removes all changes, after a write that the feed does not contain. */
+    restart(): void {
+      last += 1;
+      gone = last;
+      changes = [];
+    },
+
+    read(query: ChangeQuery): ChangePage {
+      const { after, limit } = query;
+      if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
+      const matching = changes.slice(after - gone).filter((change) => isWanted(change, query));
+      const page = matching.slice(0, limit);
+      const more = matching.length > limit;
+      return { changes: page, next: more ? (page.at(-1)?.position ?? after) : last, more };
+    },
+
+    position: () => last,
+  };
 }
