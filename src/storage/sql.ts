@@ -10,14 +10,18 @@ export interface List {
   readonly filter: readonly Condition[];
 }
 
+/** The list with this filter. */
+export function listOf(table: Table, filter: object, columns = columnNames(table.listed)): List {
+  return { table: table.name, columns, filter: filterConditions(table, filter) };
+}
+
 /** A comparison of a column with a value. `in` compares it with any of several values. */
 export type Condition = { readonly field: string } & (
   | { readonly operator: '=' | '<' | '>' | '>='; readonly value: string | number }
   | { readonly operator: 'in'; readonly value: readonly number[] }
 );
 
-/** The conditions for the rows of a list with this filter. */
-export function filterConditions(table: Table, filter: object): readonly Condition[] {
+function filterConditions(table: Table, filter: object): readonly Condition[] {
   return filterColumns(table, filter).flatMap(([{ name: field, byPrefix }, value]): Condition[] => {
     if (typeof value === 'object') return [{ field, operator: 'in', value }];
     if (byPrefix === undefined) return [{ field, operator: '=', value }];

@@ -99,12 +99,8 @@ export function patchValues(columns: readonly Column[], patch: object): (string 
 }
 
 /** Converts a row with values in the order of the columns into a record. */
-export function toRecord<Row>(
-  columns: readonly Column[],
-  values: Readonly<Record<number, unknown>>,
-  known?: object,
-): Row {
-  const record: Record<string, unknown> = { ...known };
+export function toRecord<Row>(columns: readonly Column[], values: Readonly<Record<number, unknown>>): Row {
+  const record: Record<string, unknown> = {};
   for (let i = 0; i < columns.length; i += 1) {
     const column = columns[i];
     if (column !== undefined && values[i] !== column.absent) record[column.field] = values[i];

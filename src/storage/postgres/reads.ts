@@ -1,7 +1,7 @@
 import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
-import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Collection, Row } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
@@ -25,7 +25,7 @@ function tableReads(
   pool: Pick<PostgresPool, 'read'>,
   table: Table,
 ): Pick<Collection, 'get' | 'list' | 'count'> {
-  const { name, columns, listed } = table;
+  const { columns, listed } = table;
   const find = prepared(findSql(table, '$'));
   return {
     async get(key, { signal } = {}) {
@@ -34,8 +34,7 @@ function tableReads(
     },
 
     async list(filter, query, { signal } = {}) {
-      const list = { table: name, columns: columnNames(listed), filter: filterConditions(table, filter) };
-      const { sql, values } = listStatement(list, query);
+      const { sql, values } = listStatement(listOf(table, filter), query);
       const rows = await pool.read<NamedRow>(sql, values, signal);
       return toPage(
         rows.map((row) => fromNames<Row>(listed, row)),
@@ -45,13 +44,9 @@ function tableReads(
 
     async count(filter, { signal } = {}) {
       const values: Value[] = [];
-      const columns = 'count(*)::integer AS count';
-      const list = { table: name, columns, filter: filterConditions(table, filter) };
-      const [row] = await pool.read<{ count: number }>(
-        prepared(selectSql(list, [], binder(values))),
-        values,
-        signal,
-      );
+      const list = listOf(table, filter, 'count(*)::integer AS count');
+      const sql = prepared(selectSql(list, [], binder(values)));
+      const [row] = await pool.read<{ count: number }>(sql, values, signal);
       return Number(row?.count);
     },
   };

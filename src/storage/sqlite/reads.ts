@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import { type Bind, filterConditions, findSql, type List, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Row } from '../store.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
@@ -13,13 +13,8 @@ export function sqliteReads(db: DatabaseSync) {
   const statements = memory<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
-    const conditions = filterConditions(table, filter);
-    // The values that the filter fixes are known, and not read again.
-    const fixed = conditions.flatMap(({ field, operator }) => (operator === '=' ? [field] : []));
-    const columns = table.listed.filter(({ name }) => !fixed.includes(name));
-    const list = { table: table.name, columns: columnNames(columns), filter: conditions };
-    const { sql, parameters } = pageStatement(list, query);
-    return { statement: prepare(sql), parameters, columns };
+    const { sql, parameters } = pageStatement(listOf(table, filter), query);
+    return { statement: prepare(sql), parameters };
   };
   // The same first pages are read repeatedly, but a page after a position is usually read once.
   const firstPages = memory<ReturnType<typeof planPage>>();
@@ -35,17 +30,17 @@ export function sqliteReads(db: DatabaseSync) {
         list(filter: object, query: ListQuery<string>) {
           const { start, sort, limit } = query;
           const plan = () => planPage(table, filter, query);
-          const { statement, parameters, columns } =
+          const { statement, parameters } =
             'after' in start
               ? plan()
               : firstPages(JSON.stringify([kind, filter, start.offset, sort, limit]), plan);
-          const rows = statement.all(...parameters).map((row) => toRecord<Row>(columns, row, filter));
+          const rows = statement.all(...parameters).map((row) => toRecord<Row>(table.listed, row));
           return toPage(rows, query);
         },
         count(filter: object): number {
           const parameters: SQLInputValue[] = [];
-          const list = { table: kind, columns: 'count(*)', filter: filterConditions(table, filter) };
-          const row = prepare(selectSql(list, [], binder(parameters))).get(...parameters);
+          const sql = selectSql(listOf(table, filter, 'count(*)'), [], binder(parameters));
+          const row = prepare(sql).get(...parameters);
           return Number(row?.[0]);
         },
       };
