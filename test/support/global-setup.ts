@@ -1,6 +1,8 @@
-import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, cp, mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { createPassword, startGuard } from '../kit/postgres.ts';
 
 // The tests use less than 2 GB at a time.
@@ -33,5 +35,20 @@ export async function globalTeardown(): Promise<void> {
 async function findPlace(): Promise<string> {
   const memory = '/dev/shm';
   const { bavail, bsize } = await statfs(memory).catch(() => ({ bavail: 0, bsize: 0 }));
-  return process.env['TMPDIR'] === undefined && bavail * bsize >= neededBytes ? memory : tmpdir();
+  const hasRoom = process.env['TMPDIR'] === undefined && bavail * bsize >= neededBytes;
+  return hasRoom && (await runsPrograms(memory)) ? memory : tmpdir();
+}
+
+// Containers often mount it with `noexec`, but tests of clients compile and run programs.
+async function runsPrograms(place: string): Promise<boolean> {
+  const trial = await mkdtemp(join(place, 'users-service-trial-'));
+  try {
+    await cp('/bin/true', join(trial, 'true'));
+    await promisify(execFile)(join(trial, 'true'));
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await rm(trial, { recursive: true });
+  }
 }
