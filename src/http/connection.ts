@@ -27,6 +27,8 @@ export class Connection {
   closing = false;
   /** Whether the parser has failed. */
   failed = false;
+  /** When the latest response ended, by `performance.now()`; 0 before the first one. */
+  idleSince = 0;
   /** Functions that start the waiting pipelined requests. */
   readonly waiting: (() => void)[] = [];
   /** The size of all requests that have waited since the queue was last empty, according to their heads. */

@@ -106,7 +106,9 @@ export class HttpListener {
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
       request.release();
-      this.#report(request);
+      const now = performance.now();
+      this.#report(request, now);
+      connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && message.complete) connection.newest = undefined;
       connection.startNext();
@@ -124,7 +126,7 @@ export class HttpListener {
     }
   }
 
-  #report(request: HttpRequest): void {
+  #report(request: HttpRequest, now: number): void {
     const { id, method, raw, response, startedAt, template, keyName, longLived, stalled } = request;
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
@@ -136,7 +138,7 @@ export class HttpListener {
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : clientLeft,
-      durationMs: performance.now() - startedAt,
+      durationMs: now - startedAt,
       route: template,
       traceparent: request.header('traceparent'),
       key: keyName,

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
+import { connectionOf } from './connection.ts';
 import type { RequestListener } from './listener.ts';
 import { heapLimitBytes } from './memory-budget.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
@@ -85,12 +86,18 @@ export class HttpServer {
     this.#server = server;
     // The listener limits the number of headers. Node would silently drop the headers beyond its limit.
     server.maxHeadersCount = 0;
-    const max = Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection));
-    this.#connections = new Connections(server, max, (socket, silently) => {
-      // With TLS, a response would need a handshake, which costs most.
-      if (!silently && tls === undefined) return refuse(socket, full, observe);
-      reportRefusal(full, observe);
-      socket.destroy();
+    this.#connections = new Connections(server, {
+      max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
+      maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
+      checkingIntervalMs,
+      reject(socket, silently) {
+        // With TLS, a response would need a handshake, which costs most.
+        if (!silently && tls === undefined) refuse(socket, full, observe);
+        else {
+          reportRefusal(full, observe);
+          socket.destroy();
+        }
+      },
     });
     server.on('request', listener);
     // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
@@ -151,18 +158,27 @@ export class HttpServer {
   }
 }
 
-/** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
-type Reject = (socket: Socket, silently: boolean) => void;
+export interface ConnectionsOptions {
+  /** Maximum number of open connections; 0 for no limit. */
+  readonly max: number;
+  /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
+  readonly maxIdleMs: number;
+  /** Interval between checks for idle connections, in ms. */
+  readonly checkingIntervalMs: number;
+  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
+  readonly reject: (socket: Socket, silently: boolean) => void;
+}
 
-/** Limits the number of open connections of a server. */
+/** Limits the number of open connections of a server, and closes idle ones. */
 export class Connections {
+  readonly #options: ConnectionsOptions;
   readonly #accepted = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
   /** With TLS, the secure connections, each of which is inside an accepted one. */
   readonly #secure = new Set<Socket>();
 
-  /** `max` is the maximum number of open connections; 0 for no limit. */
-  constructor(server: Server, max: number, reject: Reject) {
+  constructor(server: Server, options: ConnectionsOptions) {
+    this.#options = options;
     // Replaces Node's `maxConnections`, which cannot send a response, and with which full workers would pass a
     // connection to each other endlessly.
     const takers = server.listeners('connection');
@@ -176,12 +192,18 @@ export class Connections {
     };
     Object.assign(server, { pauseOnConnect: waits });
     server.on('connection', (socket: Socket) => {
-      if (max > 0 && this.#accepted.size >= max) return this.#reject(socket, reject);
+      if (options.max > 0 && this.#accepted.size >= options.max) return this.#reject(socket);
       track(this.#accepted, socket);
       if (waits) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
     server.on('secureConnection', (socket: Socket) => track(this.#secure, socket));
+    if (options.maxIdleMs === 0) return;
+    let timer: NodeJS.Timeout;
+    server.on('listening', () => {
+      timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
+    });
+    server.on('close', () => clearInterval(timer));
   }
 
   /** All connections, including those in their TLS handshake, which Node does not count. */
@@ -189,12 +211,23 @@ export class Connections {
     return [...this.#accepted, ...this.#rejecting, ...this.#secure];
   }
 
-  #reject(socket: Socket, reject: Reject): void {
+  #reject(socket: Socket): void {
     // Without this listener, a connection reset would end the process.
     socket.on('error', () => undefined);
     const silently = this.#rejecting.size >= maxRejectingAtOnce;
     if (!silently) track(this.#rejecting, socket);
-    reject(socket, silently);
+    this.#options.reject(socket, silently);
+  }
+
+  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
+  // minute could keep a connection open for ever. This check costs nothing for each request.
+  #endIdle(): void {
+    const now = performance.now();
+    for (const socket of this.sockets) {
+      const { busy, idleSince } = connectionOf(socket);
+      // Before the first request, Node's own timer is enough.
+      if (idleSince > 0 && !busy && now - idleSince > this.#options.maxIdleMs) socket.destroy();
+    }
   }
 }
 

@@ -8,6 +8,8 @@ import { Connections } from '../../src/http/server.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
+const maxIdleMs = 100;
+const checkingIntervalMs = 30;
 const maxRejectingAtOnce = 100;
 
 class FakeSocket extends EventEmitter {
@@ -32,15 +34,23 @@ class FakeSocket extends EventEmitter {
   }
 }
 
-/** A client that stays connected for a while, and then may disconnect. */
+/** A client that sends a few requests with pauses, and then may disconnect. */
 async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
-  await scheduler.sleep(scheduler.random.below(300));
-  assert.ok(!socket.destroyed, 'an accepted connection was closed');
+  const connection = connectionOf(socket as unknown as Socket);
+  for (let requests = scheduler.random.below(4); requests > 0 && !socket.destroyed; requests -= 1) {
+    connection.busy = true;
+    await scheduler.sleep(scheduler.random.below(maxIdleMs * 3));
+    connection.busy = false;
+    connection.idleSince = scheduler.now;
+    assert.ok(!socket.destroyed, 'a busy connection was closed');
+    await scheduler.sleep(scheduler.random.below(maxIdleMs));
+    assert.ok(!socket.destroyed, 'a connection was closed too early');
+  }
   if (scheduler.oneIn(2)) socket.destroy();
 }
 
 testSchedules(
-  'a server accepts connections up to its maximum, and closes none of them',
+  'a server accepts connections up to its maximum, and closes only those that are idle',
   async (scheduler) => {
     // With TLS, the server counts a connection as soon as it is accepted.
     const server = Object.assign(new EventEmitter(), { setSecureContext: () => undefined });
@@ -51,16 +61,22 @@ testSchedules(
       socket.on('close', () => taken.delete(socket));
     });
     let rejecting = 0;
-    const connections = new Connections(server as unknown as Server, max, (socket, silently) => {
-      assert.equal(taken.size, max, 'a connection was rejected below the maximum');
-      assert.equal(silently, rejecting >= maxRejectingAtOnce);
-      if (silently) return socket.destroy();
-      rejecting += 1;
-      return scheduler.soon(() => {
-        rejecting -= 1;
-        socket.destroy();
-      });
+    const connections = new Connections(server as unknown as Server, {
+      max,
+      maxIdleMs,
+      checkingIntervalMs,
+      reject: (socket, silently) => {
+        assert.equal(taken.size, max, 'a connection was rejected below the maximum');
+        assert.equal(silently, rejecting >= maxRejectingAtOnce);
+        if (silently) return socket.destroy();
+        rejecting += 1;
+        return scheduler.soon(() => {
+          rejecting -= 1;
+          socket.destroy();
+        });
+      },
     });
+    server.emit('listening');
     const burst = scheduler.oneIn(20) ? maxRejectingAtOnce + 10 : 2 + scheduler.random.below(8);
     const sockets: FakeSocket[] = [];
     const lives: Promise<void>[] = [];
@@ -72,6 +88,16 @@ testSchedules(
       if (burst < maxRejectingAtOnce && scheduler.oneIn(2)) await scheduler.turn();
     }
     await Promise.all(lives);
+    const isIdle = (socket: FakeSocket) => connectionOf(socket as unknown as Socket).idleSince > 0;
+    const idle = [...taken].filter(isIdle);
+    await scheduler.sleep(maxIdleMs + 3 * checkingIntervalMs);
+    assert.deepEqual(
+      idle.filter((socket) => !socket.destroyed),
+      [],
+      'an idle connection was not closed in time',
+    );
+    assert.deepEqual([...taken].filter(isIdle), []);
+    server.emit('close');
     for (const socket of sockets) socket.destroy();
     assert.deepEqual(connections.sockets, []);
   },

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { head, Wire } from '../kit/wire.ts';
-import { startKit } from '../support/http-kit.ts';
+import { createCertificate } from '../support/certificate.ts';
+import { type HttpKitOptions, startKit } from '../support/http-kit.ts';
 
 const timeouts = {
   headersTimeoutMs: 200,
@@ -11,7 +14,7 @@ const timeouts = {
   checkingIntervalMs: 20,
 };
 
-async function start(t: TestContext) {
+async function start(t: TestContext, options: HttpKitOptions = { timeouts }) {
   const gate = Promise.withResolvers<void>();
   t.after(() => gate.resolve());
   const handlers = {
@@ -21,7 +24,7 @@ async function start(t: TestContext) {
       return { status: 200 };
     },
   };
-  return { ...(await startKit(t, handlers, { timeouts })), release: gate.resolve };
+  return { ...(await startKit(t, handlers, options)), release: gate.resolve };
 }
 
 /** Sends a line break every 10 ms until the connection has ended. */
@@ -31,6 +34,26 @@ async function drip(socket: Wire['socket']): Promise<void> {
     if (socket.writable) socket.write('\r\n');
     await sleep(10);
   }
+}
+
+for (const secure of [false, true]) {
+  const over = secure ? ' over TLS' : '';
+  test(`line breaks after a request do not keep an idle connection open${over}`, async (t) => {
+    const { port } = await start(t, { timeouts, ...(secure && { tls: createCertificate() }) });
+    if (secure) {
+      const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+      t.after(() => socket.destroy());
+      await once(socket, 'secureConnect');
+      socket.write(head('GET /'));
+      await once(socket, 'data');
+      await drip(socket);
+    } else {
+      const wire = await Wire.open(t, port);
+      assert.equal((await wire.write(head('GET /')).next()).status, 200);
+      await drip(wire.socket);
+      assert.deepEqual(await wire.end(), []);
+    }
+  });
 }
 
 test('line breaks before the first request do not keep an idle connection open', async (t) => {
