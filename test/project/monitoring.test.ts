@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { until } from '../kit/postgres-session.ts';
 import { startProcess } from '../kit/process.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 import { runTool } from '../support/tool.ts';
@@ -45,7 +46,13 @@ async function renderedLabels(t: Parameters<typeof startProcess>[0]): Promise<Ma
   const socket = connect(Number(new URL(http).port), '127.0.0.1').resume();
   socket.end('this is no HTTP\r\n\r\n');
   await once(socket, 'close');
-  const families = parseMetrics(await (await fetch(`${http}/metrics`)).text());
+  // A busy worker may report late, and is then missing in a response.
+  let families = new Map() as ReturnType<typeof parseMetrics>;
+  await until(async () => {
+    families = parseMetrics(await (await fetch(`${http}/metrics`)).text());
+    const counters = ['users_service_key_requests_total', 'users_service_refused_total'];
+    return counters.every((name) => families.get(name)?.samples.length);
+  }, 'counters of all requests');
   const samples = [...families.values()].flatMap((family) => family.samples);
   return new Map(
     [...Map.groupBy(samples, ({ name }) => name)].map(([name, all]) => [
