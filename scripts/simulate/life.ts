@@ -21,6 +21,8 @@ export interface State {
   readonly fields?: Fields;
   /** Of its change in the feed. */
   readonly position: number;
+  /** The request that made it; of several possible ones, the first. */
+  maker?: Entry | undefined;
   after?: Entry | undefined;
   before?: Entry | undefined;
   readonly previous?: State;
@@ -133,6 +135,7 @@ function findStates(evidence: Evidence) {
     });
     const [maker = makers[0], rival] = certain;
     if (maker) notBefore(state, maker.entry);
+    state.maker = maker?.entry;
     const claim = maker ? rival : operations.find((one) => one.kind in writes && one.version === version);
     if (maker && !claim) continue;
     const rule = (claim && writes[claim.kind]) ?? 'out of nowhere';

@@ -97,6 +97,19 @@ const good: Readonly<Record<string, Writer>> = {
     )
     .user('get', { user: 1, status: 200, version: 2, row: { id: 1, name: 'bob' } }, [30, 40])
     .user('get', { user: 1, status: 200, version: 1, row: ann }, [25, 45]),
+  'two writes that overlap, of which the later one in the feed is seen first': created()
+    .user('create', bensCreation)
+    .user(
+      'patch',
+      { user: 1, sent: { name: 'bob' }, status: 200, version: 2, row: { ...ann, name: 'bob' } },
+      [20, 60],
+    )
+    .user(
+      'patch',
+      { user: 2, sent: { name: 'bo' }, status: 200, version: 2, row: { ...ben, name: 'bo' } },
+      [22, 30],
+    )
+    .user('get', { user: 1, status: 200, version: 1, row: ann }, [32, 34]),
   'a creation with a key, repeated': created()
     .user('create', { ...bensCreation, key: 'k' })
     .user('create', { ...bensCreation, key: 'k', replayed: true })
