@@ -84,8 +84,9 @@ export class Followers {
   #beats = 0;
   #sent = 0;
   #stop: () => void = () => undefined;
-  /** Aborts when all followers must connect again. */
-  #ending = new AbortController();
+  /** Incremented when all followers must connect again. */
+  #epoch = 0;
+  #draining = false;
 
   /** `max` is the maximum number of followers; 0 for no limit. */
   constructor(feed: ChangeFeed, max: number, onFailure: (cause: unknown) => void) {
@@ -106,14 +107,14 @@ export class Followers {
 
   /** Ends all streams: their clients connect again, and resume. */
   disconnect(): void {
-    if (this.#ending.signal.aborted) return;
-    this.#ending.abort();
-    this.#ending = new AbortController();
+    this.#epoch += 1;
+    this.#wake();
   }
 
   /** Ends all current and later streams: their clients connect to another process. */
   drain(): void {
-    this.#ending.abort();
+    this.#draining = true;
+    this.disconnect();
   }
 
   /** Sends the changes of a first page and all later ones as server-sent events, until the client disconnects. */
@@ -122,13 +123,14 @@ export class Followers {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
     request.becomeLongLived();
-    const { basePath } = request;
-    const signal = AbortSignal.any([request.signal, this.#ending.signal]);
+    const { signal, basePath } = request;
     let endWait = (): void => undefined;
     const wake = (): void => endWait();
     this.#wakes.add(wake);
     if (this.open === 1) this.#start(first.next);
     signal.addEventListener('abort', wake);
+    const epoch = this.#epoch;
+    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
     let beats = this.#beats;
     let recent = this.#recent;
     let { after, limit } = query;
@@ -136,7 +138,7 @@ export class Followers {
     try {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
-      while (!signal.aborted) {
+      while (!isOver()) {
         const isRecent = page === undefined && recent === this.#recent && after >= recent.from;
         let batch: Batch;
         if (isRecent) {
@@ -168,7 +170,7 @@ export class Followers {
         }
       }
     } catch (caught) {
-      if (signal.aborted) return;
+      if (isOver()) return;
       const { kind, message } = DomainError.from(caught);
       if (kind !== 'gone') throw caught;
       yield `event: gone\ndata: ${JSON.stringify({ error: message })}\n\n`;
