@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Look, PostgresChanges, Settled } from '../../../src/storage/postgres/changes.ts';
+import { PostgresChanges } from '../../../src/storage/postgres/changes.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import { type Look, Settled } from '../../../src/storage/postgres/settled.ts';
 
 const none: Look = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 

@@ -1,0 +1,46 @@
+import {
+  type Change,
+  type ChangePage,
+  type ChangeQuery,
+  ChangesGone,
+  type ChangeType,
+  isWanted,
+  type Origin,
+} from '../../domain/change.ts';
+
+/** The feed of the newest changes: at least `kept` of them, none if it is 0. */
+export function createFeed(kept: number) {
+  let changes: Change[] = [];
+  let last = 0;
+  // The position of the last removed change.
+  let gone = 0;
+  return {
+    add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
+      if (kept === 0) return;
+      last += 1;
+      changes.push({ position: last, type, time: new Date().toISOString(), record, origin });
+      // Remove in steps: moving all changes for each added one would take longer than the write.
+      if (changes.length < kept * 2) return;
+      changes = changes.slice(-kept);
+      gone = last - kept;
+    },
+
+    /** Removes all changes, after a write that the feed does not contain. */
+    restart(): void {
+      last += 1;
+      gone = last;
+      changes = [];
+    },
+
+    read(query: ChangeQuery): ChangePage {
+      const { after, limit } = query;
+      if (after < gone || after > last) throw new ChangesGone(after, gone + 1);
+      const matching = changes.slice(after - gone).filter((change) => isWanted(change, query));
+      const page = matching.slice(0, limit);
+      const more = matching.length > limit;
+      return { changes: page, next: more ? (page.at(-1)?.position ?? after) : last, more };
+    },
+
+    position: () => last,
+  };
+}

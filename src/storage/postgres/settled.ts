@@ -1,0 +1,83 @@
+import type { QueryResultRow } from 'pg';
+import { prepared } from './connection.ts';
+
+/** The state of the feed. Positions are float8, because the driver returns a bigint as text. */
+export interface Look extends QueryResultRow {
+  /** The last position that this statement can see. */
+  readonly newest: number;
+  /** Changes up to this position are no longer kept. */
+  readonly gone: number;
+  /** Every position after the settled one, up to here, has a change. */
+  readonly unbroken: number;
+  /** The running transactions that have taken a position; NULL if they were not requested. */
+  readonly writers: readonly string[] | null;
+  readonly standby: boolean;
+}
+
+/** Maximum number of positions after the settled one to examine for gaps. */
+const maxUnbroken = 5_000;
+
+/**
+ * Reads the state of the feed. $1 is the last settled position. $2 requests the writers, because listing all locks
+ * takes longer than the rest of the statement.
+ *
+ * A transaction that takes a value from a sequence holds a lock on the sequence until its end. This statement lists the
+ * locks after it has taken its snapshot. So each transaction with a position up to `newest` has ended or is listed.
+ *
+ * The table has one row. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
+ */
+export const look = prepared(`
+  WITH ends AS (
+    SELECT gone, GREATEST(gone, $1::bigint) AS start,
+      GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
+    FROM change_feed LIMIT 1
+  )
+  SELECT newest::float8, gone::float8, pg_is_in_recovery() AS standby,
+    COALESCE((
+      SELECT max(position) FROM (
+        SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
+        WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
+      ) AS behind WHERE position = start + place), start)::float8 AS unbroken,
+    CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN ARRAY(
+      SELECT virtualtransaction FROM pg_locks
+      WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted
+        AND mode <> 'AccessShareLock'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ) END AS writers
+  FROM ends`);
+
+/** Finds the position up to which no change is missing, from states of the feed in the order of their reads. */
+export class Settled {
+  /** `undefined` until the first position is known. */
+  position: number | undefined;
+  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
+  needsWriters = true;
+  #newest = 0;
+  /** An earlier state, with those of its writers that were still running in each later state. */
+  #pending: Pick<Look, 'newest' | 'writers'> = { newest: 0, writers: [] };
+
+  add({ newest, gone, unbroken, writers }: Look): void {
+    const isBehind = newest < this.#newest;
+    this.#newest = newest;
+    if (isBehind) {
+      // Another server, which lacks some changes of the previous one. Its settled position is not valid here.
+      this.#pending = { newest: 0, writers: [] };
+      this.position = undefined;
+      this.needsWriters = true;
+      return;
+    }
+    const before = this.position ?? 0;
+    this.position = Math.max(before, gone, unbroken, writers === null ? 0 : this.#compare(newest, writers));
+    this.needsWriters = this.position === before && before < newest;
+  }
+
+  /** The newest position of this or the pending state if all its writers have ended; else 0. */
+  #compare(newest: number, writers: readonly string[]): number {
+    if (writers.length === 0) return newest;
+    const pending = this.#pending;
+    const running = writers.filter((writer) => pending.writers?.includes(writer));
+    const isOver = running.length === 0;
+    this.#pending = isOver ? { newest, writers } : { newest: pending.newest, writers: running };
+    return isOver ? pending.newest : 0;
+  }
+}
