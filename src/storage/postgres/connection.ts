@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
+import { notInTime } from './errors.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
-  readonly name?: string;
+  readonly name?: string | undefined;
   readonly text: string;
 }
 
@@ -28,6 +29,15 @@ export interface SessionLimits {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleInTransactionTimeoutMs: number;
+}
+
+/** What happens when a statement has no result. */
+export interface Watchdog {
+  /** The time until `onQuiet` is called, in ms. */
+  readonly quietMs: number;
+  readonly onQuiet: () => void;
+  /** The time until the connection is killed, in ms. */
+  readonly limitMs: number;
 }
 
 interface Session extends QueryResultRow {
@@ -116,6 +126,25 @@ export class Connection {
       if (session[name] === 'off') {
         warn(`PostgreSQL runs with ${name} = off: a crash can damage the database`);
       }
+    }
+  }
+
+  /** Sends a statement. Fails if the server stopped waiting for a standby to confirm it. */
+  async send<Row extends QueryResultRow>(
+    { name, text }: Sql,
+    { quietMs, limitMs, onQuiet }: Watchdog,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    let timer = setTimeout(() => {
+      timer = setTimeout(() => this.kill(), limitMs - quietMs);
+      onQuiet();
+    }, quietMs);
+    try {
+      const { rows } = await this.client.query<Row>({ name, text, values: [...values] });
+      if (this.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
+      return rows;
+    } finally {
+      clearTimeout(timer);
     }
   }
 

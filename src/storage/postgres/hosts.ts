@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { DomainError, invalid, messageOf } from '../../domain/errors.ts';
+import type { Connection } from './connection.ts';
 import { cannotConnect, sqlState } from './errors.ts';
 import { unlessAborted } from './promises.ts';
 
@@ -65,8 +66,8 @@ export interface SearchSettings {
   readonly pingTimeoutMs: number;
 }
 
-/** Fails unless a host accepts a connection, and accepts writes if they are needed. */
-type Probe = (host: Host, timeoutMs: number, signal: AbortSignal) => Promise<void>;
+/** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
+export type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
 
 interface Failure {
   readonly cause: unknown;
@@ -74,7 +75,7 @@ interface Failure {
   readonly tookMs?: number;
 }
 
-/** Stores the host for new connections, and finds one that works when that host fails. */
+/** Opens connections to one of the hosts, and finds another one when it fails. */
 export class HostSearch {
   /** The host that new connections go to. */
   current: Host;
@@ -83,7 +84,7 @@ export class HostSearch {
   /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
   generation = 0;
   readonly #settings: SearchSettings;
-  readonly #probe: Probe;
+  readonly #connect: Connect;
   /** Called when the current host does not respond. */
   readonly #onHang: () => void;
   readonly #closing = new AbortController();
@@ -94,16 +95,38 @@ export class HostSearch {
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, probe: Probe, onHang: () => void) {
+  constructor(settings: SearchSettings, connect: Connect, onHang: () => void) {
     this.#settings = settings;
-    this.#probe = probe;
+    this.#connect = connect;
     this.#onHang = onHang;
     [this.current] = settings.hosts;
   }
 
-  /** Reports that no connection could be opened. Has no effect if a search has found a host since the attempt began. */
-  failed(cause: unknown, startedAt: number): void {
-    if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+  /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
+  async open(): Promise<Connection | undefined> {
+    const host = this.current;
+    const startedAt = performance.now();
+    try {
+      const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
+      // Failures while it was connecting do not concern it: the host has just responded.
+      if (host === this.current) connection.generation = this.generation;
+      return connection;
+    } catch (cause) {
+      // A search may have found a host in the meantime.
+      if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
+      return undefined;
+    }
+  }
+
+  isUsable({ isDead, isCut, generation }: Connection): boolean {
+    return !isDead && !isCut && generation === this.generation;
+  }
+
+  /** Abandons a failed connection, and all others of its generation. */
+  discard(connection: Connection): void {
+    connection.isDead = true;
+    // Connections of a later generation were opened after the failure, and remain usable.
+    if (connection.generation === this.generation) this.generation += 1;
   }
 
   /**
@@ -145,14 +168,22 @@ export class HostSearch {
     await Promise.allSettled([this.#search, this.#check]);
   }
 
+  async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    const connection = await this.#connect(host, timeoutMs, signal);
+    await connection.close();
+  }
+
   async #find(): Promise<void> {
     const pauseMs = this.#askedAt + askAgainMs - performance.now();
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     this.#askedAt = performance.now();
-    const isOver = new AbortController();
-    const signal = AbortSignal.any([isOver.signal, this.#closing.signal]);
+    // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
+    const probes = new AbortController();
+    const end = () => probes.abort(new Error('another host was found'));
+    this.#closing.signal.addEventListener('abort', end);
     try {
-      const found = await this.#firstToPass(signal);
+      this.#closing.signal.throwIfAborted();
+      const found = await this.#firstToPass(probes.signal);
       this.failure = undefined;
       this.#foundAt = performance.now();
       // Connections to the same host may be lost too, because it may have lost its power in the meantime.
@@ -162,7 +193,8 @@ export class HostSearch {
       this.failure = { cause, tookMs: performance.now() - this.#askedAt };
       throw cannotConnect(cause);
     } finally {
-      isOver.abort(new Error('another host was found'));
+      this.#closing.signal.removeEventListener('abort', end);
+      end();
     }
   }
 

@@ -1,7 +1,14 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
 import { aborted, storeClosed } from '../../domain/errors.ts';
-import { Connection, type Send, type SessionLimits, type Sql, type Warn } from './connection.ts';
+import {
+  Connection,
+  type Send,
+  type SessionLimits,
+  type Sql,
+  type Warn,
+  type Watchdog,
+} from './connection.ts';
 import {
   attempts,
   cannotConnect,
@@ -11,7 +18,7 @@ import {
   overloaded,
   toDomainError,
 } from './errors.ts';
-import { type Host, HostSearch, type SearchSettings } from './hosts.ts';
+import { type Connect, type Host, HostSearch, type SearchSettings } from './hosts.ts';
 import { unlessAborted } from './promises.ts';
 import { ConnectionQueue } from './queue.ts';
 
@@ -50,6 +57,7 @@ export class PostgresPool {
   readonly #warn: Warn;
   /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
+  readonly #watchdog: Watchdog;
   readonly #open = new Set<Connection>();
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
@@ -59,7 +67,8 @@ export class PostgresPool {
   #isClosed = false;
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
-    const { poolSize, waitTimeoutMs, pingTimeoutMs } = settings;
+    const { poolSize, waitTimeoutMs, pingTimeoutMs, statementTimeoutMs } = settings;
+    const limitMs = statementTimeoutMs + watchdogGraceMs;
     this.#createClient = createClient;
     this.#settings = settings;
     this.#warn = warn;
@@ -68,11 +77,13 @@ export class PostgresPool {
       feed: new ConnectionQueue(2, waitTimeoutMs),
       pings: new ConnectionQueue(1, pingTimeoutMs),
     };
-    const probe = async (host: Host, timeoutMs: number, signal: AbortSignal) => {
-      const connection = await this.#connect(host, timeoutMs, signal);
-      await connection.close();
+    this.#watchdog = {
+      quietMs: Math.min(pingTimeoutMs, limitMs),
+      limitMs,
+      onQuiet: () => this.hosts.check(),
     };
-    this.hosts = new HostSearch(settings, probe, () => {
+    const connect: Connect = (host, timeoutMs, signal) => this.#connect(host, timeoutMs, signal);
+    this.hosts = new HostSearch(settings, connect, () => {
       // Ends all calls on the host, but no probe of another host.
       for (const connection of this.#open) {
         if (connection.generation !== undefined) connection.destroy();
@@ -84,7 +95,7 @@ export class PostgresPool {
   prepare(work: (client: Client) => Promise<void>): Promise<void> {
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {
-        this.#discard(connection);
+        this.hosts.discard(connection);
         throw error;
       }),
     );
@@ -123,7 +134,7 @@ export class PostgresPool {
         await send({ text: 'COMMIT' });
         return result;
       } catch (error) {
-        await send({ text: 'ROLLBACK' }).catch(() => this.#discard(connection));
+        await send({ text: 'ROLLBACK' }).catch(() => this.hosts.discard(connection));
         throw error;
       }
     });
@@ -187,11 +198,13 @@ export class PostgresPool {
       const connection = await this.#acquire(call);
       let fault: Fault;
       try {
-        return await work((sql, values = []) => this.#send(connection, sql, values), connection);
+        const send: Send = ({ name, text }, values) =>
+          connection.send({ name: this.#namesHold ? name : undefined, text }, this.#watchdog, values);
+        return await work(send, connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
-        if (fault === 'lost' || fault === 'stale') this.#discard(connection);
+        if (fault === 'lost' || fault === 'stale') this.hosts.discard(connection);
         if (fault === 'unprepared') {
           this.#namesHold = false;
           this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
@@ -201,30 +214,6 @@ export class PostgresPool {
         this.#release(call);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
-    }
-  }
-
-  async #send<Row extends QueryResultRow>(
-    connection: Connection,
-    { name, text }: Sql,
-    values: readonly unknown[],
-  ): Promise<Row[]> {
-    const limitMs = this.#settings.statementTimeoutMs + watchdogGraceMs;
-    const quietMs = Math.min(this.#settings.pingTimeoutMs, limitMs);
-    let timer = setTimeout(() => {
-      timer = setTimeout(() => connection.kill(), limitMs - quietMs);
-      this.hosts.check();
-    }, quietMs);
-    try {
-      const { rows } = await connection.client.query<Row>({
-        name: this.#namesHold ? name : undefined,
-        text,
-        values: [...values],
-      });
-      if (connection.isUnconfirmed) throw notInTime(new Error('the commit was not replicated'));
-      return rows;
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -241,10 +230,10 @@ export class PostgresPool {
       }
       call.connection = await queue.take(call.signal);
       if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
-        call.connection = await this.#tryToConnect();
+        call.connection = await this.hosts.open();
       }
       const { connection } = call;
-      if (connection !== undefined && this.#isUsable(connection) && !call.signal?.aborted) {
+      if (connection !== undefined && this.hosts.isUsable(connection) && !call.signal?.aborted) {
         this.hosts.failure = undefined;
         return connection;
       }
@@ -255,36 +244,10 @@ export class PostgresPool {
   /** Returns the connection of a call, or the right to open one. */
   #release(call: Call): void {
     const { connection } = call;
-    const isUsable = connection !== undefined && this.#isUsable(connection);
+    const isUsable = connection !== undefined && this.hosts.isUsable(connection);
     if (!isUsable) void connection?.close();
     call.connection = undefined;
     this.#queues[call.purpose].give(isUsable ? connection : undefined);
-  }
-
-  /** Abandons a failed connection, and all others of its generation. */
-  #discard(connection: Connection): void {
-    connection.isDead = true;
-    // Connections of a later generation were opened after the failure, and remain usable.
-    if (connection.generation === this.hosts.generation) this.hosts.generation += 1;
-  }
-
-  #isUsable({ isDead, isCut, generation }: Connection): boolean {
-    return !isDead && !isCut && generation === this.hosts.generation;
-  }
-
-  /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
-  async #tryToConnect(): Promise<Connection | undefined> {
-    const host = this.hosts.current;
-    const startedAt = performance.now();
-    try {
-      const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
-      // Failures while it was connecting do not concern it: the host has just responded.
-      if (host === this.hosts.current) connection.generation = this.hosts.generation;
-      return connection;
-    } catch (cause) {
-      this.hosts.failed(cause, startedAt);
-      return undefined;
-    }
   }
 
   async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Client } from 'pg';
+import { Connection } from '../../../src/storage/postgres/connection.ts';
 import { HostSearch, type Hosts } from '../../../src/storage/postgres/hosts.ts';
 import { kindOf } from '../../support/outcome.ts';
 
@@ -16,16 +18,20 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
   t.mock.method(performance, 'now', () => now);
   const answers = new Map<string, Answer>();
   const asked: Record<string, number> = { a: 0, b: 0, c: 0 };
-  const hang = (signal: AbortSignal) =>
-    new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const hang = (timeoutMs: number, signal?: AbortSignal) =>
+    new Promise<never>((_, reject) => {
+      signal?.addEventListener('abort', () => reject(signal.reason));
+      setTimeout(() => reject(new Error('does not answer in time')), timeoutMs);
+    });
   const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
   const search: HostSearch = new HostSearch(
     settings,
-    async ({ name }, _timeoutMs, signal) => {
+    async ({ name }, timeoutMs, signal) => {
       asked[name] = (asked[name] ?? 0) + 1;
       const answer = answers.get(name) ?? 'fails';
-      if (answer === 'hangs') await hang(signal);
+      if (answer === 'hangs') await hang(timeoutMs, signal);
       if (answer === 'fails') throw new Error('takes no writes');
+      return new Connection(new Client());
     },
     () => {},
   );
@@ -146,13 +152,16 @@ describe('the search for a host that accepts writes', () => {
 
   it('keeps a host that it has found although an earlier attempt to connect fails', async (t) => {
     const { search, answers, pass } = start(t);
-    const startedAt = performance.now();
+    answers.set('a', 'hangs');
+    const earlier = search.open();
     await pass(10);
     answers.set('a', 'passes');
     await search.recover();
-    search.failed(new Error('does not answer in time'), startedAt);
+    t.mock.timers.tick(60_000);
+    assert.equal(await earlier, undefined);
     assert.equal(search.failure, undefined);
-    search.failed(new Error('gone'), performance.now());
+    answers.set('a', 'fails');
+    assert.equal(await search.open(), undefined);
     assert.notEqual(search.failure, undefined);
   });
 
