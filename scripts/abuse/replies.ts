@@ -35,6 +35,11 @@ const attacks: readonly Attack[] = [
     connections: 2_000,
     bytes: head('GET /users').repeat(1_500),
   },
+  {
+    what: '2,000 times 4 pipelined requests with 15 KB of headers',
+    connections: 2_000,
+    bytes: head('GET /users', `X-Long: ${long.slice(0, 15_000)}`).repeat(4),
+  },
   { what: '500 echoes of 1 MB', connections: 500, bytes: post('/echo', `"${long}"`) },
   {
     what: '2,000 bodies of 100 KB that stop before their end',

@@ -3,11 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 
-// The memory of a pipelined request without its body.
+// The memory of a pipelined request without its headers and its body.
 const requestBytes = 2 * 1024;
 // How much may wait on a connection before reading pauses. While paused, the service cannot notice that the client has
 // left.
-const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (64 * 1024 * 1024)));
+const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
 // What a paused connection counts for: one read of 64 KiB can contain some 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
@@ -55,13 +55,16 @@ export class Connection {
   }
 
   /** Delays a pipelined request until the earlier ones have their responses. */
-  wait({ headers }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
+  wait({ headers, rawHeaders }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
     this.waiting.push(start);
     const chunked = headers['transfer-encoding'] !== undefined;
-    this.#waitingBytes += requestBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
+    const headerBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes);
+    this.#waitingBytes += headerBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
     if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
     const socket = this.#socket;
+    memory.hold(this, packetBytes);
     if (memory.isShort) {
+      memory.hold(this, 0);
       // Otherwise Node would parse the rest of this read, and keep all its requests until the event loop closes the
       // socket. Returning 2 stops the parser, as before an upgrade.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
@@ -69,7 +72,6 @@ export class Connection {
       socket.destroy();
       return;
     }
-    memory.hold(this, packetBytes);
     // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
     const pause = () => void socket.pause();
     const endPause = (): void => {

@@ -124,7 +124,7 @@ testSchedules(
       for (let id = 0; id < count && !isLeft; id += 1) {
         if (!connection.busy) ended.push(start(id));
         else {
-          const message = { headers: {} } as unknown as IncomingMessage;
+          const message = { headers: {}, rawHeaders: [] } as unknown as IncomingMessage;
           connection.wait(message, memory, () => void ended.push(start(id)));
         }
         assert.ok(
