@@ -8,7 +8,6 @@
 // eight bodies a second that are as hard to parse as the limits allow. --only selects among the attacks of these two.
 // slow: slowhttptest in its four modes, and the latency of other clients. idle: ten minutes of connections that
 // idle as a balancer's do.
-import { parseArgs } from 'node:util';
 import { measureAborts } from './abuse/aborts.ts';
 import { measureBodies } from './abuse/bodies.ts';
 import { measureIdle } from './abuse/idle.ts';
@@ -16,6 +15,7 @@ import { measureReplies } from './abuse/replies.ts';
 import { measureSlow } from './abuse/slow.ts';
 import { measureStalls } from './abuse/stalls.ts';
 import { measureTimeouts } from './abuse/timeouts.ts';
+import { endWith, readArguments } from './harness/arguments.ts';
 
 const parts = {
   aborts: measureAborts,
@@ -27,15 +27,12 @@ const parts = {
   idle: measureIdle,
 } as const;
 
-const { positionals: asked, values } = parseArgs({
-  allowPositionals: true,
-  options: { only: { type: 'string', default: '' } },
-});
+const { positionals: asked, only } = readArguments({ only: '' }, { allowPositionals: true });
 const unknown = asked.filter((name) => !Object.hasOwn(parts, name));
-if (unknown.length > 0) throw new Error(`${unknown.join(', ')}: there are ${Object.keys(parts).join(', ')}`);
+if (unknown.length > 0) endWith(`there is no ${unknown.join(', ')}, but ${Object.keys(parts).join(', ')}`);
 
 for (const [name, measure] of Object.entries(parts)) {
   if (asked.length > 0 && !asked.includes(name)) continue;
   console.log(`${name}:`);
-  for await (const line of measure(new RegExp(values.only))) console.log(`  ${line}`);
+  for await (const line of measure(new RegExp(only))) console.log(`  ${line}`);
 }

@@ -9,21 +9,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
 import { allUsers, create, type Intent, Ledger } from '../test/kit/ledger.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { readArguments } from './harness/arguments.ts';
 import { KillableServer } from './harness/server.ts';
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string' },
-    connections: { type: 'string', default: '32' },
-    postgres: { type: 'boolean', default: false },
-  },
-});
-const rounds = Number(values.rounds ?? (values.postgres ? 20 : 100));
-const connections = Number(values.connections);
+const {
+  rounds: given,
+  connections,
+  postgres,
+} = readArguments({ rounds: 0, connections: 32, postgres: false });
+const rounds = given || (postgres ? 20 : 100);
 // Long enough for group commits to form, and short enough that most kills interrupt one.
 const [minRunMs, maxRunMs] = [100, 1_000];
 const refusedPauseMs = 20;
@@ -77,7 +74,7 @@ async function client(url: string, ledger: Ledger, unanswered: Intent[]): Promis
   }
 }
 
-const database = values.postgres ? await postgresDatabase() : await sqliteDatabase();
+const database = postgres ? await postgresDatabase() : await sqliteDatabase();
 const server = new KillableServer(['--database', database.url]);
 const ledger = new Ledger();
 const unanswered: Intent[] = [];

@@ -10,23 +10,17 @@
 // `--svg` draws the requests that succeed around each kind of outage, and over all rounds.
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { usersClient } from '../test/kit/grpc.ts';
 import { allUsers } from '../test/kit/ledger.ts';
 import { OutageLoad, type OutageReport, untilReady } from '../test/kit/outage-load.ts';
 import { startProcess } from '../test/kit/process.ts';
 import { median } from './bench/statistics.ts';
+import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { PatroniCluster } from './harness/patroni.ts';
 import { findTools } from './harness/patroni-tools.ts';
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '10' },
-    clients: { type: 'string', default: '5' },
-    svg: { type: 'string' },
-  },
-});
+const { rounds, clients, svg } = readArguments({ rounds: 10, clients: 5, svg: '' });
 const copies = 3;
 const pauseMs = 100;
 const steadyMs = 5_000;
@@ -67,7 +61,7 @@ async function startCopy(): Promise<Copy> {
     if (what === 'POST /users') writes.push(performance.now());
   };
   const client = usersClient(owner, grpc);
-  const load = new OutageLoad({ child, http, client, clients: Number(values.clients), pauseMs, onAnswer });
+  const load = new OutageLoad({ child, http, client, clients, pauseMs, onAnswer });
   owner.after(() => load.abandon());
   return { http, load, writes, successes };
 }
@@ -178,12 +172,12 @@ for (const figure of ['lost', 'doubled', 'reusedIds'] as const) {
   if (totals[figure] > 0) violations.add(`${totals[figure]} ${figure}`);
 }
 printTable();
-if (values.svg !== undefined) await writeFile(values.svg, draw());
-console.log(JSON.stringify({ rounds: Number(values.rounds), ...totals, violations: [...violations] }));
+if (svg !== '') await writeFile(svg, draw());
+console.log(JSON.stringify({ rounds, ...totals, violations: [...violations] }));
 if (violations.size > 0) process.exitCode = 1;
 
 async function runRounds(): Promise<void> {
-  for (let round = 1; round <= Number(values.rounds); round += 1) {
+  for (let round = 1; round <= rounds; round += 1) {
     for (const [kind, takeAway] of entriesOf(outages)) {
       const outage = await meet(takeAway);
       met[kind].push(outage);

@@ -10,7 +10,6 @@
 // `--rate` limits the writes per second. With `--calm` there are no failures and no disconnects.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
 import { openStore } from '../src/storage/open.ts';
 import { freePorts } from '../test/kit/free-ports.ts';
@@ -19,21 +18,19 @@ import { Deliveries } from './feed/deliveries.ts';
 import { follow } from './feed/follower.ts';
 import { Changes, rowText } from './feed/replica.ts';
 import { write } from './feed/writer.ts';
+import { readArguments } from './harness/arguments.ts';
 import { ServiceProcess } from './harness/process.ts';
 
-const { values } = parseArgs({
-  options: {
-    changes: { type: 'string', default: '200000' },
-    sqlite: { type: 'boolean', default: false },
-    writers: { type: 'string', default: '64' },
-    followers: { type: 'string', default: '20' },
-    rate: { type: 'string', default: 'Infinity' },
-    calm: { type: 'boolean', default: false },
-    minutes: { type: 'string', default: 'Infinity' },
-  },
+const values = readArguments({
+  changes: 200_000,
+  sqlite: false,
+  writers: 64,
+  followers: 20,
+  rate: Number.POSITIVE_INFINITY,
+  calm: false,
+  minutes: Number.POSITIVE_INFINITY,
 });
-const wanted = Number(values.changes);
-const writers = Number(values.writers);
+const { changes: wanted, writers } = values;
 const quietMs = 8_000;
 // Processes and followers reconnect and catch up.
 const recoveryMs = 4_000;
@@ -58,10 +55,10 @@ for (let i = 0; i < ports.length; i += 2) {
 await Promise.all(services.map((service) => service.start()));
 const urls = services.map(({ port }) => `http://127.0.0.1:${port}`);
 
-const deliveries = new Deliveries(Number(values.followers));
-const changes = new Changes(Number(values.followers), deliveries);
+const deliveries = new Deliveries(values.followers);
+const changes = new Changes(values.followers, deliveries);
 const leaving = new AbortController();
-const followers = Array.from({ length: Number(values.followers) }, () =>
+const followers = Array.from({ length: values.followers }, () =>
   follow(urls, changes, deliveries, leaving.signal, values.calm),
 );
 const replicas = followers.map(({ followed }) => followed.replica);
@@ -69,10 +66,10 @@ const violations = new Set<string>();
 const newest = () => Math.max(...replicas.map(({ changes }) => changes));
 let hasFailed = false;
 const isWrong = () => violations.size > 0 || followers.some(({ followed }) => followed.violations.size > 0);
-const endAt = performance.now() + Number(values.minutes) * 60_000;
+const endAt = performance.now() + values.minutes * 60_000;
 const isOver = () => hasFailed || isWrong() || newest() >= wanted || performance.now() >= endAt;
 const writing = Array.from({ length: writers }, (_, i) =>
-  write(urls[i % urls.length] ?? '', deliveries, isOver, violations, (writers * 1_000) / Number(values.rate)),
+  write(urls[i % urls.length] ?? '', deliveries, isOver, violations, (writers * 1_000) / values.rate),
 );
 
 const killed = new Map<string, number>();

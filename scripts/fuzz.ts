@@ -2,14 +2,14 @@
  * Sends repeatable random input to both ports of a service and checks every response: there are no
  * undocumented 5xx, no request hangs, the process does not exit, and stored users are equal to the responses.
  *
- *   npm run try:fuzz -- [inputs] [seed]
+ *   npm run try:fuzz -- [--inputs 100000] [--seed N]
  */
 import { createService } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { fuzz } from '../test/kit/fuzz/run.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const inputs = Number(process.argv[2] ?? 100_000);
-const seed = Number(process.argv[3] ?? Math.floor(Math.random() * 2 ** 31));
+const { inputs, seed } = readArguments({ inputs: 100_000, seed: Math.floor(Math.random() * 2 ** 31) });
 
 const failures: unknown[] = [];
 const repository = createMemoryStore();

@@ -2,13 +2,14 @@
  * Opens many short gRPC connections, each with one call before it is cut off, and prints what the service
  * still keeps: heap, sockets and running calls.
  *
- *   npm run try:grpc-churn -- [connections]
+ *   npm run try:grpc-churn -- [--connections 20000]
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createService } from '../src/service.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const connections = Number(process.argv[2] ?? 20_000);
+const { connections } = readArguments({ connections: 20_000 });
 const atOnce = 20;
 
 // All bytes that a client sends: preface, SETTINGS, and one call of /Users/GetUser with id 1. The headers are

@@ -1,11 +1,12 @@
 // Starts and closes a service many times in one process, and prints the remaining handles and memory.
-//   npm run try:lives -- [rounds]
+//   npm run try:lives -- [--rounds 1000]
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createService } from '../src/service.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const rounds = Number(process.argv[2] ?? 1_000);
+const { rounds } = readArguments({ rounds: 1_000 });
 
 async function live(): Promise<void> {
   const service = createService({ database: 'memory:', port: 0, grpcPort: 0 });

@@ -11,19 +11,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { createProgress } from '../src/commands/progress.ts';
 import { openMigrated } from '../src/storage/sqlite/schema.ts';
 import { largeServer, startPostgres } from '../test/kit/postgres.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const { values } = parseArgs({
-  options: {
-    users: { type: 'string', default: '1000000' },
-    posts: { type: 'string', default: '3000000' },
-    folder: { type: 'string', default: tmpdir() },
-  },
-});
-const counts = { users: Number(values.users), posts: Number(values.posts) };
+const values = readArguments({ users: 1_000_000, posts: 3_000_000, folder: tmpdir() });
+const counts = { users: values.users, posts: values.posts };
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 const rowsPerStep = 50_000;
 const sampleEveryMs = 100;

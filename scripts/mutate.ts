@@ -1,4 +1,4 @@
-// Breaks the source in small ways, and lists what no test notices: `npm run mutate -- COUNT SEED MINUTES`.
+// Breaks the source in small ways, and lists what no test notices: `npm run mutate -- [--count 300] [--seed 1] [--minutes 60]`.
 //
 // The seed decides the order of the mutants. Those that do not compile do not count. The test files that execute
 // the line of a mutant judge it, those in its folder first. It lives if 40 of them pass. A busy machine fails
@@ -14,9 +14,10 @@ import { text } from 'node:stream/consumers';
 import * as ts from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const [count = '300', seed = '1', minutes = '60'] = process.argv.slice(2);
-const deadline = performance.now() + 60_000 * Number(minutes);
+const { count, seed, minutes } = readArguments({ count: 300, seed: 1, minutes: 60 });
+const deadline = performance.now() + 60_000 * minutes;
 const root = join(import.meta.dirname, '..');
 const cwd = join(tmpdir(), `users-service-mutants-${seed}`);
 rmSync(cwd, { recursive: true, force: true });
@@ -119,7 +120,7 @@ const mutants = globSync('src/{domain,http,rest,grpc,storage}/**/*.ts', { cwd })
 });
 let [judged, living] = [0, 0];
 for (const { key, file, line, source, changed } of mutants.sort((a, b) => (a.rank < b.rank ? -1 : 1))) {
-  if (judged === Number(count) || performance.now() > deadline) break;
+  if (judged === count || performance.now() > deadline) break;
   const path = join(cwd, file);
   writeFileSync(path, changed);
   const errors = compile(path)?.getSemanticDiagnostics(path) ?? [];

@@ -6,18 +6,15 @@
 // It ends all sessions, crashes and restarts the server, and crashes the primary and promotes its synchronous
 // standby behind the same address. The last line is a summary in JSON.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { openForwarder } from '../test/kit/forwarder.ts';
 import { usersClient } from '../test/kit/grpc.ts';
 import { allUsers } from '../test/kit/ledger.ts';
 import { OutageLoad, untilReady } from '../test/kit/outage-load.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
 import { startProcess } from '../test/kit/process.ts';
+import { readArguments } from './harness/arguments.ts';
 
-const { values } = parseArgs({
-  options: { clients: { type: 'string', default: '8' }, 'down-ms': { type: 'string', default: '5000' } },
-});
-const downMs = Number(values['down-ms']);
+const { clients, 'down-ms': downMs } = readArguments({ clients: 8, 'down-ms': 5_000 });
 const steadyMs = 1_000;
 // The limits that an operator can expect: readiness shortly after the database, and no hanging call.
 const readyLimitMs = 2_000;
@@ -41,7 +38,7 @@ await fetch(`${http}/users`, {
   body: '{"name":"the first"}',
 });
 const client = usersClient(owner, grpc);
-const load = new OutageLoad({ child, http, client, clients: Number(values.clients) });
+const load = new OutageLoad({ child, http, client, clients });
 const summary: Record<string, unknown> = {};
 
 async function terminateSessions(): Promise<object> {

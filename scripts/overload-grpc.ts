@@ -9,20 +9,14 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
 import { type ServiceProcess, startProcess } from '../test/kit/process.ts';
 import { pin } from './bench/cores.ts';
+import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
 
-const { values } = parseArgs({
-  options: {
-    connections: { type: 'string', default: '40' },
-    seconds: { type: 'string', default: '4' },
-    factors: { type: 'string', default: '1,2,3,5' },
-    'max-in-flight': { type: 'string', default: '1000' },
-  },
-});
-const connections = Number(values.connections);
+const values = readArguments({ connections: 40, seconds: 4, factors: [1, 2, 3, 5], 'max-in-flight': 1_000 });
+const { connections, seconds } = values;
 const run = promisify(execFile);
 const ends: (() => unknown)[] = [];
 const after = (end: () => unknown) => ends.unshift(end);
@@ -53,7 +47,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
   await rm(logFile, { force: true });
   const before = await counts(http);
   const cpuBefore = cpuSecondsOf(child.pid);
-  const load = ['-c', String(connections), '-m', String(streams), '-D', values.seconds, '-d', body];
+  const load = ['-c', String(connections), '-m', String(streams), '-D', String(seconds), '-d', body];
   const rated = rate === undefined ? [] : ['--rps', String(Math.max(1, Math.round(rate / connections)))];
   const headers = ['-H', 'content-type: application/grpc', '-H', 'te: trailers'];
   const { command, args } = pin('load', 'h2load', [
@@ -66,13 +60,13 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
   // When it began, the status, how long it took in microseconds.
   const log = (await readFile(logFile, 'utf8')).trim().split('\n');
   const times = Float64Array.from(log, (line) => Number(line.split('\t')[2]) / 1000).sort();
-  const perSecond = (count: number) => Math.round(count / Number(values.seconds));
+  const perSecond = (count: number) => Math.round(count / seconds);
   return {
     accepted: perSecond(afterwards.accepted - before.accepted),
     refused: perSecond(afterwards.refused - before.refused),
     failed: log.filter((line) => line.split('\t')[1] !== '200').length,
     // Others on the machine take some of the processors.
-    cpuShare: cpu / Number(values.seconds),
+    cpuShare: cpu / seconds,
     perCpuSecond: (afterwards.accepted - before.accepted) / cpu,
     p50: times[Math.floor(times.length * 0.5)] ?? Number.NaN,
     p99: times[Math.floor(times.length * 0.99)] ?? Number.NaN,
@@ -80,7 +74,7 @@ async function offer({ http, grpc, child }: ServiceProcess, offered: Offer) {
 }
 
 try {
-  const limits = ['--max-in-flight', values['max-in-flight']];
+  const limits = ['--max-in-flight', String(values['max-in-flight'])];
   const service = await startProcess({ after }, ['--database', `sqlite:${folder}/users.db`, ...limits]);
   const headers = { 'content-type': 'application/json' };
   await fetch(`${service.http}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
@@ -91,7 +85,7 @@ try {
   console.log(`capacity ${capacity} calls/s`);
   console.log('offered       | accepted |   % | refused | failed |   p50 ms |   p99 ms | CPU % | per CPU s');
   let peak = capacity;
-  for (const factor of values.factors.split(',').map(Number)) {
+  for (const factor of values.factors) {
     const rate = capacity * factor;
     const report = await offer(service, { connections, streams: 250, rate });
     const { accepted, refused, failed, p50, p99, cpuShare, perCpuSecond } = report;

@@ -12,7 +12,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 import { makeDatabase, offer, probe, startServer } from './harness/offer.ts';
 import type { LoadReport } from './harness/open-loop.ts';
@@ -32,19 +32,17 @@ interface Curve {
   readonly points: readonly Point[];
 }
 
-const { values } = parseArgs({
-  options: {
-    connections: { type: 'string', default: '2000' },
-    seconds: { type: 'string', default: '4' },
-    only: { type: 'string', default: 'read,write,mix' },
-    factors: { type: 'string', default: '0.5,1,2,3,5' },
-    folder: { type: 'string', default: tmpdir() },
-    svg: { type: 'string' },
-    // Passed on to the service.
-    'max-in-flight': { type: 'string', default: '1000' },
-  },
+const values = readArguments({
+  connections: 2_000,
+  seconds: 4,
+  only: 'read,write,mix',
+  factors: [0.5, 1, 2, 3, 5],
+  folder: tmpdir(),
+  svg: '',
+  // Passed on to the service.
+  'max-in-flight': 1_000,
 });
-const factors = values.factors.split(',').map(Number);
+const { connections, factors } = values;
 const capacityConnections = 64;
 const users = 10_000;
 const workloads = { read: 0, write: 10, mix: 2 };
@@ -52,11 +50,11 @@ const workloads = { read: 0, write: 10, mix: 2 };
 async function measure(name: string, writesInTen: number, folder: string): Promise<Curve> {
   const database = join(folder, `${name}.db`);
   await makeDatabase(database, users);
-  const limits = ['--max-in-flight', values['max-in-flight']];
+  const limits = ['--max-in-flight', String(values['max-in-flight'])];
   const server = await startServer(['--database', `sqlite:${database}`, ...limits]);
   try {
     const { port, pid } = server;
-    const job = { port, pid, users, writesInTen, warmUpMs: 1_500, measureMs: Number(values.seconds) * 1000 };
+    const job = { port, pid, users, writesInTen, warmUpMs: 1_500, measureMs: values.seconds * 1000 };
     const closed = { ...job, connections: capacityConnections };
     // Once to warm up.
     await offer(closed);
@@ -69,7 +67,7 @@ async function measure(name: string, writesInTen: number, folder: string): Promi
     for (const factor of factors) {
       const rate = Math.round(capacity * factor);
       const [report, probes] = await Promise.all([
-        offer({ ...job, rate, connections: Number(values.connections) }),
+        offer({ ...job, rate, connections }),
         probe({ port, seconds: (job.warmUpMs + job.measureMs) / 1000, openingSeconds: job.warmUpMs / 1000 }),
       ]);
       points.push({ accepted: report.accepted, p99: report.p99 });
@@ -134,7 +132,7 @@ try {
   for (const [name, writesInTen] of Object.entries(workloads)) {
     if (values.only.split(',').includes(name)) curves.push(await measure(name, writesInTen, folder));
   }
-  if (values.svg !== undefined) await writeFile(values.svg, draw(curves));
+  if (values.svg !== '') await writeFile(values.svg, draw(curves));
 } finally {
   await rm(folder, { recursive: true });
 }

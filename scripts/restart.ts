@@ -1,6 +1,6 @@
 // Restarts the service repeatedly under the load of independent clients, and counts failed requests: first
 // rolling restarts of workers with SIGHUP, then hand-overs with SIGTERM behind a load balancer.
-//   npm run try:restart -- [rounds]
+//   npm run try:restart -- [--rounds 20]
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -11,10 +11,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePorts } from '../test/kit/free-ports.ts';
 import { commandExists } from './bench/cores.ts';
+import { readArguments } from './harness/arguments.ts';
 import { type Client, ghz, grpcJs, h2load, nodeAgent, type Tally, wrk } from './restart-clients.ts';
 
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
-const rounds = Number(process.argv[2] ?? 20);
+const { rounds } = readArguments({ rounds: 20 });
 const folder = await mkdtemp(join(tmpdir(), 'restart-'));
 const database = ['--database', `sqlite:${join(folder, 'users.db')}`];
 

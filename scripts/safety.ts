@@ -12,24 +12,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { missingHaproxy, startHaproxy } from '../test/kit/haproxy.ts';
 import { allUsers, create, Ledger } from '../test/kit/ledger.ts';
 import { missingPgBouncer, startPgBouncer } from '../test/kit/pgbouncer.ts';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { readArguments } from './harness/arguments.ts';
 import { Balancer } from './harness/balancer.ts';
 import { KillableServer } from './harness/server.ts';
 
-const { values } = parseArgs({
-  options: {
-    processes: { type: 'string', default: '2' },
-    clients: { type: 'string', default: '64' },
-    postgres: { type: 'boolean', default: false },
-    pgbouncer: { type: 'boolean', default: false },
-    haproxy: { type: 'boolean', default: false },
-  },
+const values = readArguments({
+  processes: 2,
+  clients: 64,
+  postgres: false,
+  pgbouncer: false,
+  haproxy: false,
 });
-const clients = Number(values.clients);
+const { clients } = values;
 const json = { 'content-type': 'application/json' };
 
 async function send(method: string, url: string, body: unknown, headers = {}): Promise<Response> {
@@ -173,10 +171,7 @@ async function openDatabase(): Promise<string> {
 }
 
 const database = await openDatabase();
-const servers = Array.from(
-  { length: Number(values.processes) },
-  () => new KillableServer(['--database', database]),
-);
+const servers = Array.from({ length: values.processes }, () => new KillableServer(['--database', database]));
 const balancer = new Balancer(() => servers.map((server) => Number(new URL(server.url).port)));
 after(async () => balancer.close());
 for (const server of servers) after(() => server.kill());

@@ -1,8 +1,12 @@
+// Takes pictures of the console and the API page, after requests for so many seconds:
+//
+//   npm run screenshots -- FOLDER [--seconds 140]
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createService } from '../src/service.ts';
 import { closeBrowser, launchBrowser, noBrowser } from '../test/kit/browser.ts';
+import { endWith, readArguments } from './harness/arguments.ts';
 import { fillWithSamples } from './sample-data.ts';
 
 const sizes = [
@@ -58,6 +62,7 @@ function startTraffic(http: string): { stop(): void } {
   return { stop: () => clearInterval(timer) };
 }
 
-const [folder, seconds = '140'] = process.argv.slice(2);
-if (folder === undefined) throw new Error('usage: npm run screenshots -- FOLDER [SECONDS]');
-await takePictures(folder, Number(seconds));
+const { positionals, seconds } = readArguments({ seconds: 140 }, { allowPositionals: true });
+const [folder] = positionals;
+if (folder === undefined) endWith('name the folder for the pictures');
+await takePictures(folder, seconds);

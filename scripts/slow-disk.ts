@@ -8,29 +8,21 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { readArguments } from './harness/arguments.ts';
 import { type LoadedServer, makeDatabase, offer, startServer } from './harness/offer.ts';
 import { slowSyncs } from './harness/slow-syncs.ts';
 
-const { values } = parseArgs({
-  options: {
-    'sync-ms': { type: 'string', default: '50' },
-    rounds: { type: 'string', default: '8' },
-    reads: { type: 'string', default: '1000' },
-    writes: { type: 'string', default: '200' },
-    seconds: { type: 'string', default: '2' },
-  },
-});
-const syncMs = Number(values['sync-ms']);
+const values = readArguments({ 'sync-ms': 50, rounds: 8, reads: 1_000, writes: 200, seconds: 2 });
+const syncMs = values['sync-ms'];
 const users = 10_000;
-const offerAt = ({ port, pid }: LoadedServer, writesInTen: 0 | 10, rate: string) =>
+const offerAt = ({ port, pid }: LoadedServer, writesInTen: 0 | 10, rate: number) =>
   offer({
     port,
     pid,
-    rate: Number(rate),
+    rate,
     connections: 500,
     warmUpMs: 500,
-    measureMs: Number(values.seconds) * 1000,
+    measureMs: values.seconds * 1000,
     writesInTen,
     users,
   });
@@ -44,7 +36,7 @@ let failed = 0;
 try {
   // Run once to warm up, and then in turns.
   await offerAt(server, 0, values.reads);
-  for (let round = 1; round <= Number(values.rounds); round += 1) {
+  for (let round = 1; round <= values.rounds; round += 1) {
     const quiet = await offerAt(server, 0, values.reads);
     const [reads, writes] = await Promise.all([
       offerAt(server, 0, values.reads),

@@ -12,15 +12,14 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
 import { Random } from '../src/conformance/random.ts';
 import { createService } from '../src/service.ts';
 import { getUser, usersClient } from '../test/kit/grpc.ts';
+import { readArguments } from './harness/arguments.ts';
 import { chartHeight, chartWidth, drawChart, drawSvg, place } from './harness/chart.ts';
 
-const text = { type: 'string' } as const;
-const options = { minutes: { ...text, default: '60' }, picture: text, serve: text };
-const { values: given } = parseArgs({ options });
+const given = readArguments({ minutes: 60, picture: '', serve: '' });
 const samplesPerMinute = 6;
 const busyShare = 0.5;
 const mostAtOnce = 500;
@@ -191,9 +190,9 @@ async function soak(minutes: number): Promise<void> {
     console.log(`${what}: ${slope.toFixed(4)} ± ${margin.toFixed(4)} a minute`);
     if (what === 'heap' && slope > margin) process.exitCode = 1;
   }
-  if (given.picture !== undefined) writeFileSync(given.picture, draw(history));
+  if (given.picture !== '') writeFileSync(given.picture, draw(history));
   child.disconnect();
   rmSync(folder, { recursive: true });
 }
 
-await (given.serve === undefined ? soak(Number(given.minutes)) : serve(given.serve));
+await (given.serve === '' ? soak(given.minutes) : serve(given.serve));

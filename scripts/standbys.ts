@@ -5,16 +5,12 @@
 // stale: reads without a write that was acknowledged before they started. lost: acknowledged writes that are
 // missing at the end. Then it compares reads with and without standbys: the cost of a read for the primary.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { startPostgres } from '../test/kit/postgres.ts';
+import { readArguments } from './harness/arguments.ts';
 import { cpuSecondsOf } from './harness/cpu.ts';
 import { KillableServer } from './harness/server.ts';
 
-const { values } = parseArgs({
-  options: { operations: { type: 'string', default: '100000' }, clients: { type: 'string', default: '48' } },
-});
-const operations = Number(values.operations);
-const clients = Number(values.clients);
+const { operations, clients } = readArguments({ operations: 100_000, clients: 48 });
 const users = 100;
 const turns = 6;
 const turnMs = 2_000;

@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { endWith, readArguments } from '../harness/arguments.ts';
 import { cases } from './cases.ts';
 import { commandExists } from './cores.ts';
 import { publish } from './figures.ts';
@@ -30,37 +30,30 @@ const usage = `usage: npm run bench -- [options]
 cases:
 ${cases.map(({ name, title, long }) => `  ${name.padEnd(18)}  ${title}${long ? ' (long)' : ''}`).join('\n')}`;
 
-const text = { type: 'string' } as const;
-const { values: options } = parseArgs({
-  options: {
-    only: text,
-    rounds: { ...text, default: '30' },
-    'max-users': { ...text, default: '10000000' },
-    'soak-seconds': { ...text, default: '600' },
-    data: { ...text, default: join(tmpdir(), 'users-service-bench') },
-    json: text,
-    publish: text,
-    quick: { type: 'boolean', default: false },
-    against: { ...text, default: 'HEAD^' },
-    help: { type: 'boolean' },
-  },
-});
-if (options.help) {
-  console.log(usage);
-  process.exit(0);
-}
-if (options.publish !== undefined) {
+const defaults = {
+  only: '',
+  rounds: 30,
+  'max-users': 10_000_000,
+  'soak-seconds': 600,
+  data: join(tmpdir(), 'users-service-bench'),
+  json: '',
+  publish: '',
+  quick: false,
+  against: 'HEAD^',
+};
+const options = readArguments(defaults, { help: () => usage });
+if (options.publish !== '') {
   publish(options.publish.split(','));
   process.exit(0);
 }
-if (!commandExists('h2load')) throw new Error('h2load sends the load: install nghttp2');
+if (!commandExists('h2load')) endWith('h2load sends the load: install nghttp2');
 
 const context = {
   folder: mkdtempSync(join(tmpdir(), 'bench-')),
   dataFolder: options.data,
-  rounds: count('rounds'),
-  maxUsers: count('max-users'),
-  soakSeconds: count('soak-seconds'),
+  rounds: options.rounds,
+  maxUsers: options['max-users'],
+  soakSeconds: options['soak-seconds'],
 };
 const results: CaseResult[] = [];
 let failed = false;
@@ -78,9 +71,6 @@ try {
 } finally {
   rmSync(context.folder, { recursive: true, force: true });
 }
-if (options.json !== undefined) {
-  writeFileSync(options.json, `${JSON.stringify({ machine: machine(), results }, null, 1)}\n`);
-}
 process.exitCode = failed ? 1 : 0;
 
 /** A case that fails does not stop the other cases. */
@@ -88,6 +78,10 @@ async function runCase(one: Case): Promise<void> {
   try {
     for (const result of await one.run(context)) {
       results.push(result);
+      // After each case, so that a run that is broken off loses only the case at hand.
+      if (options.json !== '') {
+        writeFileSync(options.json, `${JSON.stringify({ machine: machine(), results }, null, 1)}\n`);
+      }
       endProgress();
       console.log(printCase(result));
     }
@@ -99,17 +93,11 @@ async function runCase(one: Case): Promise<void> {
 }
 
 function choose(): readonly Case[] {
-  if (options.only === undefined) return cases.filter((one) => one.long !== true);
+  if (options.only === '') return cases.filter((one) => one.long !== true);
   if (options.only === 'all') return cases;
   return options.only.split(',').map((name) => {
     const found = cases.find((one) => one.name === name);
-    if (found === undefined) throw new Error(`--only must name cases, and "${name}" is not one; see --help`);
+    if (found === undefined) endWith(`--only must name cases, and "${name}" is not one`);
     return found;
   });
-}
-
-function count(name: 'rounds' | 'max-users' | 'soak-seconds'): number {
-  const value = Number(options[name]);
-  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1`);
-  return value;
 }

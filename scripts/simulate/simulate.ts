@@ -1,27 +1,25 @@
-// The command line of the simulation, which README.md describes.
+// Starts the service as a seed draws it, with clients and faults, and judges what it did by a model:
+//
+//   npm run simulate -- [--seed 1 | --seed 1-200] [--minutes M] [--steps 1500] [--keep FOLDER]
+//   npm run simulate -- --seed 1 --plan              prints what the seed draws
+//   npm run simulate -- --judge FILE...              judges histories that were kept
+//   npm run simulate -- --defects [NAME] [--seed 1-10]    plants defects, which the model must find
+//
+// README.md beside this file explains the model and its output.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { endWith, readArguments } from '../harness/arguments.ts';
 import { defects } from './defects.ts';
 import { type History, parseHistory } from './history.ts';
 import { judge, story } from './model.ts';
 import { drawPlan } from './plan.ts';
 import { runPlan } from './run.ts';
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    seed: { type: 'string' },
-    minutes: { type: 'string' },
-    steps: { type: 'string', default: '1500' },
-    keep: { type: 'string' },
-    plan: { type: 'boolean' },
-    judge: { type: 'boolean' },
-    defects: { type: 'boolean' },
-  },
-});
-const { keep } = values;
-const steps = Number(values.steps);
+const { positionals, steps, minutes, ...values } = readArguments(
+  { seed: '', minutes: 0, steps: 1_500, keep: '', plan: false, judge: false, defects: false },
+  { allowPositionals: true },
+);
+const keep = values.keep || undefined;
 const porcupine = new URL('porcupine', import.meta.url);
 const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/local/go/bin` };
 const storiesShown = 3;
@@ -101,9 +99,11 @@ async function proveSharp(defect: string, seed: number): Promise<void> {
   count(`defect: ${defect}: ${rule ?? 'not found'}`);
 }
 
-const [first = 1, given] = (values.seed ?? (values.defects ? '1-10' : '1')).split('-').map(Number);
-const last = given ?? (values.minutes === undefined ? first : Number.POSITIVE_INFINITY);
-const endsAt = Number(values.minutes ?? Number.POSITIVE_INFINITY) * 60_000;
+const seeds = values.seed || (values.defects ? '1-10' : '1');
+if (!/^\d+(-\d+)?$/.test(seeds)) endWith(`--seed must be like 7 or 1-200, not "${seeds}"`);
+const [first = 1, given] = seeds.split('-').map(Number);
+const last = given ?? (minutes === 0 ? first : Number.POSITIVE_INFINITY);
+const endsAt = (minutes || Number.POSITIVE_INFINITY) * 60_000;
 if (keep !== undefined) mkdirSync(keep, { recursive: true });
 if (values.plan) {
   const { steps: drawn, faults, ...rest } = drawPlan(first, steps);
