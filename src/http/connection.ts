@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 
-// The memory of a pipelined request without its headers and its body.
+// The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
 // How much may wait on a connection before reading pauses. While paused, the service cannot notice that the client has
 // left.
@@ -55,11 +55,11 @@ export class Connection {
   }
 
   /** Delays a pipelined request until the earlier ones have their responses. */
-  wait({ headers, rawHeaders }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
+  wait({ headers, rawHeaders, url = '' }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
     this.waiting.push(start);
     const chunked = headers['transfer-encoding'] !== undefined;
-    const headerBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes);
-    this.#waitingBytes += headerBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
+    const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
+    this.#waitingBytes += headBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
     if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
     const socket = this.#socket;
     memory.hold(this, packetBytes);
