@@ -180,9 +180,10 @@ export class HttpRequest {
 
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, cancel?: () => void): void {
-    if (bytes === 0 && !this.#holdsMemory) return;
-    this.#holdsMemory = true;
     this.stalled = bytes > 0;
+    // Most requests never hold more than what does not count.
+    if (bytes <= freeBytes && !this.#holdsMemory) return;
+    this.#holdsMemory = true;
     this.shared.memory.hold(this, bytes, cancel);
   }
 
