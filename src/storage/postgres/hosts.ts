@@ -67,7 +67,7 @@ export interface SearchSettings {
 }
 
 /** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
-export type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
+type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
 
 interface Failure {
   readonly cause: unknown;
@@ -85,8 +85,7 @@ export class HostSearch {
   generation = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;
-  /** Called when the current host does not respond. */
-  readonly #onHang: () => void;
+  readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
   /** When the last search began, by `performance.now()`. */
@@ -95,10 +94,9 @@ export class HostSearch {
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 
-  constructor(settings: SearchSettings, connect: Connect, onHang: () => void) {
+  constructor(settings: SearchSettings, connect: Connect) {
     this.#settings = settings;
     this.#connect = connect;
-    this.#onHang = onHang;
     [this.current] = settings.hosts;
   }
 
@@ -110,6 +108,8 @@ export class HostSearch {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
       // Failures while it was connecting do not concern it: the host has just responded.
       if (host === this.current) connection.generation = this.generation;
+      this.#open.add(connection);
+      connection.client.once('end', () => this.#open.delete(connection));
       return connection;
     } catch (cause) {
       // A search may have found a host in the meantime.
@@ -156,7 +156,8 @@ export class HostSearch {
         if (host !== this.current || sqlState(cause) !== undefined) return;
         this.failure = { cause };
         this.generation += 1;
-        this.#onHang();
+        // Ends all calls on the host.
+        for (const connection of this.#open) connection.destroy();
       })
       .finally(() => {
         this.#check = undefined;
@@ -166,6 +167,7 @@ export class HostSearch {
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.allSettled([this.#search, this.#check]);
+    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
   async #probe(host: Host, timeoutMs: number, signal: AbortSignal): Promise<void> {

@@ -18,7 +18,7 @@ import {
   overloaded,
   toDomainError,
 } from './errors.ts';
-import { type Connect, type Host, HostSearch, type SearchSettings } from './hosts.ts';
+import { HostSearch, type SearchSettings } from './hosts.ts';
 import { unlessAborted } from './promises.ts';
 import { ConnectionQueue } from './queue.ts';
 
@@ -52,13 +52,11 @@ const watchdogGraceMs = 1_000;
 export class PostgresPool {
   /** Finds the host for new connections. */
   readonly hosts: HostSearch;
-  readonly #createClient: CreateClient;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
   /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
   readonly #watchdog: Watchdog;
-  readonly #open = new Set<Connection>();
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
@@ -69,7 +67,6 @@ export class PostgresPool {
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
     const { poolSize, waitTimeoutMs, pingTimeoutMs, statementTimeoutMs } = settings;
     const limitMs = statementTimeoutMs + watchdogGraceMs;
-    this.#createClient = createClient;
     this.#settings = settings;
     this.#warn = warn;
     this.#queues = {
@@ -82,12 +79,11 @@ export class PostgresPool {
       limitMs,
       onQuiet: () => this.hosts.check(),
     };
-    const connect: Connect = (host, timeoutMs, signal) => this.#connect(host, timeoutMs, signal);
-    this.hosts = new HostSearch(settings, connect, () => {
-      // Ends all calls on the host, but no probe of another host.
-      for (const connection of this.#open) {
-        if (connection.generation !== undefined) connection.destroy();
-      }
+    this.hosts = new HostSearch(settings, async (host, timeoutMs, signal) => {
+      if (this.#isClosed) throw storeClosed();
+      const connection = new Connection(createClient(host.url));
+      await connection.open(settings, warn, timeoutMs, signal);
+      return connection;
     });
   }
 
@@ -156,7 +152,6 @@ export class PostgresPool {
     }
     this.#isClosed = true;
     await this.hosts.close();
-    await Promise.all(Array.from(this.#open, (connection) => connection.close()));
   }
 
   async #sendPing(sql: Sql): Promise<unknown> {
@@ -248,14 +243,5 @@ export class PostgresPool {
     if (!isUsable) void connection?.close();
     call.connection = undefined;
     this.#queues[call.purpose].give(isUsable ? connection : undefined);
-  }
-
-  async #connect(host: Host, timeoutMs: number, signal?: AbortSignal): Promise<Connection> {
-    if (this.#isClosed) throw storeClosed();
-    const connection = new Connection(this.#createClient(host.url));
-    this.#open.add(connection);
-    connection.client.once('end', () => this.#open.delete(connection));
-    await connection.open(this.#settings, this.#warn, timeoutMs, signal);
-    return connection;
   }
 }

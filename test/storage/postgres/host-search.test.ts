@@ -24,17 +24,13 @@ function start(t: TestContext, hosts: Hosts = [a, b, c]) {
       setTimeout(() => reject(new Error('does not answer in time')), timeoutMs);
     });
   const settings = { hosts, waitTimeoutMs: 60_000, pingTimeoutMs: 60_000 };
-  const search: HostSearch = new HostSearch(
-    settings,
-    async ({ name }, timeoutMs, signal) => {
-      asked[name] = (asked[name] ?? 0) + 1;
-      const answer = answers.get(name) ?? 'fails';
-      if (answer === 'hangs') await hang(timeoutMs, signal);
-      if (answer === 'fails') throw new Error('takes no writes');
-      return new Connection(new Client());
-    },
-    () => {},
-  );
+  const search: HostSearch = new HostSearch(settings, async ({ name }, timeoutMs, signal) => {
+    asked[name] = (asked[name] ?? 0) + 1;
+    const answer = answers.get(name) ?? 'fails';
+    if (answer === 'hangs') await hang(timeoutMs, signal);
+    if (answer === 'fails') throw new Error('takes no writes');
+    return new Connection(new Client());
+  });
   t.after(() => search.close());
   search.failure = { cause: new Error('gone') };
   const pass = async (ms: number) => {
