@@ -42,5 +42,8 @@ export function toHttpError(caught: unknown, request: HttpRequest, observe: Obse
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
   const message = isInternal ? 'internal error' : error.message;
-  return new HttpError(errorStatuses[error.kind], message, error.isFinal ? {} : errorHeaders[error.kind]);
+  // A store may have conflicts of its own. Only that of a running request with the same key passes with time.
+  const isFinal =
+    error.isFinal || (error.kind === 'conflict' && request.header('idempotency-key') === undefined);
+  return new HttpError(errorStatuses[error.kind], message, isFinal ? {} : errorHeaders[error.kind]);
 }

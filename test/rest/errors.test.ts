@@ -15,7 +15,7 @@ const kinds: Readonly<Record<ErrorKind, readonly [http: number, grpc: grpcStatus
   unauthenticated: [401, grpcStatus.UNAUTHENTICATED],
   forbidden: [403, grpcStatus.PERMISSION_DENIED],
   'not-found': [404, grpcStatus.NOT_FOUND],
-  conflict: [409, grpcStatus.ABORTED, '1'],
+  conflict: [409, grpcStatus.ABORTED],
   gone: [410, grpcStatus.OUT_OF_RANGE],
   'precondition-failed': [412, grpcStatus.FAILED_PRECONDITION],
   unprocessable: [422, grpcStatus.INVALID_ARGUMENT],
@@ -78,7 +78,8 @@ test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   repository.createUser = async () => {
     throw keyInUse();
   };
-  const created = await send(http, 'POST /users', { json: { name: 'Ben' } });
+  const headers = { 'idempotency-key': '"key"' };
+  const created = await send(http, 'POST /users', { json: { name: 'Ben' }, headers });
   assert.deepEqual([created.status, created.headers['retry-after']], [409, '1']);
 });
 
