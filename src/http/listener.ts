@@ -188,9 +188,9 @@ export class HttpListener {
   }
 
   // A commit ends many requests at the same moment. Their replies share the event loop with new requests.
-  async #sendLater(request: HttpRequest, reply: Reply): Promise<void> {
-    if (!scheduler.isFree(performance.now())) await scheduler.wait();
-    await send(request, reply);
+  #sendLater(request: HttpRequest, reply: Reply): Promise<void> | undefined {
+    if (scheduler.isFree(performance.now())) return send(request, reply);
+    return scheduler.wait().then(() => send(request, reply));
   }
 
   #fail(request: HttpRequest, caught: unknown): void {
