@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, symlink } from 'node:fs/promises';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { after, describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePorts } from '../kit/free-ports.ts';
@@ -30,13 +31,23 @@ function line(tool: string): string {
 const [, handler = ''] = /```ts\n([^`]*createFetchHandler[^`]*?)\n\n[^`]*```/.exec(page) ?? [];
 const fetchHandler = handler.replace('sqlite:./data/users.db', 'memory:');
 
+let dist: Promise<string> | undefined;
+after(async () => dist && (await rm(await dist, { recursive: true })));
+
+async function build(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tools-'));
+  await run(root, `tsc -p tsconfig.build.json --outDir ${folder}`);
+  return folder;
+}
+
 /** A folder with these files, in which the package is installed as npm would install it. */
 async function createProject(t: TestContext, files: Readonly<Record<string, string>>): Promise<string> {
   const project = await createFolder(t, { 'node_modules/users-service/installed': '', ...files });
   const installed = join(project, 'node_modules/users-service');
   await cp(join(root, 'package.json'), join(installed, 'package.json'));
   for (const name of ['generated', 'public']) await symlink(join(root, name), join(installed, name));
-  await run(root, `tsc -p tsconfig.build.json --outDir ${join(installed, 'dist')}`);
+  dist ??= build();
+  await cp(await dist, join(installed, 'dist'), { recursive: true });
   return project;
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullUsers, userFilters } from '../../src/conformance/fixture.ts';
 import { defaultLimit, maxLimit, maxOffset, pageParameters } from '../../src/domain/list-query.ts';
 import { parsePostQuery, postBodies } from '../../src/domain/post.ts';
@@ -52,6 +53,19 @@ describe('the OpenAPI document', () => {
   it('has a different name for every operation', () => {
     const ids = [...operations().values()].map(({ operationId }) => operationId);
     assert.equal(new Set(ids).size, ids.length);
+  });
+
+  it('has only valid JSON Schemas', () => {
+    const ajv = new Ajv2020();
+    const found = new Map<string, unknown>(Object.entries(openApi.components.schemas));
+    JSON.stringify(openApi, (key, value) => {
+      if (key === 'schema') found.set(JSON.stringify(value), value);
+      return value;
+    });
+    assert.ok(found.size > 20, `${found.size} schemas`);
+    for (const [name, schema] of found) {
+      assert.ok(ajv.validateSchema(schema as object), `${name}: ${ajv.errorsText()}`);
+    }
   });
 
   it('is linked in the responses to OPTIONS on any path and to the root', async (t) => {
