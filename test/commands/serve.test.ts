@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { environment, type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
@@ -126,7 +126,7 @@ describe('the output of a service that is ready', () => {
   for (const [name, more, expected] of rows) {
     it(name, async (t) => {
       const child = spawn(process.execPath, [main, ...argv, ...more], {
-        env: {},
+        env: environment(),
         stdio: ['ignore', 'pipe', 'inherit'],
       });
       t.after(() => child.kill('SIGKILL'));

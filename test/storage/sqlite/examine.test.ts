@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs, {
   chmodSync,
+  copyFileSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
@@ -24,13 +25,16 @@ import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { findNobody } from '../../kit/postgres-binaries.ts';
 import { temporaryFolder } from '../temporary.ts';
 
+const original = join(temporaryFolder(), 'users.db');
+const filling = await openSqliteStore(original);
+const names = Array.from({ length: 400 }, (_, i) => `${i} ${'x'.repeat(150)}`);
+await Promise.all(names.map((name) => filling.createUser({ name })));
+await filling.close();
+
 /** A file with a few users. */
-async function makeFile(folder = temporaryFolder()): Promise<string> {
+function makeFile(folder = temporaryFolder()): string {
   const path = join(folder, 'users ?#%.db');
-  const store = await openSqliteStore(path);
-  const names = Array.from({ length: 400 }, (_, i) => `${i} ${'x'.repeat(150)}`);
-  await Promise.all(names.map((name) => store.createUser({ name })));
-  await store.close();
+  copyFileSync(original, path);
   return path;
 }
 
@@ -57,8 +61,8 @@ function problems(findings: readonly Finding[]): string[] {
 }
 
 describe('the examination of a SQLite file', () => {
-  it('finds no problem in a healthy file, and reports each check', async () => {
-    const path = await makeFile();
+  it('finds no problem in a healthy file, and reports each check', () => {
+    const path = makeFile();
     assert.deepEqual(problemsOf(path), []);
     const text = examineSqlite(path).map(({ what }) => what.replaceAll(path, 'FILE'));
     assert.match(
@@ -68,7 +72,7 @@ describe('the examination of a SQLite file', () => {
   });
 
   it('finds no problem in a file that is in use, and reads its log', async (t) => {
-    const path = await makeFile();
+    const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
     await store.createUser({ name: 'Ada' });
@@ -80,7 +84,7 @@ describe('the examination of a SQLite file', () => {
   });
 
   it('finds no problem in a file whose service was killed', async (t) => {
-    const path = await makeFile();
+    const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
     await store.createUser({ name: 'Ada' });
@@ -137,8 +141,8 @@ describe('the examination of a SQLite file', () => {
     ['was written in the future', (path) => utimesSync(path, 4e9, 4e9), /^warn .* in the future, 2096-/],
   ];
   for (const [what, damage, problem] of damages) {
-    it(`reports a file that ${what}`, async () => {
-      const path = await makeFile();
+    it(`reports a file that ${what}`, () => {
+      const path = makeFile();
       damage(path);
       const [first = '', ...others] = problemsOf(path);
       assert.match(first, problem ?? /^$/);
@@ -165,8 +169,8 @@ describe('the examination of a SQLite file', () => {
     ['a network file system', { free: 1e12, type: 0x6969 }, /^warn the file system of .* is on a network/],
   ];
   for (const [what, { free, type = 0xef53 }, problem] of disks) {
-    it(`reports ${what}`, async (t) => {
-      const path = await makeFile();
+    it(`reports ${what}`, (t) => {
+      const path = makeFile();
       t.mock.method(fs, 'statfsSync', () => ({ bavail: free, bsize: 1, type }));
       syncBuiltinESMExports();
       t.after(() => {
@@ -183,7 +187,7 @@ describe('the examination of a SQLite file', () => {
     skip: process.platform === 'win32' && 'Windows has no users',
   }, () => {
     it('reports a file that is read-only', async (t) => {
-      const path = await makeFile(publicFolder(t));
+      const path = makeFile(publicFolder(t));
       chmodSync(path, 0o444);
       assert.match(await examineAsNobody(path), /^fail the user \S+ cannot write to \S.*users \?#%\.db$/);
     });
