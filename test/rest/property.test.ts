@@ -8,7 +8,7 @@ import { startService } from '../support/service.ts';
 // seed and the number of the body. The same seeds run every time.
 
 const seeds = [1, 2, 3, 4];
-const bodiesPerSeed = 400;
+const bodiesPerSeed = 200;
 const headers = { 'content-type': 'application/json' };
 
 type Fields = Readonly<Record<string, unknown>>;

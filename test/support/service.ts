@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
 import type { FailureEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 
@@ -20,7 +19,10 @@ export interface StartOptions extends ServiceOptions {
 }
 
 /** Starts a service in this process on free ports with an empty memory store. Closes it after the test. */
-export async function startService(t: TestContext, options: StartOptions = {}): Promise<RunningService> {
+export async function startService(
+  t: { after(close: () => void | Promise<void>): void },
+  options: StartOptions = {},
+): Promise<RunningService> {
   const { expectFailures = false, ...serviceOptions } = options;
   const events: ServiceEvent[] = [];
   const failures = () => events.filter((event) => event.type === 'failure');
