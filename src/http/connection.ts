@@ -65,6 +65,8 @@ export class Connection {
     memory.hold(this, packetBytes);
     if (memory.isShort) {
       memory.hold(this, 0);
+      // The request that runs may wait for its turn, and keeps the connection until then.
+      this.waiting.length = 0;
       // Otherwise Node would parse the rest of this read, and keep all its requests until the event loop closes the
       // socket. Returning 2 stops the parser, as before an upgrade.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { cancelled } from './body.ts';
+import { cancelled, mergeChunks } from './body.ts';
 import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
@@ -82,6 +82,7 @@ export class HttpListener {
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
+    mergeChunks(message);
     // If its body is malformed, a waiting request gets its error response before it starts.
     const start = (): void => {
       if (!response.headersSent) this.#start(connection, message, response);

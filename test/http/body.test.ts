@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
@@ -165,6 +166,25 @@ test('reading a body pauses once for each 64 KiB, and not for each of its chunks
     .write(head('POST /any', ...chunkedHeaders) + chunked(...chunks))
     .next();
   assert.deepEqual([body, pauses.mock.callCount()], [`{"size":${length}}`, 3]);
+});
+
+test('short chunks of a body that waits to be read are merged, so that they do not take a Buffer each', async (t) => {
+  const count = 3_000;
+  const handle: Handler = async ({ raw }) => {
+    while (!raw.complete) await new Promise(setImmediate);
+    const chunks: Buffer[] = [];
+    await once(
+      raw.on('data', (chunk: Buffer) => chunks.push(chunk)),
+      'end',
+    );
+    return json(200, { chunks: chunks.length, text: Buffer.concat(chunks).toString() });
+  };
+  const { port } = await startKit(t, { 'POST /wait': handle });
+  const letters = Array.from({ length: count }, (_, i) => String(i % 10));
+  const wire = (await Wire.open(t, port)).write(head('POST /wait', ...chunkedHeaders), chunked(...letters));
+  const { chunks, text } = JSON.parse((await wire.next()).body);
+  assert.equal(text, letters.join(''));
+  assert.ok(chunks < 50, `${chunks} chunks`);
 });
 
 test('a client that continues to send beyond the limit can still read the rejection', async (t) => {
