@@ -135,9 +135,10 @@ export class Service implements AsyncDisposable {
     const api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
     this.#api = api;
     const { listener } = api.listener;
+    const { maxHeaders } = this.#options.limits;
     const server = await step(
       'tls',
-      () => new HttpServer({ listener, observe, timeouts, maxConnections, ...(tls && { tls }) }),
+      () => new HttpServer({ listener, observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) }),
     );
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));

@@ -40,6 +40,16 @@ const attacks: readonly Attack[] = [
     connections: 2_000,
     bytes: head('GET /users', `X-Long: ${long.slice(0, 15_000)}`).repeat(4),
   },
+  {
+    what: '2,000 bodies in 10,000 chunks of one byte',
+    connections: 2_000,
+    bytes: head('POST /users', json, 'Transfer-Encoding: chunked') + '1\r\na\r\n'.repeat(10_000),
+  },
+  {
+    what: '2,000 heads with 3,000 lines that stop before their end',
+    connections: 2_000,
+    bytes: `GET /users HTTP/1.1\r\nHost: localhost\r\n${'a:\r\n'.repeat(3_000)}`,
+  },
   { what: '500 echoes of 1 MB', connections: 500, bytes: post('/echo', `"${long}"`) },
   {
     what: '2,000 bodies of 100 KB that stop before their end',

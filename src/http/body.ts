@@ -39,21 +39,26 @@ export function mergeChunks(message: IncomingMessage): void {
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;
   let isScheduled = false;
+  /** Whether the stream wants more. Otherwise Node stops reading the connection. */
+  let wantsMore = true;
   const flush = (): void => {
     isScheduled = false;
-    if (length > 0 && !message.destroyed) push(Buffer.copyBytesFrom(merged, 0, length));
+    if (length > 0 && !message.destroyed) wantsMore = push(Buffer.copyBytesFrom(merged, 0, length));
     length = 0;
   };
   message.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || length + chunk.length > shortChunkBytes) flush();
-    if (chunk === null || chunk.length > shortChunkBytes) return push(chunk);
+    if (chunk === null || chunk.length > shortChunkBytes) {
+      wantsMore = push(chunk);
+      return wantsMore;
+    }
     chunk.copy(merged, length);
     length += chunk.length;
     free(chunk);
-    // Node runs the microtasks after each chunk.
+    // Node runs the microtasks after each chunk, so a microtask would be too early.
     if (!isScheduled) setImmediate(flush);
     isScheduled = true;
-    return true;
+    return wantsMore;
   };
 }
 

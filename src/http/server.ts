@@ -14,6 +14,8 @@ export interface HttpServerOptions {
   readonly listener: RequestListener;
   readonly tls?: TlsOptions;
   readonly timeouts: HttpTimeouts;
+  /** The limit of the listener on header lines. */
+  readonly maxHeaders: number;
   /** Maximum number of open connections; more are rejected with 503. Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
@@ -55,7 +57,7 @@ export class HttpServer {
   readonly #connections: Connections;
 
   /** Does not listen yet. */
-  constructor({ listener, observe, tls, timeouts, maxConnections = 0 }: HttpServerOptions) {
+  constructor({ listener, observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { requestTimeoutMs, keepAliveTimeoutMs, checkingIntervalMs = 5_000 } = timeouts;
     // Node rejects a timeout of the head that is longer than the timeout of the whole request.
     const headersTimeoutMs = Math.min(
@@ -84,8 +86,9 @@ export class HttpServer {
             handshakeTimeout: headersTimeoutMs,
           });
     this.#server = server;
-    // The listener limits the number of headers. Node would silently drop the headers beyond its limit.
-    server.maxHeadersCount = 0;
+    // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
+    // that never ends. With this one it rejects the request, or drops the rest after more than `maxHeaders`.
+    server.maxHeadersCount = maxHeaders + 1;
     this.#connections = new Connections(server, {
       max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
       maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,

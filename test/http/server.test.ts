@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
+import { HttpServer } from '../../src/http/server.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { type HttpKitOptions, held, startKit } from '../support/http-kit.ts';
 import { checkForm } from './wire/table.ts';
@@ -131,6 +132,26 @@ test('more headers than Node.js keeps are rejected and not ignored, even with a 
     const wire = (await Wire.open(t, port)).write(head('GET /hello', ...many(count)));
     assert.equal((await wire.next()).status, status, `${count} beside Host`);
   }
+});
+
+test('header lines beyond the limit are not kept', async (t) => {
+  let kept = 0;
+  const server = new HttpServer({
+    listener({ rawHeaders }, response) {
+      kept = rawHeaders.length / 2;
+      response.writeHead(431).end();
+    },
+    observe: () => undefined,
+    timeouts: { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 },
+    maxHeaders: 100,
+  });
+  const port = await server.listen('127.0.0.1', 0);
+  t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
+  const lines = Array.from({ length: 2_000 }, () => 'a:b');
+  const { status } = await (await Wire.open(t, port)).write(head('GET /', ...lines)).next();
+  assert.equal(status, 431);
+  // Node rejects them itself, or passes on a few more than the limit.
+  assert.ok(kept < 150, `${kept} lines`);
 });
 
 test('a connection reset at any time is not reported as a failure', async (t) => {

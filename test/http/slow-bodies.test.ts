@@ -109,11 +109,10 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
   );
 });
 
-test('a body that arrives byte by byte counts with the memory that its chunks need', async (t) => {
+test('bodies in chunks of one byte need little more memory than their bytes', async (t) => {
   const { port } = await startService(t, { timeouts });
-  const wires = await Promise.all(Array.from({ length: 10 }, () => Wire.open(t, port)));
-  const bytes = '1\r\n \r\n'.repeat(40_000);
+  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(t, port)));
+  const bytes = `1\r\n"\r\n${'1\r\na\r\n'.repeat(150_000)}1\r\n"\r\n0\r\n\r\n`;
   for (const wire of wires) wire.write(head('POST /echo', json, 'Transfer-Encoding: chunked'), bytes);
-  const refused = await Promise.race(wires.map((wire) => wire.next()));
-  assert.equal(refused.status, 503);
+  for (const { status } of await Promise.all(wires.map((wire) => wire.next()))) assert.equal(status, 200);
 });

@@ -57,6 +57,7 @@ export async function startKit(
     listener: face.listener,
     observe,
     timeouts: { ...timeouts, ...options.timeouts },
+    maxHeaders: options.limits?.maxHeaders ?? 100,
     ...(options.tls && { tls: options.tls }),
   });
   const port = await server.listen('127.0.0.1', 0);
