@@ -52,7 +52,7 @@ const unknownVersion = new HttpError(505, 'the protocol must be HTTP/1.1');
 const parserRefusals: Readonly<Record<string, HttpError>> = {
   ERR_HTTP_REQUEST_TIMEOUT: new HttpError(408, 'the request did not arrive in time'),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: new HttpError(413, 'the chunk extensions are too long'),
-  HPE_HEADER_OVERFLOW: new HttpError(431, 'the head of the request is too long'),
+  HPE_HEADER_OVERFLOW: new HttpError(431, 'the headers of the request are too long or too many'),
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
 

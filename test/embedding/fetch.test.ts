@@ -109,7 +109,7 @@ describe('the fetch handler', () => {
       'a head that is too long',
       () => new Request(`${base}/users`, { headers: { 'x-long': 'x'.repeat(20_000) } }),
       431,
-      /^the head of the request is too long$/,
+      /^the headers of the request are too long or too many$/,
     ],
     [
       'a body that is too long',

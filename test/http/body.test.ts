@@ -187,6 +187,22 @@ test('short chunks of a body that waits to be read are merged, so that they do n
   assert.ok(chunks < 50, `${chunks} chunks`);
 });
 
+test('a body that arrives byte by byte counts with the memory that its chunks need', async () => {
+  const message = new IncomingMessage(new Socket());
+  message.headers = { 'content-length': '10' };
+  let held = 0;
+  let most = 0;
+  const reading = readBody(message, 10, (bytes) => {
+    held = bytes;
+    most = Math.max(most, held);
+  });
+  for (let i = 0; i < 10; i += 1) message.push(Buffer.from('a'));
+  message.push(null);
+  assert.equal(String(await reading), 'a'.repeat(10));
+  assert.ok(most > 2_000, `${most} bytes for ten chunks`);
+  assert.equal(held, 10);
+});
+
 test('short chunks that wait to be read stop the connection like long ones', () => {
   const message = new IncomingMessage(new Socket());
   message.headers = { 'transfer-encoding': 'chunked' };
