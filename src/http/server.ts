@@ -87,8 +87,8 @@ export class HttpServer {
           });
     this.#server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
-    // that never ends. With this one it rejects the request, or drops the rest after more than `maxHeaders`.
-    server.maxHeadersCount = maxHeaders + 1;
+    // that never ends. Beyond this one, it rejects the request itself, or drops the further lines.
+    server.maxHeadersCount = 2 * maxHeaders;
     this.#connections = new Connections(server, {
       max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
       maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
