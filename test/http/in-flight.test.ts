@@ -143,7 +143,9 @@ test('while memory is short, a connection with too many waiting requests is clos
   const memory = new MemoryBudget(() => undefined, 10_000_000);
   const first = pipeline(memory);
   assert.equal(first.socket.destroyed, false);
-  assert.equal(pipeline(memory).socket.destroyed, true);
+  const second = pipeline(memory);
+  assert.equal(second.socket.destroyed, true);
+  assert.deepEqual(second.connection.waiting, [], 'its requests are not kept');
   assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');
   assert.equal(memory.isShort, false, 'the second connection uses no memory');
   first.socket.destroy();
