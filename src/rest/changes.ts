@@ -25,7 +25,7 @@ const maxBatchLength = 1024 * 1024;
 const maxReads = 10;
 
 interface Follow {
-  follow(query: ChangeQuery, first: ChangePage, request: HttpRequest): AsyncIterable<string>;
+  follow(query: ChangeQuery, request: HttpRequest): AsyncIterable<string>;
 }
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
@@ -36,6 +36,8 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
     const isStream = followers !== undefined && prefers(request.header('accept'), streamType, otherTypes);
     let query: ChangeQuery = { ...filter, after: after ?? 0 };
+    // A stream reads its changes when it can send them. Here, only its position is checked.
+    if (isStream) query = { ...query, limit: 1 };
     let page: ChangePage;
     try {
       page = await feed.read(query, request);
@@ -55,7 +57,7 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
         'x-accel-buffering': 'no',
         vary: 'accept',
       },
-      body: { chunks: followers.follow(query, page, request) },
+      body: { chunks: followers.follow(query, request) },
     };
   };
 }

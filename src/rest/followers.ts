@@ -9,6 +9,7 @@ import {
 import { DomainError } from '../domain/errors.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
+import { scheduler } from '../http/scheduler.ts';
 import { cloudEvent } from './changes.ts';
 import { fitting } from './paging.ts';
 
@@ -19,10 +20,15 @@ const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before the reader retries after a failure.
 const retryMs = 1_000;
 
-/** Some events, and the position after which to continue. */
-interface Batch {
-  readonly texts: readonly string[];
-  readonly end: number;
+// How many changes a follower first reads from the store, until their length is known.
+const firstLimit = 4;
+
+/** The position of a follower. */
+interface Place {
+  after: number;
+  /** How many changes to read next from the store. */
+  limit: number;
+  recent: Recent;
 }
 
 /** The newest changes, without a gap. */
@@ -56,12 +62,13 @@ class Recent {
     this.#events.splice(0, dropped);
   }
 
-  /** The wanted events after a position, as many as fit into a chunk. */
-  take(query: ChangeQuery, after: number, { basePath, chunkBytes }: HttpRequest): Batch {
-    const start = this.#events.findLastIndex(({ change }) => change.position <= after) + 1;
+  /** The next wanted events of a follower, as many as fit into a chunk. */
+  take(place: Place, query: ChangeQuery, { basePath, chunkBytes }: HttpRequest): readonly string[] {
+    const start = this.#events.findLastIndex(({ change }) => change.position <= place.after) + 1;
     const wanted = this.#events.slice(start).filter(({ change }) => isWanted(change, query));
     const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
-    return { texts, end: last?.change.position ?? this.to };
+    place.after = Math.max(place.after, last?.change.position ?? this.to);
+    return texts;
   }
 }
 
@@ -117,56 +124,44 @@ export class Followers {
     this.disconnect();
   }
 
-  /** Sends the changes of a first page and all later ones as server-sent events, until the client disconnects. */
-  async *follow(query: ChangeQuery, first: ChangePage, request: HttpRequest): AsyncGenerator<string> {
+  /** Sends the changes after a position, and all later ones, as server-sent events until the client disconnects. */
+  async *follow(query: ChangeQuery, request: HttpRequest): AsyncGenerator<string> {
     if (this.#max > 0 && this.open >= this.#max) {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
     request.becomeLongLived();
-    const { signal, basePath } = request;
+    const { signal } = request;
     let endWait = (): void => undefined;
     const wake = (): void => endWait();
     this.#wakes.add(wake);
-    if (this.open === 1) this.#start(first.next);
+    if (this.open === 1) this.#start(query.after);
     signal.addEventListener('abort', wake);
     const epoch = this.#epoch;
     const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
+    const place: Place = { after: query.after, limit: firstLimit, recent: this.#recent };
     let beats = this.#beats;
-    let recent = this.#recent;
-    let { after, limit } = query;
-    let page: ChangePage | undefined = first;
     try {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
-      yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${after}\n\n`;
+      yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${place.after}\n\n`;
       while (!isOver()) {
-        const isRecent = page === undefined && recent === this.#recent && after >= recent.from;
-        let batch: Batch;
-        if (isRecent) {
-          batch = recent.take(query, after, request);
-        } else {
-          recent = this.#recent;
-          page ??= await this.#feed.read({ ...query, after, limit }, { signal });
-          const toEvent = (change: Change) => toText(change, basePath);
-          const { texts, last } = fitting(page.changes, toEvent, request.chunkBytes);
-          batch = { texts, end: last?.position ?? page.next };
-          // Changes that did not fit are read again, to save memory.
-          limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
-          page = undefined;
-        }
-        const { texts, end } = batch;
-        after = Math.max(after, end);
-        if (texts.length > 0) {
-          this.#sent += texts.length;
-          yield texts.join('');
+        const isRecent = place.recent === this.#recent && place.after >= place.recent.from;
+        // While a client reads slowly, its events are in memory only once: no variable here keeps them.
+        const text = isRecent
+          ? this.#recentText(place, query, request)
+          : await this.#ownText(place, query, request);
+        if (text !== '') {
+          yield text;
         } else if (beats !== this.#beats) {
           beats = this.#beats;
           // With this id, a client resumes here even if no change matched its filter.
-          yield `: nothing new\nid: ${after}\n\n`;
+          yield `: nothing new\nid: ${place.after}\n\n`;
         } else if (isRecent) {
-          // Nothing was awaited since `take`, so no wake was missed.
+          // Nothing was awaited since the text was made, so no wake was missed.
           await new Promise<void>((resolve) => {
             endWait = resolve;
           });
+          // All followers wake at once, and each prepares a chunk.
+          await scheduler.wait();
         }
       }
     } catch (caught) {
@@ -179,6 +174,26 @@ export class Followers {
       this.#wakes.delete(wake);
       if (this.open === 0) this.#stop();
     }
+  }
+
+  /** The next events of a follower from the newest changes, as text; empty if there are none. */
+  #recentText(place: Place, query: ChangeQuery, request: HttpRequest): string {
+    const texts = place.recent.take(place, query, request);
+    this.#sent += texts.length;
+    return texts.join('');
+  }
+
+  /** The next events of a follower that is further behind, read from the store. */
+  async #ownText(place: Place, query: ChangeQuery, request: HttpRequest): Promise<string> {
+    const { after, limit } = place;
+    place.recent = this.#recent;
+    const { changes, next } = await this.#feed.read({ ...query, after, limit }, request);
+    const toEvent = (change: Change) => toText(change, request.basePath);
+    const { texts, last } = fitting(changes, toEvent, request.chunkBytes);
+    place.after = Math.max(after, last?.position ?? next);
+    place.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
+    this.#sent += texts.length;
+    return texts.join('');
   }
 
   #start(position: number): void {

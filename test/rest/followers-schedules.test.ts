@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { type ChangePage, type ChangeType, changeTypes } from '../../src/domain/change.ts';
+import { setImmediate } from 'node:timers/promises';
+import { type ChangeType, changeTypes } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
@@ -68,9 +69,8 @@ testSchedules(
         const aborter = new AbortController();
         const request = requestOf(aborter.signal, scheduler.oneIn(2) ? 100 : undefined);
         const query = { after, limit, types };
-        let first: ChangePage;
         try {
-          first = await feed.read(query);
+          await feed.read(query);
         } catch (caught) {
           if (DomainError.from(caught).kind === 'gone') {
             after = await kept.position();
@@ -83,7 +83,7 @@ testSchedules(
         let texts = 0;
         const timer = setInterval(() => isDone() && aborter.abort(), 100);
         try {
-          for await (const text of followers.follow(query, first, request)) {
+          for await (const text of followers.follow(query, request)) {
             for (const [, id, data] of text.matchAll(/^id: (\d+)\n(data)?/gm)) {
               assert.ok(Number(id) >= after, `position ${id} after ${after}`);
               after = Number(id);
@@ -112,11 +112,10 @@ testSchedules(
   },
 );
 
-it('sends a change that was made after the first page was read, without waiting for the heartbeat', async (t) => {
+it('sends a change that was made after the stream has started, without waiting for the heartbeat', async (t) => {
   const kept = new KeptChanges(changesKept);
   const followers = new Followers(kept, 0, (cause) => assert.fail(String(cause)));
-  const empty = await kept.read({ after: 0, limit });
-  const follow = () => followers.follow({ after: 0, limit }, empty, requestOf(AbortSignal.timeout(10_000)));
+  const follow = () => followers.follow({ after: 0, limit }, requestOf(AbortSignal.timeout(10_000)));
   const [first, second] = [follow(), follow()];
   t.after(() => Promise.all([first.return(undefined), second.return(undefined)]));
   await first.next();
@@ -130,8 +129,6 @@ it('sends a change that was made after the first page was read, without waiting 
     }
   }
 });
-
-const nothing: ChangePage = { changes: [], next: 0, more: false };
 
 it('reads the changes once for all followers with any filter, also when they need several chunks', async (t) => {
   const kept = new KeptChanges(100);
@@ -150,7 +147,7 @@ it('reads the changes once for all followers with any filter, also when they nee
   const running = texts.map(async (_, i) => {
     const query = { after: 0, limit, ...(i % 3 === 0 && { userId: (i % 5) + 1 }) };
     const request = requestOf(aborter.signal, 200);
-    for await (const text of followers.follow(query, nothing, request)) texts[i] += text;
+    for await (const text of followers.follow(query, request)) texts[i] += text;
   });
   for (let id = 1; id <= 5; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
   await t.waitFor(() => {
@@ -165,6 +162,49 @@ it('reads the changes once for all followers with any filter, also when they nee
   assert.equal(followers.open, 0);
 });
 
+it('reads only a few changes at first for each of many clients that are far behind', async (t) => {
+  const kept = new KeptChanges(1_000);
+  const body = 'x'.repeat(10_000);
+  for (let id = 1; id <= 100; id += 1)
+    kept.add('post.created', { id, userId: 1, title: 'A', body, version: 1 });
+  let read = 0;
+  const feed: ChangeFeed = {
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
+    async read(query) {
+      const page = await kept.read(query);
+      read += page.changes.length;
+      return page;
+    },
+  };
+  const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
+  const request = requestOf(AbortSignal.timeout(10_000));
+  const newest = followers.follow({ after: 100, limit: 100 }, request);
+  const behind = Array.from({ length: 100 }, () => followers.follow({ after: 0, limit: 100 }, request));
+  t.after(() => Promise.all([newest, ...behind].map((stream) => stream.return(undefined))));
+  await newest.next();
+  for (const stream of behind) await stream.next();
+  assert.equal(read, 0, 'changes were read before their clients could receive them');
+  for (const stream of behind) await stream.next();
+  assert.ok(read <= 4 * behind.length, `${read} changes were read for ${behind.length} followers`);
+});
+
+it('lets the scheduler distribute the work when all followers wake at once', async (t) => {
+  const kept = new KeptChanges(changesKept);
+  const followers = new Followers(kept, 0, (cause) => assert.fail(String(cause)));
+  const request = requestOf(AbortSignal.timeout(10_000));
+  const streams = Array.from({ length: 100 }, () => followers.follow({ after: 0, limit }, request));
+  t.after(() => Promise.all(streams.map((stream) => stream.return(undefined))));
+  for (const stream of streams) await stream.next();
+  const waiting = streams.map((stream) => stream.next());
+  await setImmediate();
+  kept.add('user.created', { id: 1, name: 'Ann', version: 1 });
+  for (let step = 0; step < 1_000; step += 1) await undefined;
+  assert.equal(followers.sent, 0, 'chunks were prepared without a turn of the scheduler');
+  await Promise.all(waiting);
+  assert.equal(followers.sent, streams.length);
+});
+
 it('ends a stream at once while the store does not answer a read', async () => {
   const feed: ChangeFeed = {
     read: () => new Promise(() => undefined),
@@ -172,7 +212,7 @@ it('ends a stream at once while the store does not answer a read', async () => {
     watch: () => () => undefined,
   };
   const followers = new Followers(feed, 0, () => undefined);
-  const stream = followers.follow({ after: 0, limit }, nothing, requestOf(new AbortController().signal));
+  const stream = followers.follow({ after: 0, limit }, requestOf(new AbortController().signal));
   await stream.next();
   const next = stream.next();
   followers.drain();
@@ -206,7 +246,7 @@ it('while the store fails, all followers share one retry a second and receive he
     const beats = Array.from({ length: 50 }, () => 0);
     const running = beats.map(async (_, i) => {
       const request = requestOf(aborter.signal);
-      for await (const text of followers.follow({ after: 0, limit }, nothing, request)) {
+      for await (const text of followers.follow({ after: 0, limit }, request)) {
         if (text.startsWith(':') && beats[i] !== undefined) beats[i] += 1;
       }
     });
