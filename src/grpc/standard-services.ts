@@ -80,7 +80,10 @@ function packageless(reflect: Reflect): Reflect {
       const { originalRequest: asked = {} } = response;
       if (asked.fileContainingSymbol)
         asked.fileContainingSymbol = asked.fileContainingSymbol.replace(/^\./, '');
-      return write(response);
+      const isDrained = write(response);
+      // Do not read further requests of a client that does not read its responses.
+      if (!isDrained) call.pause().once('drain', () => call.resume());
+      return isDrained;
     };
     reflect(call);
   };

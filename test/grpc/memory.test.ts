@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { connect as connectHttp2, constants } from 'node:http2';
+import { connect } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { startProcess } from '../kit/process.ts';
+import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+
+const path = '/Users/GetUser';
+const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+
+/** A service with so little memory that it holds some 250 calls and 800 connections. */
+async function startSmall(t: TestContext) {
+  const env = { NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1' };
+  const { child, grpc, lines } = await startProcess(t, ['--database', 'memory:'], env);
+  const isWell = async () => {
+    const { code } = await callWire(await connectWire(t, grpc), path, framed(Uint8Array.of(8, 1)));
+    assert.equal(code, status.NOT_FOUND);
+    assert.equal(child.exitCode, null);
+  };
+  const reasons = () => lines.flatMap(({ event, reason }) => (event === 'refused' ? [reason] : []));
+  return { grpc, isWell, reasons };
+}
+
+test('on a small heap, the oldest of many calls that never end are closed with RESOURCE_EXHAUSTED', async (t) => {
+  const { grpc, isWell, reasons } = await startSmall(t);
+  const calls = [];
+  for (let i = 0; i < 2; i += 1) {
+    const session = await connectWire(t, grpc);
+    for (let call = 0; call < 250; call += 1) {
+      calls.push(session.request({ ...headers, ':path': path }).on('error', () => undefined));
+    }
+  }
+  const [first] = calls;
+  assert.ok(first !== undefined);
+  await t.waitFor(() => assert.ok(first.closed), { timeout: 20_000 });
+  assert.equal(first.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  await isWell();
+  await t.waitFor(() => assert.ok(reasons().includes('too many calls are open')), { timeout: 20_000 });
+  const open = calls.filter(({ closed }) => !closed);
+  assert.ok(open.length > 100, `${open.length} calls are open`);
+  assert.equal(open[0], calls.at(-open.length), 'newer calls were closed before older ones');
+});
+
+test('on a small heap, calls that never end have no effect on later ones once their connection is closed', async (t) => {
+  const { grpc, isWell, reasons } = await startSmall(t);
+  for (let i = 0; i < 4; i += 1) {
+    const session = await connectWire(t, grpc);
+    const calls = Array.from({ length: 200 }, () => session.request({ ...headers, ':path': path }));
+    for (const call of calls) call.on('error', () => undefined);
+    await new Promise((resolve) => session.ping(resolve));
+    session.destroy();
+    await isWell();
+  }
+  assert.deepEqual(reasons(), []);
+});
+
+test('on a small heap, thousands of short messages in a packet and unread responses do not end the process', async (t) => {
+  const { grpc, isWell } = await startSmall(t);
+  // `list_services: ""`
+  const requests = Buffer.concat(Array(10_000).fill(framed(Uint8Array.of(0x3a, 0))));
+  for (let i = 0; i < 12; i += 1) {
+    const session = connectHttp2(`http://${grpc}`, { settings: { initialWindowSize: 0 } });
+    t.after(() => session.destroy());
+    session.on('error', () => undefined);
+    for (let call = 0; call < 20; call += 1) {
+      session
+        .request({ ...headers, ':path': reflection })
+        .on('error', () => undefined)
+        .write(requests);
+    }
+    await new Promise((resolve) => session.ping(resolve));
+    await isWell();
+  }
+});
+
+test('on a small heap, more connections than fit are closed', async (t) => {
+  const { grpc, reasons } = await startSmall(t);
+  const port = Number(grpc.split(':')[1]);
+  for (let i = 0; i < 1_200; i += 1) {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    t.after(() => socket.destroy());
+  }
+  await t.waitFor(() => assert.ok(reasons().includes('too many connections are open')), { timeout: 20_000 });
+});
