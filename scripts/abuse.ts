@@ -1,15 +1,16 @@
-// Sends hostile traffic to the HTTP API and prints what it costs:
+// Sends hostile traffic to both APIs and prints what it costs:
 //
-//   npm run try:abuse -- [aborts] [timeouts] [stalls] [replies] [bodies] [slow] [idle] [--only REGEXP]
+//   npm run try:abuse -- [aborts] [timeouts] [stalls] [replies] [calls] [bodies] [slow] [idle] [--only REGEXP]
 //
 // aborts: breaks off 10,000 requests, and counts what stays open or in memory. timeouts: sends heads and bodies
 // slowly, against the default limits. stalls: clients that never read. replies: memory and the delay of probes on a
-// heap of 96 MB, while clients ask for long replies and read slowly or not at all. bodies: the delay of probes beside
-// eight bodies a second that are as hard to parse as the limits allow. --only selects among the attacks of these two.
-// slow: slowhttptest in its four modes, and the latency of other clients. idle: ten minutes of connections that
-// idle as a balancer's do.
+// heap of 96 MB, while clients ask for long replies and read slowly or not at all. calls: the same for gRPC calls that
+// never end. bodies: the delay of probes beside eight bodies a second that are as hard to parse as the limits allow.
+// --only selects among the attacks of these three. slow: slowhttptest in its four modes, and the latency of other
+// clients. idle: ten minutes of connections that idle as a balancer's do.
 import { measureAborts } from './abuse/aborts.ts';
 import { measureBodies } from './abuse/bodies.ts';
+import { measureCalls } from './abuse/calls.ts';
 import { measureIdle } from './abuse/idle.ts';
 import { measureReplies } from './abuse/replies.ts';
 import { measureSlow } from './abuse/slow.ts';
@@ -22,6 +23,7 @@ const parts = {
   timeouts: measureTimeouts,
   stalls: measureStalls,
   replies: measureReplies,
+  calls: measureCalls,
   bodies: measureBodies,
   slow: measureSlow,
   idle: measureIdle,

@@ -5,8 +5,8 @@ import { pinSelf } from '../bench/cores.ts';
 import { probe, shownProbes } from '../harness/offer.ts';
 import { startVictim, type Victim } from './service.ts';
 
-const heapMegabytes = 96;
-const seconds = 9;
+export const heapMegabytes = 96;
+export const seconds = 9;
 const slowBytes = 1_000;
 
 interface Attack {
@@ -58,6 +58,11 @@ const attacks: readonly Attack[] = [
   },
   { what: '2,000 posts of 10,000 characters', connections: 2_000, bytes: newPost },
   { what: '2,000 times 5 pipelined posts', connections: 2_000, bytes: newPost.repeat(5) },
+  {
+    what: '1,200 followers of 1 MB of changes',
+    connections: 1_200,
+    bytes: head('GET /changes', 'Accept: text/event-stream'),
+  },
   { what: '12,000 idle connections', connections: 12_000, bytes: head('GET /health') },
 ];
 

@@ -21,6 +21,7 @@ export interface Victim {
 export async function startVictim(
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  grpcPort: number | 'off' = 'off',
 ): Promise<Victim> {
   const folder = await mkdtemp(join(tmpdir(), 'abuse-'));
   const publicDir = join(folder, 'public');
@@ -28,7 +29,7 @@ export async function startVictim(
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(10_000_000, 'x'));
   const options = ['--database', `sqlite:${join(folder, 'users.db')}`, '--public', publicDir];
   const wrapper = ['env', ...Object.entries(env).map(([name, value]) => `${name}=${value}`)];
-  const server = await startServer([...options, ...args], wrapper);
+  const server = await startServer([...options, ...args], wrapper, grpcPort);
   const { port, pid, isAlive } = server;
   const url = `http://127.0.0.1:${port}`;
   await fetch(`${url}/users`, {

@@ -33,9 +33,10 @@ export interface LoadedServer {
 export async function startServer(
   args: readonly string[],
   wrapper: readonly string[] = [],
+  grpcPort: number | 'off' = 'off',
 ): Promise<LoadedServer> {
   const [port = 0] = await freePorts(1);
-  const ports = ['--port', String(port), '--grpc-port', 'off', '--log', 'json'];
+  const ports = ['--port', String(port), '--grpc-port', String(grpcPort), '--log', 'json'];
   const [program = '', ...rest] = [
     ...wrapper,
     process.execPath,
