@@ -1,16 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { requestId } from '../telemetry/events.ts';
-import {
-  checkBodyHead,
-  checkContentType,
-  discardBody,
-  type Json,
-  jsonReadByHost,
-  parseJson,
-  readBody,
-} from './body.ts';
+import { checkBodyHead, discardBody, type Json, jsonReadByHost, parseJson, readBody } from './body.ts';
 import type { Connection } from './connection.ts';
-import { type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
+import { checkContentType, type Parameter, parseQuery, parseTarget, type Target } from './head.ts';
 import { freeBytes, type MemoryBudget } from './memory-budget.ts';
 import { type Headers, HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkContentType, parseMediaType } from '../../src/http/body.ts';
+import { checkContentType, parseMediaType } from '../../src/http/head.ts';
 
 const parsed: readonly [text: string, essence: string, parameters: Record<string, string>][] = [
   ['application/json', 'application/json', {}],
