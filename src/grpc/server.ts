@@ -1,29 +1,18 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import type { Http2Stream } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
-import { Readable } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { getHeapStatistics } from 'node:v8';
 import type { GrpcApp, GrpcOptions } from './app.ts';
+import { limitStreams } from './streams.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
-// The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
+// The statuses that gRPC clients report for a rejected connection (UNAVAILABLE) and a closed call (RESOURCE_EXHAUSTED).
+// Importing them would load grpc-js.
 const unavailable = 14;
-// Also a status of gRPC, and the error code of HTTP/2 that clients report as this status (ENHANCE_YOUR_CALM).
 const resourceExhausted = 8;
-const enhanceYourCalm = 11;
-// Maximum memory of an idle connection, and of a stream with 64 KiB of headers and a message of 64 KiB. With a small
-// heap, fewer connections fit than `maxConnections`.
+// Maximum memory of an idle connection. With a small heap, fewer than `maxConnections` fit.
 const heapPerConnection = 80 * 1024;
-const heapPerStream = 256 * 1024;
-const sliceBytes = 512;
-
-// Since Node.js 24.4. They see a stream until it is closed, unlike an interceptor of grpc-js, for which a call ends
-// with its status, although its client may keep the stream open.
-const streamCreated = 'http2.server.stream.created';
-const streamClosed = 'http2.server.stream.close';
 
 /**
  * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
@@ -36,12 +25,9 @@ export class GrpcServer {
   readonly #options: GrpcOptions;
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
-  readonly #maxStreams: number;
-  /** The oldest first. */
-  readonly #streams = new Set<Http2Stream>();
   #tls: SecureContextOptions | undefined;
   #server: Server | undefined;
-  #port = 0;
+  #endLimit: () => void = () => undefined;
   #app: Promise<GrpcApp> | undefined;
   #loading: NodeJS.Timeout | undefined;
   #serving = false;
@@ -52,7 +38,6 @@ export class GrpcServer {
     this.#options = options;
     const { heap_size_limit: heapBytes } = getHeapStatistics();
     this.#maxConnections = Math.min(maxConnections, Math.floor(heapBytes / heapPerConnection));
-    this.#maxStreams = Math.floor(heapBytes / heapPerStream);
   }
 
   /** Opens the port, and resolves to its number. */
@@ -62,11 +47,17 @@ export class GrpcServer {
     await once(server, 'listening');
     server.on('error', this.#reportFailure);
     this.#server = server;
-    subscribe(streamCreated, this.#addStream);
-    subscribe(streamClosed, this.#deleteStream);
     const address = server.address();
-    this.#port = typeof address === 'object' && address !== null ? address.port : port;
-    return this.#port;
+    const bound = typeof address === 'object' && address !== null ? address.port : port;
+    this.#endLimit = limitStreams(bound, () =>
+      this.#options.observe({
+        type: 'refused',
+        face: 'grpc',
+        status: resourceExhausted,
+        reason: 'too many calls are open',
+      }),
+    );
+    return bound;
   }
 
   /** Sets the certificate for new connections. */
@@ -98,8 +89,7 @@ export class GrpcServer {
     app?.drain();
     await closed;
     signal.removeEventListener('abort', force);
-    unsubscribe(streamCreated, this.#addStream);
-    unsubscribe(streamClosed, this.#deleteStream);
+    this.#endLimit();
   }
 
   async #accept(socket: Socket): Promise<void> {
@@ -123,23 +113,6 @@ export class GrpcServer {
     }
   }
 
-  readonly #addStream = (message: unknown): void => {
-    const { stream } = message as { stream: Http2Stream };
-    // The channel reports the streams of all HTTP/2 servers of the process.
-    if (stream.session?.socket.localPort !== this.#port) return;
-    stream.push = pushSlices;
-    this.#streams.add(stream);
-    const [oldest] = this.#streams;
-    if (this.#streams.size <= this.#maxStreams || oldest === undefined) return;
-    const reason = 'too many calls are open';
-    this.#options.observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
-    oldest.close(enhanceYourCalm);
-  };
-
-  readonly #deleteStream = (message: unknown): void => {
-    this.#streams.delete((message as { stream: Http2Stream }).stream);
-  };
-
   #load(): Promise<GrpcApp> {
     this.#app ??= import('./app.ts')
       .then(({ createGrpcApp }) => createGrpcApp(this.#options))
@@ -156,18 +129,4 @@ export class GrpcServer {
 
   readonly #reportFailure = (cause: unknown): void =>
     this.#options.observe({ type: 'failure', where: 'grpc', cause });
-}
-
-/**
- * Replaces `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes needs some 600
- * bytes of memory. Between slices, it pauses until its handler asks for the next message.
- */
-function pushSlices(this: Http2Stream, chunk: Buffer | null): boolean {
-  const { push } = Readable.prototype;
-  if (chunk === null || chunk.length <= sliceBytes) return push.call(this, chunk);
-  let isWanted = true;
-  for (let start = 0; start < chunk.length; start += sliceBytes) {
-    isWanted = push.call(this, chunk.subarray(start, start + sliceBytes));
-  }
-  return isWanted;
 }

@@ -75,6 +75,36 @@ test('on a small heap, thousands of short messages in a packet and unread respon
   }
 });
 
+test('a call that sends its message in more than 1,000 short chunks is closed, and one with fewer is not', async (t) => {
+  const { grpc, isWell } = await startSmall(t);
+  const session = await connectWire(t, grpc);
+  // An unknown field makes the message longer, and is valid.
+  const long = (length: number) =>
+    framed(
+      Uint8Array.of(8, 1, 0x7a, (length & 0x7f) | 0x80, length >> 7, ...Array<number>(length).fill(0x61)),
+    );
+  const send = async (bytes: Uint8Array) => {
+    const call = session.request({ ...headers, ':path': path });
+    let code: string | undefined;
+    call
+      .on('error', () => undefined)
+      .on('response', (head) => {
+        code = String(head['grpc-status']);
+      });
+    // Each write becomes a frame.
+    for (const byte of bytes) {
+      if (call.closed) break;
+      await new Promise((resolve) => call.write(Uint8Array.of(byte), resolve));
+    }
+    call.resume().end();
+    await t.waitFor(() => assert.ok(call.closed), { timeout: 20_000 });
+    return { code, rstCode: call.rstCode };
+  };
+  assert.deepEqual(await send(long(980)), { code: String(status.NOT_FOUND), rstCode: 0 });
+  assert.equal((await send(long(1_100))).rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  await isWell();
+});
+
 test('on a small heap, more connections than fit are closed', async (t) => {
   const { grpc, reasons } = await startSmall(t);
   const port = Number(grpc.split(':')[1]);
