@@ -6,6 +6,7 @@ import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { tlsSettings } from './http/node-http.ts';
+import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
@@ -145,7 +146,11 @@ export class Service implements AsyncDisposable {
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
     if (grpcPort === false) return { http };
     const limits = this.#options.grpcLimits;
-    const grpc = new GrpcServer({ repository, access, gate: this.#gate, observe, limits }, maxConnections);
+    const grpc = new GrpcServer(
+      { repository, access, gate: this.#gate, observe, limits },
+      maxConnections,
+      scheduler,
+    );
     this.#grpc = grpc;
     const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
       grpc.listen(...at, tls && { ...tlsSettings, ...tls }),

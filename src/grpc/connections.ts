@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { type ConnectionInjector, type Server, ServerCredentials } from '@grpc/grpc-js';
 
@@ -37,11 +38,11 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
   };
   return {
     /** Serves a connection, with a certificate if there is one. */
-    accept(socket: Socket, tls: SecureContextOptions | undefined): void {
+    accept(socket: Duplex, tls: SecureContextOptions | undefined): void {
       const ageMs = maxAgeMs * (1 - spread * Math.random());
       const number = Math.floor((performance.now() + ageMs) / groupMs);
       const known = [...groups].find((group) => group.number === number && group.tls === tls);
-      (known ?? open(number, tls)).injector.injectConnection(socket);
+      (known ?? open(number, tls)).injector.injectConnection(socket as Socket);
     },
     /** Stops the timers; the server closes the connections. */
     close(): void {

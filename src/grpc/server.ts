@@ -3,6 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import { getHeapStatistics } from 'node:v8';
 import type { GrpcApp, GrpcOptions } from './app.ts';
+import { PacedSocket, type Pacer } from './paced-socket.ts';
 import { limitStreams } from './streams.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
@@ -25,17 +26,21 @@ export class GrpcServer {
   readonly #options: GrpcOptions;
   readonly #maxConnections: number;
   readonly #sockets = new Set<Socket>();
+  readonly #pacer: Pacer;
   #tls: SecureContextOptions | undefined;
   #server: Server | undefined;
-  #endLimit: () => void = () => undefined;
+  #limits: ReturnType<typeof limitStreams> | undefined;
+  /** Whether HTTP/2 is reading bytes of a connection of this server. */
+  #isReading = false;
   #app: Promise<GrpcApp> | undefined;
   #loading: NodeJS.Timeout | undefined;
   #serving = false;
   #closing = false;
 
   /** `maxConnections` is the maximum number of open connections; 0 for no limit. */
-  constructor(options: GrpcOptions, maxConnections: number) {
+  constructor(options: GrpcOptions, maxConnections: number, pacer: Pacer) {
     this.#options = options;
+    this.#pacer = pacer;
     const { heap_size_limit: heapBytes } = getHeapStatistics();
     this.#maxConnections = Math.min(maxConnections, Math.floor(heapBytes / heapPerConnection));
   }
@@ -47,17 +52,12 @@ export class GrpcServer {
     await once(server, 'listening');
     server.on('error', this.#reportFailure);
     this.#server = server;
-    const address = server.address();
-    const bound = typeof address === 'object' && address !== null ? address.port : port;
-    this.#endLimit = limitStreams(bound, () =>
-      this.#options.observe({
-        type: 'refused',
-        face: 'grpc',
-        status: resourceExhausted,
-        reason: 'too many calls are open',
-      }),
+    this.#limits = limitStreams(
+      () => this.#isReading,
+      (reason) => this.#options.observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason }),
     );
-    return bound;
+    const address = server.address();
+    return typeof address === 'object' && address !== null ? address.port : port;
   }
 
   /** Sets the certificate for new connections. */
@@ -88,8 +88,8 @@ export class GrpcServer {
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
     await closed;
+    await this.#limits?.end();
     signal.removeEventListener('abort', force);
-    this.#endLimit();
   }
 
   async #accept(socket: Socket): Promise<void> {
@@ -106,11 +106,23 @@ export class GrpcServer {
     try {
       const app = await this.#load();
       if (this.#closing) socket.destroy();
-      else if (!socket.destroyed) app.accept(socket, this.#tls);
+      else if (!socket.destroyed) this.#read(app, socket);
     } catch (cause) {
       this.#reportFailure(cause);
       socket.destroy();
     }
+  }
+
+  #read(app: GrpcApp, socket: Socket): void {
+    const paced = new PacedSocket(socket, this.#pacer);
+    // Of these three listeners, the second is HTTP/2, which opens streams.
+    paced.on('data', () => {
+      this.#isReading = true;
+    });
+    app.accept(paced, this.#tls);
+    paced.on('data', () => {
+      this.#isReading = false;
+    });
   }
 
   #load(): Promise<GrpcApp> {

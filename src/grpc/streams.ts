@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Http2Stream } from 'node:http2';
+import type { Http2Stream, IncomingHttpHeaders } from 'node:http2';
 import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 
 // Several times the memory of a stream with 64 KiB of headers and a message of 64 KiB.
@@ -10,42 +11,70 @@ const sliceBytes = 512;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
+const maxBinaryValues = 128;
 // The error code of HTTP/2 that clients report as RESOURCE_EXHAUSTED (ENHANCE_YOUR_CALM).
 const enhanceYourCalm = 11;
+const maxTurns = 1_000;
 const shortChunks = Symbol('the number of short chunks');
 
 type CountedStream = Http2Stream & { [shortChunks]?: number };
 
 /**
- * Limits the memory of the streams of the HTTP/2 server on a port. Beyond what the heap can hold, the oldest stream is
- * closed and `onExcess` is called. The result ends the limit.
+ * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
+ * oldest is closed. `onRefusal` is called with the reason why a stream is closed. The result ends the limits.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
  * stream open. The channels exist since Node.js 24.4.
  */
-export function limitStreams(port: number, onExcess: () => void): () => void {
+export function limitStreams(isReading: () => boolean, onRefusal: (reason: string) => void) {
   /** In the order in which they were opened. */
   const open = new Set<Http2Stream>();
+  const refuse = (stream: Http2Stream, reason: string): void => {
+    onRefusal(reason);
+    stream.close(enhanceYourCalm);
+  };
   const add = (message: unknown): void => {
-    const { stream } = message as { stream: Http2Stream };
     // The channel reports the streams of all HTTP/2 servers of the process.
-    if (stream.session?.socket.localPort !== port) return;
+    if (!isReading()) return;
+    const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
     stream.push = pushSlices;
     open.add(stream);
     const [oldest] = open;
-    if (open.size <= maxStreams || oldest === undefined) return;
-    onExcess();
-    oldest.close(enhanceYourCalm);
+    if (open.size > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
+    if (!hasLongLists(headers)) return;
+    refuse(stream, 'the metadata has too many values');
+    // grpc-js still reads them.
+    for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
   };
   const remove = (message: unknown): void => {
     open.delete((message as { stream: Http2Stream }).stream);
   };
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
-  return () => {
-    unsubscribe('http2.server.stream.created', add);
-    unsubscribe('http2.server.stream.close', remove);
+  return {
+    /** Resolves when all streams are closed. HTTP/2 notices a few turns later that a connection was closed. */
+    async end(): Promise<void> {
+      for (let turn = 0; open.size > 0 && turn < maxTurns; turn += 1) await setImmediate();
+      unsubscribe('http2.server.stream.created', add);
+      unsubscribe('http2.server.stream.close', remove);
+    },
   };
+}
+
+function isBinary(name: string): boolean {
+  return name.endsWith('-bin');
+}
+
+/**
+ * Whether a call has more values of binary metadata than Node.js allows headers. grpc-js splits each list of them, and
+ * a value of one byte needs some 200 bytes of memory.
+ */
+function hasLongLists(headers: IncomingHttpHeaders): boolean {
+  let values = 0;
+  for (const name in headers) {
+    if (isBinary(name)) values += String(headers[name]).split(',', maxBinaryValues + 1).length;
+  }
+  return values > maxBinaryValues;
 }
 
 /**

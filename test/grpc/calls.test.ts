@@ -105,6 +105,8 @@ for (const [what, path, headers, code] of unfinished) {
     } else {
       stream.write(framed(one));
     }
+    // A call that is cancelled in its first packet never starts.
+    await new Promise((resolve) => session.ping(resolve));
     if (code === status.CANCELLED) stream.close(constants.NGHTTP2_CANCEL);
     else await once(stream, 'response');
     stream.end();

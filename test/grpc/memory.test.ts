@@ -114,3 +114,32 @@ test('on a small heap, more connections than fit are closed', async (t) => {
   }
   await t.waitFor(() => assert.ok(reasons().includes('too many connections are open')), { timeout: 20_000 });
 });
+
+test('on a small heap, calls with long lists of binary metadata are closed with RESOURCE_EXHAUSTED', async (t) => {
+  const { grpc, isWell, reasons } = await startSmall(t);
+  const session = await connectWire(t, grpc);
+  const metadata = Object.fromEntries(
+    Array.from({ length: 14 }, (_, i) => [`x-${i}-bin`, ','.repeat(4_000)]),
+  );
+  const calls = Array.from({ length: 100 }, () =>
+    session.request({ ...headers, ...metadata, ':path': path }).on('error', () => undefined),
+  );
+  for (const call of calls) {
+    await t.waitFor(() => assert.ok(call.closed), { timeout: 20_000 });
+    assert.equal(call.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+  await isWell();
+  assert.ok(reasons().includes('the metadata has too many values'));
+});
+
+test('a list of 128 values of binary metadata is accepted', async (t) => {
+  const { grpc, reasons } = await startSmall(t);
+  const metadata = {
+    'x-1-bin': Array(64).fill('AAE').join(','),
+    'x-2-bin': Array(64).fill('AAE').join(', '),
+  };
+  const session = await connectWire(t, grpc);
+  const { code } = await callWire(session, path, framed(Uint8Array.of(8, 1)), metadata);
+  assert.equal(code, status.NOT_FOUND);
+  assert.deepEqual(reasons(), []);
+});
