@@ -107,14 +107,17 @@ export function parseRange(
   return { start, end: Math.min(Number(last ?? size), size - 1) };
 }
 
+// Far more than any client sends. A header of 15 KB could have thousands, which would take longer than the request.
+const maxMembers = 100;
+
 /**
  * The weights of an Accept or Accept-Encoding header by lower-case name (RFC 9110, 12.4.2). A weight is 1 without
  * a `q`, and NaN if the `q` is not a number, so that every comparison is false.
  */
 export function parseWeights(header: string): Map<string, number> {
   const weights = new Map<string, number>();
-  for (const part of header.toLowerCase().split(',')) {
-    const [value = '', ...parameters] = part.split(';').map((text) => text.trim());
+  for (const part of header.toLowerCase().split(',', maxMembers)) {
+    const [value = '', ...parameters] = part.split(';', maxMembers).map((text) => text.trim());
     const q = parameters.find((text) => text.startsWith('q='));
     weights.set(value, q === undefined ? 1 : Number(q.slice(2)));
   }

@@ -37,10 +37,14 @@ export interface ListenerOptions
 type Choice = Omit<Route, 'template'>;
 const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
 
-const failing = (error: unknown): Choice =>
-  probe(() => {
+// An error response can cost as much as a reply, so it waits for its turn.
+const failing = (error: unknown): Choice => ({
+  handle() {
     throw error;
-  });
+  },
+  exempt: true,
+  first: false,
+});
 
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -84,11 +88,12 @@ export class HttpListener {
     connection.newest = response;
     mergeChunks(message);
     // If its body is malformed, a waiting request gets its error response before it starts.
-    const start = (): void => {
-      if (!response.headersSent) this.#start(connection, message, response);
+    const start = (mayBeFirst: boolean): void => {
+      if (!response.headersSent) this.#start(connection, message, response, mayBeFirst);
     };
-    if (connection.busy) connection.wait(message, this.#shared.memory, start);
-    else start();
+    // A probe is the only request on its connection. A client could send thousands of health checks in a packet.
+    if (connection.busy) connection.wait(message, this.#shared.memory, () => start(false));
+    else start(true);
   };
 
   // A malformed target counts as known, so that this service rejects it.
@@ -101,7 +106,12 @@ export class HttpListener {
     }
   }
 
-  #start(connection: Connection, message: IncomingMessage, response: ServerResponse): void {
+  #start(
+    connection: Connection,
+    message: IncomingMessage,
+    response: ServerResponse,
+    mayBeFirst: boolean,
+  ): void {
     connection.busy = true;
     const request = new HttpRequest(message, response, connection, this.#shared);
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
@@ -115,7 +125,7 @@ export class HttpListener {
       connection.startNext();
     });
     let route = this.#route(request);
-    if (route.first || scheduler.isFree(request.startedAt)) this.#answer(request, route);
+    if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);
     else {
       request.holdUnread(() => {
         route = failing(cancelled);

@@ -242,3 +242,9 @@ for (const [header, want] of weights) {
     assert.deepEqual([...parseWeights(header)], want);
   });
 }
+
+test('only the first hundred members and parameters of a list of weights are read', () => {
+  const members = Array.from({ length: 5_000 }, (_, i) => `a${i}`);
+  assert.deepEqual([...parseWeights(members.join()).keys()], members.slice(0, 100));
+  assert.deepEqual([...parseWeights(`a${';x'.repeat(99)};q=0.1`)], [['a', 1]]);
+});

@@ -6,9 +6,11 @@ import { type TestContext, test } from 'node:test';
 import type { Handler, ListenerOptions } from '../../src/http/listener.ts';
 import { HttpError, json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { exchange } from '../kit/raw.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createFace, startKit } from '../support/http-kit.ts';
+import { startService } from '../support/service.ts';
 
 const hello: Handler = () => json(200, 'hello');
 const echo: Handler = async (request) => json(200, (await request.json()).value);
@@ -482,3 +484,25 @@ test('while no memory is left, a waiting request with a long body fails before i
   assert.deepEqual(called, []);
   assert.equal((await wire.write(post('/', '"short"')).next()).body, '"short"');
 });
+
+for (const line of ['GET /nowhere', 'GET /%', 'OPTIONS /users', 'GET /health']) {
+  test(`a thousand pipelined requests "${line}" take several turns of the event loop`, async (t) => {
+    const perTurn: number[] = [];
+    let inTurn = 0;
+    const observe = ({ type }: ServiceEvent): void => {
+      if (type !== 'request') return;
+      if (inTurn === 0) {
+        setImmediate(() => {
+          perTurn.push(inTurn);
+          inTurn = 0;
+        });
+      }
+      inTurn += 1;
+    };
+    const { port } = await startService(t, { observe });
+    const wire = await Wire.open(t, port);
+    wire.write(head(line).repeat(1_000));
+    for (let i = 0; i < 1_000; i += 1) await wire.next();
+    assert.ok(Math.max(...perTurn) < 500, `requests by turn: ${perTurn.join(', ')}`);
+  });
+}
