@@ -37,14 +37,10 @@ export interface ListenerOptions
 type Choice = Omit<Route, 'template'>;
 const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
 
-// An error response can cost as much as a reply, so it waits for its turn.
-const failing = (error: unknown): Choice => ({
-  handle() {
+const failing = (error: unknown): Choice =>
+  probe(() => {
     throw error;
-  },
-  exempt: true,
-  first: false,
-});
+  });
 
 /** Called by `node:http` for each request. A host passes `next` to handle requests for unknown paths. */
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, next?: () => void) => void;
@@ -91,7 +87,8 @@ export class HttpListener {
     const start = (mayBeFirst: boolean): void => {
       if (!response.headersSent) this.#start(connection, message, response, mayBeFirst);
     };
-    // A probe is the only request on its connection. A client could send thousands of health checks in a packet.
+    // Only a request that is alone on its connection may go first: a packet can hold thousands of health checks or
+    // mistakes.
     if (connection.busy) connection.wait(message, this.#shared.memory, () => start(false));
     else start(true);
   };
