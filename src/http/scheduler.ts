@@ -22,7 +22,10 @@ type Task = () => unknown;
  * turns, a health check on a new connection would wait for a long turn for each connection before it.
  */
 export class Scheduler {
-  /** A stack: in a flood, serving the oldest first would make every connection wait longer. */
+  /**
+   * The oldest and the newest take turns. In a flood, serving only the oldest first would make every connection wait
+   * longer, and serving only the newest first would make some wait for as long as others arrive.
+   */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
   /** Requests that have started continue before others start, so that few of them are in memory at a time. */
@@ -88,7 +91,7 @@ export class Scheduler {
     const mayYield = this.#yields < maxYields;
     const accepts = mayYield && this.#arrivals > maxArrivals;
     for (let i = 0; i < maxReadsPerTurn && !accepts; i += 1) {
-      this.#connections.pop()?.();
+      (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
       this.#bodies.shift()?.();
     }
     if (mayYield && (accepts || this.#connections.length > 0)) {
