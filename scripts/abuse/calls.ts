@@ -1,7 +1,7 @@
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../../test/kit/free-ports.ts';
-import { framed } from '../../test/support/grpc-wire.ts';
+import { framed, openCall } from '../../test/support/grpc-wire.ts';
 import { pinSelf } from '../bench/cores.ts';
 import { probe, shownProbes } from '../harness/offer.ts';
 import { heapMegabytes, seconds } from './replies.ts';
@@ -89,13 +89,7 @@ async function start(port: number, flood: Flood, sessions: ClientHttp2Session[])
     session.on('error', () => undefined);
     sessions.push(session);
     for (let call = 0; call < calls; call += 1) {
-      const stream = session.request({
-        ':method': 'POST',
-        ':path': path,
-        'content-type': 'application/grpc',
-        te: 'trailers',
-        ...headers,
-      });
+      const stream = openCall(session, path, headers);
       stream.on('error', () => undefined);
       if (bytes !== undefined) stream.write(bytes);
       if (resets === true) stream.close(constants.NGHTTP2_CANCEL);

@@ -42,6 +42,7 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
       const ageMs = maxAgeMs * (1 - spread * Math.random());
       const number = Math.floor((performance.now() + ageMs) / groupMs);
       const known = [...groups].find((group) => group.number === number && group.tls === tls);
+      // HTTP/2 accepts any Duplex, but the type of grpc-js does not.
       (known ?? open(number, tls)).injector.injectConnection(socket as Socket);
     },
     /** Stops the timers; the server closes the connections. */

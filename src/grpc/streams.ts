@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 
-// Several times the memory of a stream with 64 KiB of headers and a message of 64 KiB.
+// Twice the bytes of 64 KiB of headers and a message of 64 KiB, since the objects that hold them need memory too.
 const heapPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapPerStream);
 const sliceBytes = 512;
@@ -14,6 +14,7 @@ const maxShortChunks = 1_000;
 const maxBinaryValues = 128;
 // The error code of HTTP/2 that clients report as RESOURCE_EXHAUSTED (ENHANCE_YOUR_CALM).
 const enhanceYourCalm = 11;
+// How long to wait for closed connections to close their streams.
 const maxTurns = 1_000;
 const shortChunks = Symbol('the number of short chunks');
 
@@ -21,7 +22,7 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
- * oldest is closed. `onRefusal` is called with the reason why a stream is closed. The result ends the limits.
+ * oldest is closed. `onRefusal` is called with the reason why a stream is closed.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
  * stream open. The channels exist since Node.js 24.4.

@@ -35,9 +35,9 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
     const isStream = followers !== undefined && prefers(request.header('accept'), streamType, otherTypes);
-    let query: ChangeQuery = { ...filter, after: after ?? 0 };
     // A stream reads its changes when it can send them. Here, only its position is checked.
-    if (isStream) query = { ...query, limit: 1 };
+    const limit = isStream ? 1 : filter.limit;
+    let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
     let page: ChangePage;
     try {
       page = await feed.read(query, request);

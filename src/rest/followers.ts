@@ -19,7 +19,6 @@ const maxCharacters = 4 * 1024 * 1024;
 const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before the reader retries after a failure.
 const retryMs = 1_000;
-
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
 
@@ -28,6 +27,7 @@ interface Place {
   after: number;
   /** How many changes to read next from the store. */
   limit: number;
+  /** The newest changes when it last read from the store. */
   recent: Recent;
 }
 
@@ -145,7 +145,7 @@ export class Followers {
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${place.after}\n\n`;
       while (!isOver()) {
         const isRecent = place.recent === this.#recent && place.after >= place.recent.from;
-        // While a client reads slowly, its events are in memory only once: no variable here keeps them.
+        // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
         const text = isRecent
           ? this.#recentText(place, query, request)
           : await this.#ownText(place, query, request);

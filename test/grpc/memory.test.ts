@@ -4,11 +4,10 @@ import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { startProcess } from '../kit/process.ts';
-import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
+import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 
 const path = '/Users/GetUser';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
-const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
 
 /** A service with so little memory that it holds some 250 calls and 800 connections. */
 async function startSmall(t: TestContext) {
@@ -29,7 +28,7 @@ test('on a small heap, the oldest of many calls that never end are closed with R
   for (let i = 0; i < 2; i += 1) {
     const session = await connectWire(t, grpc);
     for (let call = 0; call < 250; call += 1) {
-      calls.push(session.request({ ...headers, ':path': path }).on('error', () => undefined));
+      calls.push(openCall(session, path).on('error', () => undefined));
     }
   }
   const [first] = calls;
@@ -47,7 +46,7 @@ test('on a small heap, calls that never end have no effect on later ones once th
   const { grpc, isWell, reasons } = await startSmall(t);
   for (let i = 0; i < 4; i += 1) {
     const session = await connectWire(t, grpc);
-    const calls = Array.from({ length: 200 }, () => session.request({ ...headers, ':path': path }));
+    const calls = Array.from({ length: 200 }, () => openCall(session, path));
     for (const call of calls) call.on('error', () => undefined);
     await new Promise((resolve) => session.ping(resolve));
     session.destroy();
@@ -65,8 +64,7 @@ test('on a small heap, thousands of short messages in a packet and unread respon
     t.after(() => session.destroy());
     session.on('error', () => undefined);
     for (let call = 0; call < 20; call += 1) {
-      session
-        .request({ ...headers, ':path': reflection })
+      openCall(session, reflection)
         .on('error', () => undefined)
         .write(requests);
     }
@@ -84,7 +82,7 @@ test('a call that sends its message in more than 1,000 short chunks is closed, a
       Uint8Array.of(8, 1, 0x7a, (length & 0x7f) | 0x80, length >> 7, ...Array<number>(length).fill(0x61)),
     );
   const send = async (bytes: Uint8Array) => {
-    const call = session.request({ ...headers, ':path': path });
+    const call = openCall(session, path);
     let code: string | undefined;
     call
       .on('error', () => undefined)
@@ -122,7 +120,7 @@ test('on a small heap, calls with long lists of binary metadata are closed with 
     Array.from({ length: 14 }, (_, i) => [`x-${i}-bin`, ','.repeat(4_000)]),
   );
   const calls = Array.from({ length: 100 }, () =>
-    session.request({ ...headers, ...metadata, ':path': path }).on('error', () => undefined),
+    openCall(session, path, metadata).on('error', () => undefined),
   );
   for (const call of calls) {
     await t.waitFor(() => assert.ok(call.closed), { timeout: 20_000 });

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import {
   type ClientHttp2Session,
+  type ClientHttp2Stream,
   connect,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
@@ -31,6 +32,21 @@ export async function connectWire(
   return session;
 }
 
+/** Opens a call, of which only the headers are sent. */
+export function openCall(
+  session: ClientHttp2Session,
+  path: string,
+  headers: OutgoingHttpHeaders = {},
+): ClientHttp2Stream {
+  return session.request({
+    ':method': 'POST',
+    ':path': path,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+    ...headers,
+  });
+}
+
 /** Sends the bytes of a call unchanged, and resolves to the response. */
 export async function callWire(
   session: ClientHttp2Session,
@@ -38,13 +54,7 @@ export async function callWire(
   body: Uint8Array,
   headers: OutgoingHttpHeaders = {},
 ): Promise<WireAnswer> {
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': path,
-    'content-type': 'application/grpc',
-    te: 'trailers',
-    ...headers,
-  });
+  const stream = openCall(session, path, headers);
   let head: IncomingHttpHeaders = {};
   let trailers: IncomingHttpHeaders = {};
   const chunks: Buffer[] = [];
