@@ -5,7 +5,7 @@ import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { errorReply } from './refusals.ts';
-import { type Headers, HttpError, type Reply } from './reply.ts';
+import { type ErrorResponse, type Headers, HttpError, type Reply } from './reply.ts';
 import { HttpRequest, type Shared } from './request.ts';
 import type { Router } from './router.ts';
 import { scheduler } from './scheduler.ts';
@@ -28,7 +28,7 @@ export interface ListenerOptions
   /** Further headers of replies to OPTIONS. Default: none. */
   readonly optionsHeaders?: Headers;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
-  readonly toHttpError: (caught: unknown, request: HttpRequest) => HttpError;
+  readonly toErrorResponse: (caught: unknown, request: HttpRequest) => ErrorResponse;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
   readonly checkHost?: ((message: IncomingMessage) => void) | undefined;
   readonly observe: Observe;
@@ -202,9 +202,9 @@ export class HttpListener {
   }
 
   #fail(request: HttpRequest, caught: unknown): void {
-    const { observe, toHttpError } = this.#options;
+    const { observe, toErrorResponse } = this.#options;
     try {
-      const error = toHttpError(caught, request);
+      const error = toErrorResponse(caught, request);
       // Part of another reply was sent already. The client would read further bytes as its rest.
       if (request.response.headersSent) request.response.destroy();
       else send(request, errorReply(error, request));

@@ -4,7 +4,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
-import { HttpError, type Reply, securityHeaders } from './reply.ts';
+import { type ErrorResponse, HttpError, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
@@ -20,7 +20,7 @@ const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
  * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
  * accepts `application/problem+json`.
  */
-export function errorReply(error: HttpError, request?: Pick<HttpRequest, 'id' | 'header'>) {
+export function errorReply(error: ErrorResponse, request?: Pick<HttpRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
@@ -57,7 +57,7 @@ const parserRefusals: Readonly<Record<string, HttpError>> = {
 };
 
 /** Converts a parser error into an error response; `undefined` when the connection itself failed. */
-function parserRefusal(error: ParserError): HttpError | undefined {
+function parserRefusal(error: ParserError): ErrorResponse | undefined {
   const { code = '', reason, rawPacket, bytesParsed = 0 } = error;
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
   // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello.
@@ -91,13 +91,13 @@ export function refuseConnect(socket: Duplex, observe: Observe): void {
   refuseInTurn(socket, unknownMethod, observe);
 }
 
-function refuseInTurn(socket: Duplex, refusal: HttpError, observe: Observe): void {
+function refuseInTurn(socket: Duplex, refusal: ErrorResponse, observe: Observe): void {
   const last = connectionOf(socket).newest;
   if (last === undefined || last.writableFinished) refuse(socket, refusal, observe);
   else last.once('finish', () => refuse(socket, refusal, observe));
 }
 
-function refuseRequest(response: ServerResponse, refusal: HttpError): void {
+function refuseRequest(response: ServerResponse, refusal: ErrorResponse): void {
   const { status, headers, body } = refusalParts(refusal);
   response.writeHead(status, headers);
   response.write(body);
@@ -105,7 +105,7 @@ function refuseRequest(response: ServerResponse, refusal: HttpError): void {
 }
 
 /** Sends an error on a connection that has no request, and thus no response object. Then closes it. */
-export function refuse(socket: Duplex, refusal: HttpError, observe: Observe): void {
+export function refuse(socket: Duplex, refusal: ErrorResponse, observe: Observe): void {
   if (!socket.writable) return;
   const { status, headers, body } = refusalParts(refusal);
   reportRefusal(refusal, observe);
@@ -114,11 +114,11 @@ export function refuse(socket: Duplex, refusal: HttpError, observe: Observe): vo
   endSocket(socket, `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n${lines.join('')}${date}\r\n${body}`);
 }
 
-export function reportRefusal({ status, message }: HttpError, observe: Observe): void {
+export function reportRefusal({ status, message }: ErrorResponse, observe: Observe): void {
   observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
-function refusalParts(refusal: HttpError) {
+function refusalParts(refusal: ErrorResponse) {
   const { status, headers, body } = errorReply(refusal);
   const length = Buffer.byteLength(body);
   return {

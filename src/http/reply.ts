@@ -42,8 +42,16 @@ export function isStream(body: Reply['body']): body is ByteStream {
   return typeof body === 'object' && 'chunks' in body;
 }
 
-/** A failure with its response: the status, a message for the client and extra headers. */
-export class HttpError extends Error {
+/** What the response to a failed request says. */
+export interface ErrorResponse {
+  readonly status: number;
+  /** Written for the client. */
+  readonly message: string;
+  readonly headers: Headers;
+}
+
+/** An error response that can be thrown. */
+export class HttpError extends Error implements ErrorResponse {
   override readonly name = 'HttpError';
   readonly status: number;
   readonly headers: Headers;

@@ -11,7 +11,7 @@ import { fileHandler } from '../http/static.ts';
 import { listFiles, pagePolicy } from '../http/static-files.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
-import { toHttpError } from './errors.ts';
+import { toErrorResponse } from './errors.ts';
 import { Followers } from './followers.ts';
 import { type RouteDependencies, requireKey, routes } from './routes.ts';
 
@@ -146,7 +146,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const listener = new HttpListener({
     router,
     basePath,
-    toHttpError: (caught, request) => toHttpError(caught, request, observe),
+    toErrorResponse: (caught, request) => toErrorResponse(caught, request, observe),
     commonHeaders: { ...securityHeaders, ...hsts },
     corsHeaders: corsHeaders(options.cors),
     optionsHeaders: description,

@@ -264,7 +264,8 @@ function faceOf(handlers: Readonly<Record<string, Handler>>, options: Partial<Li
     basePath: '/api',
     observe: () => undefined,
     commonHeaders: {},
-    toHttpError: (caught) => (caught instanceof HttpError ? caught : new HttpError(500, 'internal error')),
+    toErrorResponse: (caught) =>
+      caught instanceof HttpError ? caught : new HttpError(500, 'internal error'),
     limits,
     ...options,
   });

@@ -19,10 +19,10 @@ const timeouts = {
 async function startPort(t: TestContext, tls?: TlsOptions) {
   const observe = () => undefined;
   const limits = { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight: 10, writeTimeoutMs: 60_000 };
-  const toHttpError = (error: unknown) => {
+  const toErrorResponse = (error: unknown) => {
     throw error;
   };
-  const options = { basePath: '', observe, commonHeaders: {}, toHttpError, limits };
+  const options = { basePath: '', observe, commonHeaders: {}, toErrorResponse, limits };
   const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
   const server = new HttpServer({
     listener: face.listener,

@@ -39,7 +39,7 @@ export async function startKit(
     basePath: '',
     observe,
     commonHeaders: options.commonHeaders ?? securityHeaders,
-    toHttpError: (caught) => {
+    toErrorResponse: (caught) => {
       if (caught instanceof HttpError) return caught;
       thrown.push(caught);
       return new HttpError(500, 'internal error');
