@@ -5,6 +5,7 @@ import { Access } from './domain/access.ts';
 import type { Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
+import { heapLimitBytes } from './http/memory-budget.ts';
 import { tlsSettings } from './http/node-http.ts';
 import { scheduler } from './http/scheduler.ts';
 import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts';
@@ -54,6 +55,9 @@ export interface CloseOptions {
   /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */
   readonly timeoutMs?: number;
 }
+
+// Maximum memory of a connection: with a running request of HTTP, or idle with gRPC.
+const heapPerConnection = 80 * 1024;
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
@@ -114,7 +118,10 @@ export class Service implements AsyncDisposable {
   }
 
   async #open(): Promise<Addresses> {
-    const { readDatabase, host, port, grpcPort, maxConnections, timeouts, tls } = this.#options;
+    const { readDatabase, host, port, grpcPort, timeouts, tls } = this.#options;
+    // With a small heap, fewer connections fit than the option allows.
+    const fitting = Math.floor(heapLimitBytes / heapPerConnection);
+    const maxConnections = Math.min(this.#options.maxConnections, fitting);
     const [access, observe] = [this.#access, this.#observe];
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
-import { getHeapStatistics } from 'node:v8';
 import type { GrpcApp, GrpcOptions } from './app.ts';
 import { PacedSocket, type Pacer } from './paced-socket.ts';
 import { limitStreams } from './streams.ts';
@@ -12,8 +11,6 @@ const loadAfterMs = 1_000;
 // Importing them would load grpc-js.
 const unavailable = 14;
 const resourceExhausted = 8;
-// Maximum memory of an idle connection. With a small heap, fewer than `maxConnections` fit.
-const heapPerConnection = 80 * 1024;
 
 /**
  * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
@@ -41,8 +38,7 @@ export class GrpcServer {
   constructor(options: GrpcOptions, maxConnections: number, pacer: Pacer) {
     this.#options = options;
     this.#pacer = pacer;
-    const { heap_size_limit: heapBytes } = getHeapStatistics();
-    this.#maxConnections = Math.min(maxConnections, Math.floor(heapBytes / heapPerConnection));
+    this.#maxConnections = maxConnections;
   }
 
   /** Opens the port, and resolves to its number. */

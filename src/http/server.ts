@@ -4,7 +4,6 @@ import { Server as NetServer, type Socket } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { connectionOf } from './connection.ts';
 import type { RequestListener } from './listener.ts';
-import { heapLimitBytes } from './memory-budget.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import { HttpError } from './reply.ts';
@@ -41,8 +40,6 @@ export interface HttpTimeouts {
 
 // Node's own default. Requests may contain cookies that other services on the same host have set.
 const maxHeaderBytes = 16 * 1024;
-// Maximum memory of a connection with a running request. With a small heap, fewer than `maxConnections` fit.
-const heapPerConnection = 80 * 1024;
 // The maximum of the kernel. If its queue of new connections is full, a client waits at least a second to try again.
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
@@ -90,7 +87,7 @@ export class HttpServer {
     // that never ends. Beyond this one, it rejects the request itself, or drops the further lines.
     server.maxHeadersCount = 2 * maxHeaders;
     this.#connections = new Connections(server, {
-      max: Math.min(maxConnections, Math.floor(heapLimitBytes / heapPerConnection)),
+      max: maxConnections,
       maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
       checkingIntervalMs,
       reject(socket, silently) {
