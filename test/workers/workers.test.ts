@@ -12,7 +12,7 @@ import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
 import { create, pollMs, printed, start, workersOf } from './pool.ts';
 
-describe('several workers', () => {
+describe('several workers', { concurrency: 4 }, () => {
   it('serve the same ports over the same file, and log the addresses once', async (t) => {
     const running = await start(t);
     assert.equal((await workersOf(running)).length, 2);
