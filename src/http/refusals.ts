@@ -4,7 +4,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
 import { connectionOf } from './connection.ts';
 import { http } from './node-http.ts';
-import { type ErrorResponse, HttpError, type Reply, securityHeaders } from './reply.ts';
+import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
@@ -46,13 +46,13 @@ export interface ParserError {
   readonly rawPacket?: Uint8Array;
 }
 
-const malformed = new HttpError(400, 'the request is malformed');
-const unknownMethod = new HttpError(501, 'the method is not implemented');
-const unknownVersion = new HttpError(505, 'the protocol must be HTTP/1.1');
-const parserRefusals: Readonly<Record<string, HttpError>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: new HttpError(408, 'the request did not arrive in time'),
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: new HttpError(413, 'the chunk extensions are too long'),
-  HPE_HEADER_OVERFLOW: new HttpError(431, 'the headers of the request are too long or too many'),
+const malformed: ErrorResponse = { status: 400, message: 'the request is malformed' };
+const unknownMethod: ErrorResponse = { status: 501, message: 'the method is not implemented' };
+const unknownVersion: ErrorResponse = { status: 505, message: 'the protocol must be HTTP/1.1' };
+const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'the request did not arrive in time' },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, message: 'the chunk extensions are too long' },
+  HPE_HEADER_OVERFLOW: { status: 431, message: 'the headers of the request are too long or too many' },
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
 

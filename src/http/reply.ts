@@ -47,7 +47,8 @@ export interface ErrorResponse {
   readonly status: number;
   /** Written for the client. */
   readonly message: string;
-  readonly headers: Headers;
+  /** Extra headers. Default: none. */
+  readonly headers?: Headers | undefined;
 }
 
 /** An error response that can be thrown. */

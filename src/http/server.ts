@@ -6,7 +6,7 @@ import { connectionOf } from './connection.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
-import { HttpError } from './reply.ts';
+import type { ErrorResponse } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
 export interface HttpServerOptions {
@@ -46,7 +46,11 @@ const backlog = 65_535;
 const sweepEveryMs = 50;
 // A rejected connection stays open until its client has read the error response.
 const maxRejectingAtOnce = 100;
-const full = new HttpError(503, 'too many connections are open', { 'retry-after': '1' });
+const full: ErrorResponse = {
+  status: 503,
+  message: 'too many connections are open',
+  headers: { 'retry-after': '1' },
+};
 
 /** An HTTP or HTTPS server on one port, with limits on its connections and with our format of errors. */
 export class HttpServer {

@@ -44,10 +44,10 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
   // A store may have conflicts of its own. Only that of a running request with the same key passes with time.
   const isFinal =
     error.isFinal || (error.kind === 'conflict' && request.header('idempotency-key') === undefined);
-  // Not an `HttpError`, whose stack trace would take a tenth of such a request.
+  // Nothing throws it, so it is not an `HttpError`, which would capture another stack trace.
   return {
     status: errorStatuses[error.kind],
     message: isInternal ? 'internal error' : error.message,
-    headers: (isFinal ? undefined : errorHeaders[error.kind]) ?? {},
+    headers: isFinal ? undefined : errorHeaders[error.kind],
   };
 }
