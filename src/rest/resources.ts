@@ -71,15 +71,25 @@ type Shown<Row> = Omit<Row, 'version'>;
 /** `undefined` when there is no such record, or no user that it could belong to. */
 type Found<T> = Promise<T | undefined>;
 
-/** What a kind of record is to clients, and the functions of a store for it. */
-interface Resource<Row extends AnyRow, Draft extends object, Query extends AnyQuery> {
+/**
+ * What a kind of record is to clients, and the functions of a store for it. Its functions are methods, so that a
+ * resource of one kind is also a `Resource` of any kind.
+ */
+interface Resource<
+  Row extends AnyRow = AnyRow,
+  Draft extends object = object,
+  Query extends AnyQuery = AnyQuery,
+> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
-  /** The public fields of a record: all of them, because clients of every route and event see this. */
-  readonly view: (row: Shown<Row>) => Readonly<Record<keyof Shown<Row>, unknown>>;
+  /**
+   * The public fields of a record, in order: all of them, because clients of every route and event see this, and no
+   * others, because a store may return more.
+   */
+  view(row: Shown<Row>): Readonly<Record<keyof Shown<Row>, unknown>>;
   readonly bodies: BodyParsers<Draft>;
-  readonly parseQuery: (userId: number, parameters: Parameters, readCursor: ReadCursor) => Query;
+  parseQuery(userId: number, parameters: Parameters, readCursor: ReadCursor): Query;
   list(store: Repository, userId: number, query: Query, options: CallOptions): Found<Page<Shown<Row>>>;
   count(store: Repository, userId: number, query: Query, options: CallOptions): Found<number>;
   create(store: Repository, userId: number, draft: Draft, options: CreateOptions): Found<Created<Row>>;
@@ -94,23 +104,7 @@ interface RecordRoute {
   readonly handle: Handler;
 }
 
-/** A kind of record as the routes and the feed of changes use it. */
-type ServedResource = ReturnType<typeof serve>;
-
-function serve<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
-  resource: Resource<Row, Draft, Query>,
-) {
-  return {
-    /** The public fields of a record of this kind. */
-    view: (record: object): object => resource.view(record as Row),
-    routes: (store: Repository, requirePreconditions: boolean) =>
-      routesOf(resource, store, requirePreconditions),
-  };
-}
-
-// A view has exactly the fields of the API, in their order, because a store may return more.
-
-const users = serve<StoredUser, UserDraft, UserQuery>({
+const users: Resource<StoredUser, UserDraft, UserQuery> = {
   kind: 'users',
   isNested: false,
   view: ({ id, name, role }) => ({ id, name, role }),
@@ -122,9 +116,9 @@ const users = serve<StoredUser, UserDraft, UserQuery>({
   get: (store, { id }, options) => store.getUser(id, options),
   update: (store, { id }, patch, options) => store.updateUser(id, patch, options),
   delete: (store, { id }, options) => store.deleteUser(id, options),
-});
+};
 
-const posts = serve<StoredPost, PostDraft, PostQuery>({
+const posts: Resource<StoredPost, PostDraft, PostQuery> = {
   kind: 'posts',
   isNested: true,
   view: ({ id, userId, title, body }) => ({ id, userId, title, body }),
@@ -136,14 +130,14 @@ const posts = serve<StoredPost, PostDraft, PostQuery>({
   get: (store, { userId, id }, options) => store.getPost(userId, id, options),
   update: (store, { userId, id }, patch, options) => store.updatePost(userId, id, patch, options),
   delete: (store, { userId, id }, options) => store.deletePost(userId, id, options),
-});
+};
 
 /** What each kind of record is to clients of the HTTP API. */
-export const resources: Readonly<Record<RecordKind, ServedResource>> = { users, posts };
+export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts };
 
 /** The routes of a collection and its records, with conditional reads and changes. */
-function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQuery>(
-  resource: Resource<Row, Draft, Query>,
+export function recordRoutes(
+  resource: Resource,
   store: Repository,
   requirePreconditions: boolean,
 ): readonly RecordRoute[] {
@@ -171,7 +165,7 @@ function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQue
     return { origin: originOf(request), expected: expectedVersions(request, requirePreconditions) };
   };
   const changing =
-    (parse: (body: unknown, path: RecordPath) => Patch<Draft>, types?: readonly string[]): Handler =>
+    (parse: (body: unknown, path: RecordPath) => Patch<object>, types?: readonly string[]): Handler =>
     async (request) => {
       const path = pathOf(request);
       const options = changeOptions(request);
@@ -180,7 +174,7 @@ function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQue
       if (row === undefined) throw missing(path);
       return recordReply(200, row);
     };
-  const show = (request: HttpRequest, path: RecordPath, row: Row | undefined): Reply => {
+  const show = (request: HttpRequest, path: RecordPath, row: AnyRow | undefined): Reply => {
     if (row === undefined) throw missing(path);
     if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
     const seen = request.header('if-none-match');
@@ -190,13 +184,13 @@ function routesOf<Row extends AnyRow, Draft extends object, Query extends AnyQue
     return recordReply(200, row);
   };
   /** A reply with one record and the tag of its version. */
-  const recordReply = (status: number, row: Row, headers?: Headers): Reply =>
+  const recordReply = (status: number, row: AnyRow, headers?: Headers): Reply =>
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
   const handlers = {
     async list(request) {
       const { userId, query, isWhole, linksOf } = parseList(request);
-      const fetchPage = async (wanted: Query) => {
+      const fetchPage = async (wanted: AnyQuery) => {
         const page = await resource.list(store, userId, wanted, request);
         if (page === undefined) throw notFound('user', userId);
         return page;

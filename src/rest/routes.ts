@@ -6,7 +6,7 @@ import type { Handler } from '../http/listener.ts';
 import { HttpError, json, jsonText } from '../http/reply.ts';
 import { changes } from './changes.ts';
 import type { Followers } from './followers.ts';
-import { resources } from './resources.ts';
+import { recordRoutes, resources } from './resources.ts';
 
 /** The scope that a route needs if `auth` requires a key; `key`: any key is required, independent of `auth`. */
 export type RouteAccess = 'open' | 'key' | Scope;
@@ -47,7 +47,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   ];
   const feed = repository.changes && changes(repository.changes, followers);
   return [
-    ...recordKinds.flatMap((kind) => resources[kind].routes(repository, requirePreconditions)),
+    ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
     ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
     { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
