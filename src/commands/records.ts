@@ -18,6 +18,7 @@ import { tables } from '../storage/tables.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
+type Row = Records[RecordKind];
 
 /**
  * The parser of the fields of each kind that its clients set, and the maximum number of records that are read from a store
@@ -39,7 +40,7 @@ function toLine(kind: RecordKind, row: object): string {
   return JSON.stringify(fields);
 }
 
-function parseRow<Kind extends RecordKind>(kind: Kind, { version = 1, ...given }: Fields): Records[Kind] {
+function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
   const draft: Record<string, unknown> = { ...given };
   const ids: Record<string, number> = {};
   for (const { field } of tables[kind].keys) {
@@ -48,7 +49,7 @@ function parseRow<Kind extends RecordKind>(kind: Kind, { version = 1, ...given }
   }
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
   // The description of the table ensures that its keys and the fields of a draft are those of a record.
-  return { ...row, ...formats[kind].parseDraft(draft) } as unknown as Records[Kind];
+  return { ...row, ...formats[kind].parseDraft(draft) } as Row;
 }
 
 /** The field of the end record that contains the last assigned id, such as `lastUserId`. */
@@ -68,7 +69,7 @@ export function countOf(summary: StoreSummary): number {
 
 /** Records that are imported together. */
 export interface Batch {
-  readonly rows: { readonly [Kind in RecordKind]: Records[Kind][] };
+  readonly rows: Readonly<Record<RecordKind, Row[]>>;
   /** The same records as lines of NDJSON, in the order of their source. */
   readonly lines: string[];
   /** The end record of an export, which is in its last batch. */
@@ -116,7 +117,7 @@ export async function* readStore(store: Store): AsyncGenerator<Batch, void> {
 }
 
 /** All records of a kind by id. */
-async function* readKind<Kind extends RecordKind>(store: Store, kind: Kind): AsyncGenerator<Batch, void> {
+async function* readKind(store: Store, kind: RecordKind): AsyncGenerator<Batch, void> {
   const { batchRows } = formats[kind];
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
@@ -165,20 +166,17 @@ function readLine(line: string, lineNumber: number, batch: Batch): void {
     // The parser of the kind checks the fields.
     const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
     const kind = recordKinds.find((one) => nameOf(one) === type);
-    if (kind !== undefined) addRecord(batch, kind, fields);
-    else if (type === 'end') batch.end = parseEnd(fields);
+    if (kind !== undefined) {
+      const row = parseRow(kind, fields);
+      batch.rows[kind].push(row);
+      batch.lines.push(toLine(kind, row));
+    } else if (type === 'end') batch.end = parseEnd(fields);
     else throw invalid('type', `must be ${recordKinds.map(nameOf).join(', ')} or end`);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
     const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
     throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
   }
-}
-
-function addRecord<Kind extends RecordKind>({ rows, lines }: Batch, kind: Kind, fields: Fields): void {
-  const row = parseRow(kind, fields);
-  rows[kind].push(row);
-  lines.push(toLine(kind, row));
 }
 
 /** Imports a batch, and resolves to the number of new records. A kind comes after the kinds that its records belong to. */
