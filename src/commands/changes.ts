@@ -46,7 +46,6 @@ class Refusal extends Error {
   }
 }
 
-/** Prints the changes of a service as they happen. */
 export const changes: Command = {
   help,
   flags: ['url', 'after', 'type', 'user', 'state'],

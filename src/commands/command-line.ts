@@ -7,7 +7,6 @@ export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
 /** The parts of the process that a command may use. */
 export interface CommandContext {
-  /** The arguments of the program. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Such as `v26.10.0`. */
@@ -49,7 +48,6 @@ export function onStop({ onSignal }: CommandContext, handle: (exitCode: number) 
   onSignal('SIGTERM', () => handle(143));
 }
 
-/** Writes a text, and waits until it is written. */
 export async function write(stream: Writable, text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   stream.write(text, (error) => (error ? reject(error) : resolve()));

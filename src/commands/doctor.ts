@@ -22,7 +22,6 @@ const fewDays = 14;
 const dayMs = 24 * 60 * 60 * 1_000;
 const probeTimeoutMs = 2_000;
 
-/** Examines what the service needs. */
 export const doctor: Command = {
   help: help + optionsHelp(),
   flags: optionRows.map(([flag]) => flag),

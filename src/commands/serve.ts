@@ -37,7 +37,6 @@ const sameSignalMs = 1_000;
 const workerSlackMs = 5_000;
 const lifeEvents = ['listening', 'draining', 'closed'];
 
-/** Runs the service until a signal stops it. */
 export const serve: Command = {
   help: help + optionsHelp(),
   flags: optionRows.map(([flag]) => flag),
@@ -104,7 +103,6 @@ async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promis
   if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
 }
 
-/** Opens a port and closes it again. */
 export async function openBriefly(host: string, port: number): Promise<number> {
   await using server = createServer().listen({ host, port, exclusive: true });
   await once(server, 'listening');

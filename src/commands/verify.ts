@@ -22,7 +22,6 @@ const patience = { waitTimeoutMs: 60_000, lockTimeoutMs: 60_000, statementTimeou
 // The tests mostly wait for the disk.
 const concurrency = 2;
 
-/** Runs the contract of a store on empty stores. */
 export const verify: Command = {
   help,
   flags: ['database'],

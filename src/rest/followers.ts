@@ -81,7 +81,6 @@ export class Followers {
   readonly #feed: ChangeFeed;
   readonly #max: number;
   readonly #onFailure: (cause: unknown) => void;
-  /** Wakes each follower. */
   readonly #wakes = new Set<() => void>();
   /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
   #recent = new Recent(0);
@@ -102,12 +101,10 @@ export class Followers {
     this.#onFailure = onFailure;
   }
 
-  /** The number of followers. */
   get open(): number {
     return this.#wakes.size;
   }
 
-  /** The number of changes sent to followers. */
   get sent(): number {
     return this.#sent;
   }
