@@ -106,16 +106,12 @@ function checkGiven(options: Partial<RequestListenerOptions> | undefined): void 
 
 /** @internal */
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
-  const { repository, basePath = '', requirePreconditions, maxFollowers } = options;
-  const { publicDir = fileURLToPath(packagePublicDir), utilityRoutes } = options;
-  const { access, observe } = hooks;
-  const followers =
-    repository.changes &&
-    new Followers(repository.changes, maxFollowers, (cause) =>
-      observe({ type: 'failure', where: 'store', cause }),
-    );
+  const { basePath = '', publicDir = fileURLToPath(packagePublicDir) } = options;
+  const { access, observe, host = '', secure = false } = hooks;
+  const { changes } = options.repository;
+  const followers = changes && new Followers(changes, options.maxFollowers, observe);
   const router = new Router<Route>();
-  for (const definition of routes({ repository, requirePreconditions, utilityRoutes, followers, ...hooks })) {
+  for (const definition of routes({ ...options, ...hooks, followers })) {
     const { exempt = false } = definition;
     const pattern = parsePattern(definition.pattern);
     const handle = requireKey(definition, access);
@@ -139,7 +135,6 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const handle = isRoot ? redirectToRoot(serve, headers) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
-  const { host = '', secure = false } = hooks;
   // A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
   // other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
   const hsts = secure && !isLoopback(host) && { 'strict-transport-security': 'max-age=31536000' };

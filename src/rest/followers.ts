@@ -10,6 +10,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
+import type { Observe } from '../telemetry/events.ts';
 import { cloudEvent } from './changes.ts';
 import { fitting } from './paging.ts';
 
@@ -80,7 +81,7 @@ class Recent {
 export class Followers {
   readonly #feed: ChangeFeed;
   readonly #max: number;
-  readonly #onFailure: (cause: unknown) => void;
+  readonly #observe: Observe;
   readonly #wakes = new Set<() => void>();
   /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
   #recent = new Recent(0);
@@ -95,10 +96,10 @@ export class Followers {
   #draining = false;
 
   /** `max` is the maximum number of followers; 0 for no limit. */
-  constructor(feed: ChangeFeed, max: number, onFailure: (cause: unknown) => void) {
+  constructor(feed: ChangeFeed, max: number, observe: Observe) {
     this.#feed = feed;
     this.#max = max;
-    this.#onFailure = onFailure;
+    this.#observe = observe;
   }
 
   get open(): number {
@@ -221,8 +222,8 @@ export class Followers {
       this.#isStale = false;
       try {
         await this.#readPage(this.#recent);
-      } catch (caught) {
-        this.#onFailure(caught);
+      } catch (cause) {
+        this.#observe({ type: 'failure', where: 'store', cause });
         await sleep(retryMs);
         this.#isStale = true;
       }

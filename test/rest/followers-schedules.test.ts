@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { type ChangeType, changeTypes } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
@@ -114,7 +115,7 @@ testSchedules(
 
 it('sends a change that was made after the stream has started, without waiting for the heartbeat', async (t) => {
   const kept = new KeptChanges(changesKept);
-  const followers = new Followers(kept, 0, (cause) => assert.fail(String(cause)));
+  const followers = new Followers(kept, 0, (event) => assert.fail(inspect(event)));
   const follow = () => followers.follow({ after: 0, limit }, requestOf(AbortSignal.timeout(10_000)));
   const [first, second] = [follow(), follow()];
   t.after(() => Promise.all([first.return(undefined), second.return(undefined)]));
@@ -141,7 +142,7 @@ it('reads the changes once for all followers with any filter, also when they nee
       return kept.read(query);
     },
   };
-  const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const aborter = new AbortController();
   const texts = Array.from({ length: 1_000 }, () => '');
   const running = texts.map(async (_, i) => {
@@ -177,7 +178,7 @@ it('reads only a few changes at first for each of many clients that are far behi
       return page;
     },
   };
-  const followers = new Followers(feed, 0, (cause) => assert.fail(String(cause)));
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const request = requestOf(AbortSignal.timeout(10_000));
   const newest = followers.follow({ after: 100, limit: 100 }, request);
   const behind = Array.from({ length: 100 }, () => followers.follow({ after: 0, limit: 100 }, request));
@@ -191,7 +192,7 @@ it('reads only a few changes at first for each of many clients that are far behi
 
 it('lets the scheduler distribute the work when all followers wake at once', async (t) => {
   const kept = new KeptChanges(changesKept);
-  const followers = new Followers(kept, 0, (cause) => assert.fail(String(cause)));
+  const followers = new Followers(kept, 0, (event) => assert.fail(inspect(event)));
   const request = requestOf(AbortSignal.timeout(10_000));
   const streams = Array.from({ length: 100 }, () => followers.follow({ after: 0, limit }, request));
   t.after(() => Promise.all(streams.map((stream) => stream.return(undefined))));
