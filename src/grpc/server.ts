@@ -7,10 +7,8 @@ import { limitStreams } from './streams.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
-// The statuses that gRPC clients report for a rejected connection (UNAVAILABLE) and a closed call (RESOURCE_EXHAUSTED).
-// Importing them would load grpc-js.
+// The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
 const unavailable = 14;
-const resourceExhausted = 8;
 
 /**
  * The gRPC port, from opening to closing. grpc-js takes longer to load than all other modules, so it is loaded for
@@ -48,10 +46,7 @@ export class GrpcServer {
     await once(server, 'listening');
     server.on('error', this.#reportFailure);
     this.#server = server;
-    this.#limits = limitStreams(
-      () => this.#isReading,
-      (reason) => this.#options.observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason }),
-    );
+    this.#limits = limitStreams(() => this.#isReading, this.#options.observe);
     const address = server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
   }

@@ -3,6 +3,7 @@ import type { Http2Stream, IncomingHttpHeaders } from 'node:http2';
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
+import type { Observe } from '../telemetry/events.ts';
 
 // Twice the bytes of 64 KiB of headers and a message of 64 KiB, since the objects that hold them need memory too.
 const heapPerStream = 256 * 1024;
@@ -12,8 +13,9 @@ const sliceBytes = 512;
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
 const maxBinaryValues = 128;
-// The error code of HTTP/2 that clients report as RESOURCE_EXHAUSTED (ENHANCE_YOUR_CALM).
+// The error code of HTTP/2 (ENHANCE_YOUR_CALM) that gRPC clients report as this status (RESOURCE_EXHAUSTED).
 const enhanceYourCalm = 11;
+const resourceExhausted = 8;
 // How long to wait for closed connections to close their streams.
 const maxTurns = 1_000;
 const shortChunks = Symbol('the number of short chunks');
@@ -22,16 +24,16 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
 
 /**
  * Limits the memory of the streams that HTTP/2 opens while `isReading` returns true. Beyond what the heap can hold, the
- * oldest is closed. `onRefusal` is called with the reason why a stream is closed.
+ * oldest is closed.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
  * stream open. The channels exist since Node.js 24.4.
  */
-export function limitStreams(isReading: () => boolean, onRefusal: (reason: string) => void) {
+export function limitStreams(isReading: () => boolean, observe: Observe) {
   /** In the order in which they were opened. */
   const open = new Set<Http2Stream>();
   const refuse = (stream: Http2Stream, reason: string): void => {
-    onRefusal(reason);
+    observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
   };
   const add = (message: unknown): void => {
