@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { addAbortListener, once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import type { GrpcApp, GrpcOptions } from './app.ts';
@@ -70,17 +70,14 @@ export class GrpcServer {
     if (server === undefined) return;
     this.#closing = true;
     clearTimeout(this.#loading);
-    const force = (): void => {
-      for (const socket of this.#sockets) socket.destroy();
-    };
     const closed = once(server.close(), 'close');
-    if (signal.aborted) force();
-    else signal.addEventListener('abort', force, { once: true });
+    using _ = addAbortListener(signal, () => {
+      for (const socket of this.#sockets) socket.destroy();
+    });
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
     await closed;
     await this.#limits?.end();
-    signal.removeEventListener('abort', force);
   }
 
   async #accept(socket: Socket): Promise<void> {
