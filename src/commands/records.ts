@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
 import { postBodies } from '../domain/post.ts';
 import {
@@ -140,7 +140,7 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   let characters = 0;
   let lineNumber = 0;
   await using file = await open(path);
-  for await (const line of file.readLines()) {
+  for await (const line of readLines(file)) {
     lineNumber += 1;
     if (line.trim() === '') continue;
     if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
@@ -153,6 +153,17 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
     characters += line.length;
   }
   yield batch;
+}
+
+// `FileHandle.readLines` also ends a line at U+2028 and U+2029, which a JSON text may contain.
+async function* readLines(file: FileHandle): AsyncGenerator<string, void> {
+  let rest = '';
+  for await (const chunk of file.createReadStream({ encoding: 'utf8' })) {
+    const lines = (rest + chunk).split(/\r?\n/);
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  if (rest !== '') yield rest;
 }
 
 function emptyBatch(): Batch {

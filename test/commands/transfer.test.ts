@@ -34,7 +34,7 @@ async function fillStore(url: string): Promise<void> {
 async function createFile(): Promise<string> {
   const path = join(await mkdtemp(join(tmpdir(), 'transfer-')), 'filled.db');
   const store = await openStore(`sqlite:${path}`);
-  for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 emoji']) {
+  for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 and \u2028 \u2029']) {
     const { value } = await store.createUser({ name, role: 'reader' });
     await store.createPost(value.id, { title: `of ${name}`, body: 'two\nlines\tand a tab' });
   }
