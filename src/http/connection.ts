@@ -27,7 +27,9 @@ export class Connection {
   closing = false;
   /** Whether the parser has failed. */
   failed = false;
-  /** When the latest response ended, by `performance.now()`; 0 before the first one. */
+  /** When the service began to read the connection, by `performance.now()`. */
+  readonly openedAt = performance.now();
+  /** When the latest response ended, by the same clock; 0 before the first one. */
   idleSince = 0;
   /** Functions that start the waiting pipelined requests. */
   readonly waiting: (() => void)[] = [];

@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as NetServer, type Socket } from 'node:net';
+import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
-import { connectionOf } from './connection.ts';
+import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
 import { http, isSecure, loadHttps, tlsSettings } from './node-http.ts';
 import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal } from './refusals.ts';
 import type { ErrorResponse } from './reply.ts';
-import { scheduler } from './scheduler.ts';
 
 export interface HttpServerOptions {
   readonly listener: RequestListener;
@@ -15,7 +14,7 @@ export interface HttpServerOptions {
   readonly timeouts: HttpTimeouts;
   /** The limit of the listener on header lines. */
   readonly maxHeaders: number;
-  /** Maximum number of open connections; more are rejected with 503. Default: 0, no limit. */
+  /** Maximum number of open connections. Beyond it, see `Connections`. Default: 0, no limit. */
   readonly maxConnections?: number;
   readonly observe: Observe;
 }
@@ -44,8 +43,6 @@ const maxHeaderBytes = 16 * 1024;
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;
-// A rejected connection stays open until its client has read the error response.
-const maxRejectingAtOnce = 100;
 const full: ErrorResponse = {
   status: 503,
   message: 'too many connections are open',
@@ -94,6 +91,7 @@ export class HttpServer {
       max: maxConnections,
       maxIdleMs: headersTimeoutMs > 0 && keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + headersTimeoutMs : 0,
       checkingIntervalMs,
+      warn: (message) => observe({ type: 'warning', message }),
       reject(socket, silently) {
         // With TLS, a response would need a handshake, which costs most.
         if (!silently && tls === undefined) refuse(socket, full, observe);
@@ -160,82 +158,4 @@ export class HttpServer {
     // Also stops Node's own check for late requests.
     this.#server.close();
   }
-}
-
-export interface ConnectionsOptions {
-  /** Maximum number of open connections; 0 for no limit. */
-  readonly max: number;
-  /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
-  readonly maxIdleMs: number;
-  /** Interval between checks for idle connections, in ms. */
-  readonly checkingIntervalMs: number;
-  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
-  readonly reject: (socket: Socket, silently: boolean) => void;
-}
-
-/** Limits the number of open connections of a server, and closes idle ones. */
-export class Connections {
-  readonly #options: ConnectionsOptions;
-  readonly #accepted = new Set<Socket>();
-  readonly #rejecting = new Set<Socket>();
-  /** With TLS, the secure connections, each of which is inside an accepted one. */
-  readonly #secure = new Set<Socket>();
-
-  constructor(server: Server, options: ConnectionsOptions) {
-    this.#options = options;
-    // Replaces Node's `maxConnections`, which cannot send a response, and with which full workers would pass a
-    // connection to each other endlessly.
-    const takers = server.listeners('connection');
-    server.removeAllListeners('connection');
-    // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
-    const waits = !isSecure(server);
-    const take = (socket: Socket): void => {
-      if (socket.destroyed) return;
-      for (const taker of takers) taker.call(server, socket);
-      if (waits) socket.resume();
-    };
-    Object.assign(server, { pauseOnConnect: waits });
-    server.on('connection', (socket: Socket) => {
-      if (options.max > 0 && this.#accepted.size >= options.max) return this.#reject(socket);
-      track(this.#accepted, socket);
-      if (waits) scheduler.addConnection(() => take(socket));
-      else take(socket);
-    });
-    server.on('secureConnection', (socket: Socket) => track(this.#secure, socket));
-    if (options.maxIdleMs === 0) return;
-    let timer: NodeJS.Timeout;
-    server.on('listening', () => {
-      timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
-    });
-    server.on('close', () => clearInterval(timer));
-  }
-
-  /** All connections, including those in their TLS handshake, which Node does not count. */
-  get sockets(): readonly Socket[] {
-    return [...this.#accepted, ...this.#rejecting, ...this.#secure];
-  }
-
-  #reject(socket: Socket): void {
-    // Without this listener, a connection reset would end the process.
-    socket.on('error', () => undefined);
-    const silently = this.#rejecting.size >= maxRejectingAtOnce;
-    if (!silently) track(this.#rejecting, socket);
-    this.#options.reject(socket, silently);
-  }
-
-  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
-  // minute could keep a connection open for ever. This check costs nothing for each request.
-  #endIdle(): void {
-    const now = performance.now();
-    for (const socket of this.sockets) {
-      const { busy, idleSince } = connectionOf(socket);
-      // Before the first request, Node's own timer is enough.
-      if (idleSince > 0 && !busy && now - idleSince > this.#options.maxIdleMs) socket.destroy();
-    }
-  }
-}
-
-function track(sockets: Set<Socket>, socket: Socket): void {
-  sockets.add(socket);
-  socket.once('close', () => sockets.delete(socket));
 }

@@ -3,18 +3,21 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectionOf } from '../../src/http/connection.ts';
+import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { Connections } from '../../src/http/server.ts';
 import { type Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
-const maxIdleMs = 100;
+const maxIdleMs = 3_000;
+// A connection that has been idle for so long may be closed for a new one.
+const minIdleMs = 1_000;
 const checkingIntervalMs = 30;
 const maxRejectingAtOnce = 100;
 
 class FakeSocket extends EventEmitter {
   destroyed = false;
   paused = false;
+  writableLength = 0;
 
   destroy(): void {
     if (this.destroyed) return;
@@ -34,7 +37,7 @@ class FakeSocket extends EventEmitter {
   }
 }
 
-/** A client that sends a few requests with pauses, and then may disconnect. */
+/** A client that sends a few requests with pauses, and then may disconnect. Some read the end of a response slowly. */
 async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
   const connection = connectionOf(socket as unknown as Socket);
   for (let requests = scheduler.random.below(4); requests > 0 && !socket.destroyed; requests -= 1) {
@@ -43,8 +46,10 @@ async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
     connection.busy = false;
     connection.idleSince = scheduler.now;
     assert.ok(!socket.destroyed, 'a busy connection was closed');
+    socket.writableLength = scheduler.random.below(2);
     await scheduler.sleep(scheduler.random.below(maxIdleMs));
-    assert.ok(!socket.destroyed, 'a connection was closed too early');
+    assert.ok(!socket.destroyed || socket.writableLength === 0, 'a connection lost the end of its response');
+    socket.writableLength = 0;
   }
   if (scheduler.oneIn(2)) socket.destroy();
 }
@@ -60,13 +65,23 @@ testSchedules(
       assert.ok(taken.size <= max, 'more connections are open than the maximum');
       socket.on('close', () => taken.delete(socket));
     });
-    let rejecting = 0;
+    let [rejecting, warnings] = [0, 0];
+    const isReplaceable = (socket: FakeSocket) => {
+      const { busy, openedAt, idleSince } = connectionOf(socket as unknown as Socket);
+      return (
+        !busy && socket.writableLength === 0 && scheduler.now - Math.max(openedAt, idleSince) >= minIdleMs
+      );
+    };
     const connections = new Connections(server as unknown as Server, {
       max,
       maxIdleMs,
       checkingIntervalMs,
+      warn: () => {
+        warnings += 1;
+      },
       reject: (socket, silently) => {
         assert.equal(taken.size, max, 'a connection was rejected below the maximum');
+        assert.ok(![...taken].some(isReplaceable), 'a connection was rejected while another was idle');
         assert.equal(silently, rejecting >= maxRejectingAtOnce);
         if (silently) return socket.destroy();
         rejecting += 1;
@@ -83,11 +98,20 @@ testSchedules(
     for (let i = 0; i < burst; i += 1) {
       const socket = new FakeSocket();
       sockets.push(socket);
+      const full = taken.size === max;
+      const replaceable = [...taken].filter(isReplaceable);
       server.emit('connection', socket);
-      if (taken.has(socket)) lives.push(live(scheduler, socket));
-      if (burst < maxRejectingAtOnce && scheduler.oneIn(2)) await scheduler.turn();
+      const closed = replaceable.filter(({ destroyed }) => destroyed);
+      assert.equal(closed.length, Number(taken.has(socket) && full), 'not one idle connection was closed');
+      if (taken.has(socket)) {
+        server.emit('secureConnection', socket);
+        lives.push(live(scheduler, socket));
+      }
+      if (burst < maxRejectingAtOnce && scheduler.oneIn(2))
+        await scheduler.sleep(scheduler.random.below(minIdleMs * 2));
     }
     await Promise.all(lives);
+    assert.ok(warnings <= 1, 'the warning was repeated within a minute');
     const isIdle = (socket: FakeSocket) => connectionOf(socket as unknown as Socket).idleSince > 0;
     const idle = [...taken].filter(isIdle);
     await scheduler.sleep(maxIdleMs + 3 * checkingIntervalMs);

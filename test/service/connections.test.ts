@@ -18,13 +18,22 @@ async function ended(socket: Socket): Promise<void> {
   if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
 }
 
+const unfinished = head(
+  'POST /echo',
+  'Content-Type: application/json',
+  'Content-Length: 2',
+  'Expect: 100-continue',
+);
+
+/** Opens as many connections as allowed. Each has a request that waits for its body, so none is idle. */
 async function fill(t: TestContext, port: number): Promise<Wire[]> {
   const wires = await Promise.all(Array.from({ length: maxConnections }, () => Wire.open(t, port)));
-  for (const wire of wires) {
-    wire.write(head('GET /health'));
-    assert.equal((await wire.next()).status, 200);
-  }
+  for (const wire of wires) assert.equal((await wire.write(unfinished).next()).status, 100);
   return wires;
+}
+
+async function finish(wire: Wire | undefined): Promise<void> {
+  assert.equal((await wire?.write('{}').next())?.status, 200);
 }
 
 test('beyond maxConnections each new connection gets 503, and the open ones are served', async (t) => {
@@ -39,6 +48,7 @@ test('beyond maxConnections each new connection gets 503, and the open ones are 
     assert.equal(wire.wasReset, false);
   }
   for (const wire of wires) {
+    await finish(wire);
     wire.write(head('GET /metrics'));
     const { body } = await wire.next();
     assert.match(body, /^users_service_refused_total\{face="http",status="503"\} 80$/m);
@@ -50,14 +60,47 @@ test('beyond maxConnections each new connection gets 503, and the open ones are 
 test('after maxConnections was reached, a new connection is accepted when another has ended', async (t) => {
   const { port } = await startService(t, { maxConnections });
   const [first] = await fill(t, port);
-  first?.write(head('GET /health', 'Connection: close'));
-  await first?.end();
+  first?.socket.destroy();
   // The service detects the end of the connection a little later.
   for (;;) {
     const { status } = await (await Wire.open(t, port)).write(head('GET /health')).next();
     if (status === 200) return;
   }
 });
+
+for (const secure of [false, true]) {
+  const over = secure ? ' over TLS' : '';
+  test(`beyond maxConnections, an idle connection is closed for a new one${over}`, async (t) => {
+    const options = { maxConnections: 3, ...(secure && { tls: createCertificate() }) };
+    const { port, events } = await startService(t, options);
+    const open = async (request = ''): Promise<Socket> => {
+      const target = { port, host: '127.0.0.1', rejectUnauthorized: false };
+      const socket = secure ? connectTls(target) : connect(target);
+      socket.on('error', () => undefined).write(request);
+      t.after(() => socket.destroy());
+      return socket;
+    };
+    const busy = await open(unfinished);
+    await once(busy, 'data');
+    const idle = await open(head('GET /health'));
+    await once(idle, 'data');
+    const silent = await open();
+    const isOpen = (socket: Socket) => !socket.closed && !socket.readableEnded;
+    for (const socket of [idle, silent]) socket.resume();
+    // Until they have been idle for a second, new connections are rejected.
+    while (isOpen(idle) || isOpen(silent)) {
+      const other = await open(head('GET /info'));
+      const [answer] = await Promise.race([once(other, 'data'), once(other, 'close')]).catch(() => []);
+      if (!String(answer).startsWith('HTTP/1.1 200')) other.destroy();
+    }
+    busy.write('{}');
+    const [answer] = await once(busy, 'data');
+    assert.match(String(answer), /^HTTP\/1.1 200/);
+    const warnings = events.filter((event) => event.type === 'warning');
+    const message = 'too many connections are open: idle ones are closed for new ones';
+    assert.deepEqual(warnings, [{ type: 'warning', message }]);
+  });
+}
 
 test('the service survives a flood of connections, and closes most of them without a response', async (t) => {
   const { port, events } = await startService(t, { maxConnections });
@@ -67,8 +110,7 @@ test('the service survives a flood of connections, and closes most of them witho
     return ended(socket);
   });
   await Promise.all(flood);
-  wire?.write(head('GET /health'));
-  assert.equal((await wire?.next())?.status, 200);
+  await finish(wire);
   assert.ok(events.filter((event) => event.type === 'refused').length > 0);
 });
 
@@ -77,6 +119,8 @@ test('with TLS, a connection beyond maxConnections is closed before its handshak
   const first = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
   await once(first, 'secureConnect');
   t.after(() => first.destroy());
+  first.write(unfinished);
+  await once(first, 'data');
   const second = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
   let wasSecure = false;
   second.on('secureConnect', () => {

@@ -1,0 +1,133 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { connectionOf } from './connection.ts';
+import { isSecure } from './node-http.ts';
+import { scheduler } from './scheduler.ts';
+
+// A rejected connection stays open until its client has read the error response.
+const maxRejectingAtOnce = 100;
+// How long a connection must have waited for its client before it may be closed for a new one. Between two requests of
+// a busy client, the pause is shorter.
+const minIdleMs = 1_000;
+// How many connections a new one may check for this. A flood of them must cost little.
+const maxChecks = 100;
+const warnEveryMs = 60_000;
+
+export interface ConnectionsOptions {
+  /** Maximum number of open connections; 0 for no limit. */
+  readonly max: number;
+  /** How long a connection waits for the whole head of its next request, in ms; 0 for no limit. */
+  readonly maxIdleMs: number;
+  /** Interval between checks for idle connections, in ms. */
+  readonly checkingIntervalMs: number;
+  readonly warn: (message: string) => void;
+  /** Ends a connection beyond the limit; `silently` while too many others are being sent an error response. */
+  readonly reject: (socket: Socket, silently: boolean) => void;
+}
+
+/**
+ * Limits the number of open connections of a server, and closes idle ones. For a connection beyond the limit, an idle
+ * one is closed if there is any. Else the new one is rejected. So a client that opens many connections and sends nothing
+ * does not keep others out.
+ */
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #accepted = new Set<Socket>();
+  readonly #rejecting = new Set<Socket>();
+  /** The connections that can receive requests. With TLS, each is inside an accepted one. */
+  readonly #ready: Set<Socket>;
+  /** Where the search for an idle connection continues. */
+  #search: Iterator<Socket>;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(server: Server, options: ConnectionsOptions) {
+    this.#options = options;
+    // Replaces Node's `maxConnections`, which cannot send a response, and with which full workers would pass a
+    // connection to each other endlessly.
+    const takers = server.listeners('connection');
+    server.removeAllListeners('connection');
+    // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
+    const waits = !isSecure(server);
+    this.#ready = waits ? this.#accepted : new Set();
+    this.#search = this.#ready.values();
+    const take = (socket: Socket): void => {
+      if (socket.destroyed) return;
+      if (waits) connectionOf(socket);
+      for (const taker of takers) taker.call(server, socket);
+      if (waits) socket.resume();
+    };
+    Object.assign(server, { pauseOnConnect: waits });
+    server.on('connection', (socket: Socket) => {
+      if (options.max > 0 && this.#accepted.size >= options.max && !this.#makeRoom()) {
+        return this.#reject(socket);
+      }
+      track(this.#accepted, socket);
+      if (waits) scheduler.addConnection(() => take(socket));
+      else take(socket);
+    });
+    server.on('secureConnection', (socket: Socket) => {
+      connectionOf(socket);
+      track(this.#ready, socket);
+    });
+    if (options.maxIdleMs === 0) return;
+    let timer: NodeJS.Timeout;
+    server.on('listening', () => {
+      timer = setInterval(() => this.#endIdle(), options.checkingIntervalMs).unref();
+    });
+    server.on('close', () => clearInterval(timer));
+  }
+
+  /** All connections, including those in their TLS handshake, which Node does not count. */
+  get sockets(): readonly Socket[] {
+    return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
+  }
+
+  /** Closes an idle connection. Returns whether it found one. */
+  #makeRoom(): boolean {
+    const now = performance.now();
+    for (let checks = 0; checks < maxChecks; checks += 1) {
+      const { done, value: socket } = this.#search.next();
+      if (done) this.#search = this.#ready.values();
+      else if (hasIdledSince(socket, now - minIdleMs)) {
+        if (now - this.#warnedAt >= warnEveryMs) {
+          this.#warnedAt = now;
+          this.#options.warn('too many connections are open: idle ones are closed for new ones');
+        }
+        socket.destroy();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #reject(socket: Socket): void {
+    // Without this listener, a connection reset would end the process.
+    socket.on('error', () => undefined);
+    const silently = this.#rejecting.size >= maxRejectingAtOnce;
+    if (!silently) track(this.#rejecting, socket);
+    this.#options.reject(socket, silently);
+  }
+
+  // Node restarts its idle timer at every byte, even at line breaks before a request (RFC 9112, 2.2), so one byte a
+  // minute could keep a connection open for ever. This check costs nothing for each request.
+  #endIdle(): void {
+    const now = performance.now();
+    for (const socket of this.#ready) {
+      // Before the first request, Node's own timer is enough.
+      const isKept = connectionOf(socket).idleSince > 0;
+      if (isKept && hasIdledSince(socket, now - this.#options.maxIdleMs)) socket.destroy();
+    }
+  }
+}
+
+/** Whether a connection has waited for the next request of its client since a time, by `performance.now()`. */
+function hasIdledSince(socket: Socket, time: number): boolean {
+  const { busy, openedAt, idleSince } = connectionOf(socket);
+  // A slow client may still be reading the last bytes of a response.
+  return !busy && !socket.destroyed && socket.writableLength === 0 && Math.max(openedAt, idleSince) <= time;
+}
+
+function track(sockets: Set<Socket>, socket: Socket): void {
+  sockets.add(socket);
+  socket.once('close', () => sockets.delete(socket));
+}
