@@ -22,8 +22,10 @@ const help = `users-service: users and posts over HTTP and gRPC
 usage: users-service [serve] [options]
        users-service copy --from URL --to URL
        users-service export [FILE] [--database URL]
-       users-service import [FILE] [--database URL]
+       users-service import [FILE] [--database URL] [--partial]
        users-service backup FILE [--database URL]
+       users-service changes --url URL [options]
+       users-service verify [--database URL]
        users-service doctor [options]
        users-service help [COMMAND] | version | --print-config [options]
 
