@@ -95,8 +95,8 @@ export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
   }
 
   #startTrim(): void {
-    this.#trim ??= this.#pool
-      .write(trimFeed, [this.#kept])
+    this.#trim ??= this.position()
+      .then((settled) => this.#pool.write(trimFeed, [this.#kept, settled]))
       // The next clean-up removes the rest.
       .catch(() => {})
       .finally(() => {
@@ -175,14 +175,17 @@ export const restartFeed: Sql = {
   text: `UPDATE change_feed SET gone = nextval('changes_position_seq')`,
 };
 
-/** Removes some of the changes before the last $1 positions, unless another process is removing changes. */
+/**
+ * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after
+ * the settled one, $2, may belong to a write that still runs.
+ */
 const trimFeed = prepared(`
   WITH turn AS (
     SELECT FROM change_feed FOR UPDATE SKIP LOCKED
   ), step AS (
     SELECT max(position) AS position FROM (
       SELECT position FROM changes, turn
-      WHERE position <= (SELECT max(position) FROM changes) - $1::bigint
+      WHERE position <= LEAST((SELECT max(position) FROM changes) - $1::bigint, $2::bigint)
       ORDER BY position LIMIT 2000
     ) AS oldest
   ), removed AS (

@@ -216,7 +216,8 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
       const findOther = `
         SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
       return pool.transaction(async (send) => {
-        await lock(send, kind);
+        // Of all kinds: a running write would otherwise commit a position that the restarted feed has passed.
+        await lock(send, ...recordKinds);
         const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
         const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
         if (other !== undefined) throw rowDiffers(kind, other.id);

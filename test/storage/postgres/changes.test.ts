@@ -273,6 +273,35 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.ok(Number(row?.count) < 200, `${row?.count} are left`);
   });
 
+  it('keeps the position of a write that still runs, however many follow', async (t) => {
+    const url = await postgres.createDatabase();
+    const { store, feed } = await openAt(t, url, { changesKept: 5 });
+    const session = await openSession(t, url);
+    const { release } = await holdSlowCommits(session);
+    const slow = store.createUser({ name: 'slow' });
+    await session.untilBlocked(1);
+    const position = await feed.position();
+    for (let i = 0; i < 40; i += 1) await store.createUser({ name: `${i}` });
+    const [row] = await session.query<{ gone: number }>('SELECT gone::float8 FROM change_feed');
+    assert.ok(Number(row?.gone) <= position, 'the change of the slow write would be missed');
+    await release();
+    await slow;
+  });
+
+  it('restarts at an import only after the running writes of all kinds', async (t) => {
+    const { store, feed, session } = await open(t);
+    await store.createUser({ name: 'Ada' });
+    const { release } = await holdSlowCommits(session);
+    const slow = store.createUser({ name: 'slow' });
+    await session.untilBlocked(1);
+    const imported = store.importRows('posts', [{ id: 1, userId: 1, title: 'a', body: '', version: 1 }]);
+    await session.untilBlocked(2);
+    assert.equal(await feed.position(), 1);
+    await release();
+    await Promise.all([slow, imported]);
+    await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
+  });
+
   it('starts anew after an import, and after writes of a store without a feed', async (t) => {
     const { store, feed, url } = await open(t);
     await store.createUser({ name: 'Ada' });
