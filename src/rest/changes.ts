@@ -25,12 +25,15 @@ const maxBatchLength = 1024 * 1024;
 const maxReads = 10;
 
 interface Follow {
-  follow(query: ChangeQuery, request: HttpRequest): AsyncIterable<string>;
+  readonly epoch: number;
+  follow(query: ChangeQuery, request: HttpRequest, epoch: number): AsyncIterable<string>;
 }
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
 export function changes(feed: ChangeFeed, followers: Follow | undefined): Handler {
   return async (request) => {
+    // While the reads below wait, the key of the request may be revoked.
+    const epoch = followers?.epoch ?? 0;
     const { after: given, ...filter } = parseChangeQuery(request.parameters);
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
@@ -57,7 +60,7 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
         'x-accel-buffering': 'no',
         vary: 'accept',
       },
-      body: { chunks: followers.follow(query, request) },
+      body: { chunks: followers.follow(query, request, epoch) },
     };
   };
 }

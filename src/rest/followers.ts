@@ -86,13 +86,16 @@ export class Followers {
   /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
   #recent = new Recent(0);
   #isReading = false;
+  /** Whether the reader has come near the newest change. Its first follower may be far behind. */
+  #hasStarted = false;
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
   #beats = 0;
-  #sent = 0;
+  /** How many events were sent. */
+  sent = 0;
   #stop: () => void = () => undefined;
-  /** Incremented when all followers must connect again. */
-  #epoch = 0;
+  /** Incremented when all followers must connect again, also those whose access was checked before. */
+  epoch = 0;
   #draining = false;
 
   /** `max` is the maximum number of followers; 0 for no limit. */
@@ -106,13 +109,9 @@ export class Followers {
     return this.#wakes.size;
   }
 
-  get sent(): number {
-    return this.#sent;
-  }
-
   /** Ends all streams: their clients connect again, and resume. */
   disconnect(): void {
-    this.#epoch += 1;
+    this.epoch += 1;
     this.#wake();
   }
 
@@ -123,19 +122,18 @@ export class Followers {
   }
 
   /** Sends the changes after a position, and all later ones, as server-sent events until the client disconnects. */
-  async *follow(query: ChangeQuery, request: HttpRequest): AsyncGenerator<string> {
+  async *follow(query: ChangeQuery, request: HttpRequest, epoch = this.epoch): AsyncGenerator<string> {
     if (this.#max > 0 && this.open >= this.#max) {
       throw new DomainError('overloaded', 'too many clients follow the changes');
     }
     request.becomeLongLived();
     const { signal } = request;
-    let endWait = (): void => undefined;
-    const wake = (): void => endWait();
+    let woken = Promise.withResolvers<void>();
+    const wake = (): void => woken.resolve();
     this.#wakes.add(wake);
     if (this.open === 1) this.#start(query.after);
     signal.addEventListener('abort', wake);
-    const epoch = this.#epoch;
-    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.#epoch;
+    const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.epoch;
     const place: Place = { after: query.after, limit: firstLimit, recent: this.#recent };
     let beats = this.#beats;
     try {
@@ -153,12 +151,11 @@ export class Followers {
           beats = this.#beats;
           // With this id, a client resumes here even if no change matched its filter.
           yield `: nothing new\nid: ${place.after}\n\n`;
-        } else if (isRecent) {
+        } else {
+          woken = Promise.withResolvers();
           // Nothing was awaited since the text was made, so no wake was missed.
-          await new Promise<void>((resolve) => {
-            endWait = resolve;
-          });
-          // All followers wake at once, and each prepares a chunk.
+          if (isRecent) await woken.promise;
+          // All followers wake at once, and one that is behind may read many changes that it does not want.
           await scheduler.wait();
         }
       }
@@ -177,7 +174,7 @@ export class Followers {
   /** The next events of a follower from the newest changes, as text; empty if there are none. */
   #recentText(place: Place, query: ChangeQuery, request: HttpRequest): string {
     const texts = place.recent.take(place, query, request);
-    this.#sent += texts.length;
+    this.sent += texts.length;
     return texts.join('');
   }
 
@@ -186,11 +183,10 @@ export class Followers {
     const { after, limit } = place;
     place.recent = this.#recent;
     const { changes, next } = await this.#feed.read({ ...query, after, limit }, request);
-    const toEvent = (change: Change) => toText(change, request.basePath);
-    const { texts, last } = fitting(changes, toEvent, request.chunkBytes);
+    const { texts, last } = fitting(changes, (it) => toText(it, request.basePath), request.chunkBytes);
     place.after = Math.max(after, last?.position ?? next);
     place.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
-    this.#sent += texts.length;
+    this.sent += texts.length;
     return texts.join('');
   }
 
@@ -206,6 +202,7 @@ export class Followers {
       clearInterval(heartbeat);
       this.#recent = new Recent(0);
     };
+    this.#hasStarted = false;
     void this.#read();
   }
 
@@ -234,15 +231,20 @@ export class Followers {
   async #readPage(recent: Recent): Promise<void> {
     try {
       const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });
-      recent.add(page);
-      this.#isStale ||= page.more;
-      if (page.changes.length > 0) this.#wake();
+      if (this.#hasStarted || !page.more) {
+        this.#hasStarted = true;
+        recent.add(page);
+        if (page.changes.length > 0) this.#wake();
+        this.#isStale ||= page.more;
+        return await scheduler.wait();
+      }
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
-      // The feed has restarted: each follower asks the store whether its own position is still valid.
-      this.#recent = new Recent(await this.#feed.position());
-      this.#wake();
     }
+    // The reader is far behind, or the feed has restarted: each follower asks the store from its own position.
+    this.#recent = new Recent(await this.#feed.position());
+    this.#hasStarted = true;
+    this.#wake();
   }
 }
 

@@ -6,6 +6,7 @@ import { type ChangeType, changeTypes } from '../../src/domain/change.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
+import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
 import { Followers } from '../../src/rest/followers.ts';
 import { KeptChanges } from '../support/kept-changes.ts';
 import { Scheduler, testSchedules } from '../support/scheduler.ts';
@@ -110,6 +111,8 @@ testSchedules(
     };
     await Promise.all([write(), ...Array.from({ length: 1 + scheduler.random.below(3) }, follow)]);
     assert.equal(followers.open, 0, 'a follower is still open');
+    // The reader may still wait for its turn.
+    await eventLoop.wait();
   },
 );
 
@@ -188,6 +191,57 @@ it('reads only a few changes at first for each of many clients that are far behi
   assert.equal(read, 0, 'changes were read before their clients could receive them');
   for (const stream of behind) await stream.next();
   assert.ok(read <= 4 * behind.length, `${read} changes were read for ${behind.length} followers`);
+});
+
+it('does not read all changes for a first follower that is far behind, and sends a new change to others', async (t) => {
+  const kept = new KeptChanges(10_000);
+  for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
+  let read = 0;
+  const feed: ChangeFeed = {
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
+    async read(query) {
+      const page = await kept.read(query);
+      read += page.changes.length;
+      return page;
+    },
+  };
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
+  const request = requestOf(AbortSignal.timeout(10_000));
+  const behind = followers.follow({ after: 0, limit }, request);
+  const newest = followers.follow({ after: 5_000, limit }, request);
+  t.after(() => Promise.all([behind.return(undefined), newest.return(undefined)]));
+  await behind.next();
+  await newest.next();
+  const next = newest.next();
+  await setImmediate();
+  kept.add('user.created', { id: 5_001, name: 'Ann', version: 1 });
+  assert.match((await next).value ?? '', /^id: 5001\n/);
+  assert.ok(read <= 1_010, `${read} changes were read`);
+});
+
+it('lets others run while a follower that is far behind finds no change that it wants', async (t) => {
+  const kept = new KeptChanges(10_000);
+  for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
+  kept.add('user.updated', { id: 1, name: 'Bea', version: 2 });
+  let reads = 0;
+  const feed: ChangeFeed = {
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
+    async read(query) {
+      reads += 1;
+      return kept.read(query);
+    },
+  };
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
+  const query = { after: 0, limit, types: ['user.updated'] } as const;
+  const stream = followers.follow(query, requestOf(AbortSignal.timeout(10_000)));
+  t.after(() => stream.return(undefined));
+  await stream.next();
+  const next = stream.next();
+  for (let step = 0; step < 1_000; step += 1) await undefined;
+  assert.ok(reads <= 2, `${reads} reads without a turn of the scheduler`);
+  assert.match((await next).value ?? '', /^id: 5001\n/);
 });
 
 it('lets the scheduler distribute the work when all followers wake at once', async (t) => {

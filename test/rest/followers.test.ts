@@ -291,6 +291,30 @@ describe('GET /changes as a stream', () => {
     assert.equal((await send(http, 'GET /changes', options)).status, 401);
   });
 
+  it('ends when the API keys change while the store checks its position', async (t) => {
+    const store = createMemoryStore();
+    const { changes: feed } = store;
+    assert.ok(feed);
+    const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const changes: typeof feed = {
+      ...feed,
+      async read(...args) {
+        started.resolve();
+        await released.promise;
+        return feed.read(...args);
+      },
+    };
+    const repository = { ...store, changes };
+    const { service, http } = await startService(t, { repository, auth: 'all', apiKeys: ['old'] });
+    const opening = Follower.open(t, http, '/changes', { headers: { 'x-api-key': 'old' } });
+    await started.promise;
+    service.setApiKeys(['new']);
+    released.resolve();
+    const follower = await opening;
+    assert.match((await follower.block()) ?? '', /^retry: /);
+    assert.equal(await follower.block(), undefined);
+  });
+
   it('is closed when its client stops reading for too long, and resumes after the last received change', async (t) => {
     const repository = createMemoryStore();
     const { http, port, events } = await startService(t, { repository, limits: { writeTimeoutMs: 300 } });
