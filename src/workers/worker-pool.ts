@@ -85,6 +85,8 @@ export class WorkerPool {
       this.#reportFailure(error);
     } finally {
       this.#reloads = 0;
+      // One that exited meanwhile was not missed, because a new one ran beside the others.
+      void this.#refill();
     }
   }
 
@@ -158,8 +160,10 @@ export class WorkerPool {
       const reason = signal ?? `code ${code}`;
       const Kind = signal === null ? ReportedExit : Error;
       end(new Kind(`a worker exited before it was ready: ${reason}`));
-      if (child.readyAt !== undefined && !child.stopping)
-        this.#replace(reason, performance.now() - child.readyAt);
+      if (child.readyAt === undefined || child.stopping) return;
+      this.#reportFailure(`a worker exited: ${reason}`);
+      if (performance.now() - child.readyAt > stableAfterMs) this.#pauseMs = firstPauseMs;
+      void this.#refill();
     });
     const addresses = await ready;
     if (this.#bound !== undefined && addresses.http !== this.#bound.http) {
@@ -171,9 +175,7 @@ export class WorkerPool {
     return addresses;
   }
 
-  async #replace(reason: string, uptimeMs: number): Promise<void> {
-    this.#reportFailure(`a worker exited: ${reason}`);
-    if (uptimeMs > stableAfterMs) this.#pauseMs = firstPauseMs;
+  async #refill(): Promise<void> {
     while (!this.#stopping && this.#children.size < this.#options.count) {
       await sleep(this.#pauseMs);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);

@@ -16,6 +16,7 @@ const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 
 /** A worker without a process, and the messages that it has received. */
 interface FakeWorker extends EventEmitter {
   readonly received: unknown[];
+  send(message: unknown): unknown;
 }
 
 function fakeWorker(): FakeWorker {
@@ -96,6 +97,45 @@ describe('simultaneous scrapes of the metrics', () => {
     }
     assert.deepEqual(warnings, []);
   });
+});
+
+describe('a worker that dies while all are replaced', () => {
+  for (const [when, fails] of [
+    ['by new ones', false],
+    ['and a new one cannot start', true],
+  ] as const) {
+    it(`is replaced too (${when})`, async (t) => {
+      const running: FakeWorker[] = [];
+      const end = (worker: FakeWorker, signal: string | null) => {
+        running.splice(running.indexOf(worker), 1);
+        worker.emit('exit', 0, signal);
+      };
+      let forks = 0;
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        worker.send = (message) => {
+          if (message === 'stop') setImmediate(() => end(worker, null));
+          return worker.received.push(message);
+        };
+        running.push(worker);
+        forks += 1;
+        const isFirstNew = forks === 3;
+        setImmediate(() => {
+          const dying = running[1];
+          if (isFirstNew && dying !== undefined) end(dying, 'SIGKILL');
+          if (isFirstNew && fails) end(worker, null);
+          else worker.emit('message', { ready: { http: 'http://127.0.0.1:1' } });
+        });
+        return worker as unknown as Worker;
+      });
+      const pool = createPool(2);
+      await pool.start();
+      await pool.reload();
+      await t.waitFor(() => assert.equal(running.length, 2));
+      await pool.stop();
+      assert.equal(running.length, 0);
+    });
+  }
 });
 
 describe('a primary whose workers cannot start', () => {
