@@ -107,9 +107,13 @@ export function decodePercent(text: string, part: 'path' | 'query'): string {
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 const authorityPattern = /^https?:\/\/([^/?#]*)/i;
 
-/** Whether only programs on the same machine can connect to this address. */
+// The forms that remain when a URL has normalized the address.
+const loopbackPattern = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|\[::(?:1|ffff:7f..:.+)\])$/;
+
+/** Whether only programs on the same machine can connect to this address, in any notation. */
 export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\./.test(host);
+  const url = URL.parse(`http://${host.includes(':') ? `[${host}]` : host}`);
+  return url !== null && loopbackPattern.test(url.hostname);
 }
 
 /**
@@ -126,7 +130,7 @@ export function hostCheck(
   const loopback = listensOn !== undefined && isLoopback(listensOn);
   if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
   const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
-  if (listensOn !== undefined) names.add(listensOn);
+  if (listensOn !== undefined) names.add(listensOn.toLowerCase());
   let served: string | undefined;
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).

@@ -11,7 +11,9 @@ import { startService } from '../support/service.ts';
 
 const loopback = '127.0.0.1';
 const anywhere = '0.0.0.0';
-const cases: readonly [listensOn: string, allowed: readonly string[], host: string, served: boolean][] = [
+type Case = readonly [listensOn: string, allowed: readonly string[], host: string, served: boolean];
+const notation = (listensOn: string): Case => [listensOn, [], 'evil.example', false];
+const cases: readonly Case[] = [
   [loopback, [], 'localhost', true],
   [loopback, [], 'LocalHost:3000', true],
   [loopback, [], 'localhost.:3000', true],
@@ -29,6 +31,14 @@ const cases: readonly [listensOn: string, allowed: readonly string[], host: stri
   ['localhost', [], 'evil.example', false],
   ['::1', [], 'evil.example', false],
   ['::1', [], '[::1]:3000', true],
+  ['LOCALHOST', [], 'localhost:3000', true],
+  ['Users.localhost', [], 'users.localhost:3000', true],
+  ...['LocalHost', 'localhost.', '127.1', '2130706433', '0x7f000001', '0:0:0:0:0:0:0:1'].map(notation),
+  ...['::ffff:127.0.0.1', '::FFFF:7f12:3456'].map(notation),
+  ['::ffff:1.2.3.4', [], 'evil.example', true],
+  ['::', [], 'evil.example', true],
+  ['127.example', [], 'evil.example', true],
+  ['10.0.0.127', [], 'evil.example', true],
   [loopback, ['users.example'], 'users.example', true],
   [loopback, ['users.example'], 'USERS.example:443', true],
   [loopback, ['Users.Example'], 'users.example', true],
