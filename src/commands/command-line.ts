@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import { parseArgs } from 'node:util';
+import { getSystemErrorMessage, parseArgs } from 'node:util';
 import { optionRows } from '../config.ts';
 import { messageOf } from '../domain/errors.ts';
 
@@ -80,12 +80,19 @@ export function withoutPasswords(text: string): string {
 export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined; cause = cause instanceof Error ? cause.cause : undefined) {
-    const message = messageOf(cause);
+    const message = isFileError(cause)
+      ? `${cause.path}: ${getSystemErrorMessage(cause.errno)}`
+      : messageOf(cause);
     // Many errors repeat the message of their cause.
     if (messages.includes(message)) break;
     if (!messages.some((earlier) => earlier.includes(message))) messages.push(message);
   }
   return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
+}
+
+/** Whether a call of the system failed for a path. */
+function isFileError(error: unknown): error is { readonly path: string; readonly errno: number } {
+  return error instanceof Error && 'path' in error && 'errno' in error && 'syscall' in error;
 }
 
 /** Reads `--flag VALUE`, `--flag=VALUE`, switches without a value, and other arguments. */
@@ -103,7 +110,7 @@ export function readArguments(args: readonly string[], command: Omit<Command, 'h
       flags[token.name] = token.value ?? '';
     } else if (token.kind === 'positional' && positionals.push(token.value) > most) {
       // The message does not contain the argument, which may be the rest of a key that was written with a space.
-      throw new UsageError(`argument ${token.index + 1} belongs to no option; --help lists all options`);
+      throw new UsageError(`argument ${token.index + 1} is not expected; --help lists all options`);
     }
   }
   return { flags, positionals };
@@ -115,9 +122,12 @@ function parse(args: string[], kinds: Record<string, { type: 'string' | 'boolean
   } catch (error) {
     const [, flag] = /'([^' ]+)/.exec(error instanceof Error ? error.message : '') ?? [];
     if (!(error instanceof TypeError && 'code' in error) || flag === undefined) throw error;
+    if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+      throw new UsageError(`${flag} is not an option; --help lists all options`);
+    }
     throw new UsageError(
-      error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION'
-        ? `${flag} is not an option; --help lists all options`
+      kinds[flag.slice(2)]?.type === 'boolean'
+        ? `${flag} takes no value`
         : `${flag} must have a value; one that begins with a dash is written ${flag}=VALUE`,
     );
   }

@@ -173,7 +173,8 @@ function emptyBatch(): Batch {
 /** Adds the record of a line to a batch. An error names the line. */
 function readLine(line: string, lineNumber: number, batch: Batch): void {
   try {
-    const value: unknown = JSON.parse(line);
+    // A text editor may have added a byte order mark, which counts as white space here.
+    const value: unknown = JSON.parse(line.trimStart());
     // The parser of the kind checks the fields.
     const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
     const kind = recordKinds.find((one) => nameOf(one) === type);
@@ -206,7 +207,7 @@ export async function checkSubset(target: Store, source: Store): Promise<void> {
     let next = await wanted.next();
     while (next.done !== true && next.value !== line) next = await wanted.next();
     if (next.done === true) {
-      const { type, id } = JSON.parse(line);
+      const { type, id } = JSON.parse(line.trimStart());
       throw new Error(`the target contains other records: ${type} ${id} is not in the source`);
     }
   }

@@ -62,7 +62,9 @@ export const copy: Command = {
 
 /** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
 export async function openSource(url: string): Promise<Store> {
-  const file = schemeOf(url)?.file?.(url);
+  const scheme = schemeOf(url);
+  if (scheme?.examine === undefined) throw new UsageError(`${url} holds no records of another process`);
+  const file = scheme.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
   return await openStore(url);
 }
@@ -83,18 +85,19 @@ ${databaseHelp}`,
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
     // Never overwrite an existing file, which may be the only other copy.
-    const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx'));
+    const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx', 0o600));
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text);
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
-    await readAll(
+    const { records, sha256 } = await readAll(
       readStore(store),
       progress,
       ({ lines }) => print(lines),
       (content) => print([endLine({ ...content, lastIds })]),
     );
+    if (file) stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };
 
@@ -138,9 +141,13 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     });
     if (imported.sha256 !== sha256) throw new Error('the file changed while it was imported');
     if (end !== undefined) await store.continueIds(end.lastIds);
-    stdout.write(`imported ${added} new of ${records} record${records === 1 ? '' : 's'}, sha256 ${sha256}\n`);
+    stdout.write(`imported ${added} new of ${countText(records)}, sha256 ${sha256}\n`);
   },
 };
+
+function countText(records: number): string {
+  return `${records} record${records === 1 ? '' : 's'}`;
+}
 
 /** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<string> {

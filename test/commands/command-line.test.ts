@@ -90,10 +90,15 @@ describe('an invalid command line', () => {
     [['-p', '8080'], '-p is not an option; --help lists all options'],
     [['export', '-p', 'x'], '-p is not an option; --help lists all options'],
     [['export', '--databse=x'], '--databse is not an option; --help lists all options'],
-    [['import', 'a', 'b'], 'argument 2 belongs to no option; --help lists all options'],
+    [['import', 'a', 'b'], 'argument 2 is not expected; --help lists all options'],
     [
       ['copy', '--from', '--to'],
       '--from must have a value; one that begins with a dash is written --from=VALUE',
+    ],
+    [['import', '--partial=yes'], '--partial takes no value'],
+    [
+      ['export', '/nowhere/all.ndjson', '--database', 'memory:'],
+      'memory: holds no records of another process',
     ],
     [['export', '--database='], `--database must be ${urlForms}, not ""`],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
