@@ -57,27 +57,23 @@ export class Access {
     this.#keys = keys.map(parseKey);
   }
 
-  /** Checks the key of a request if the mode requires one. Returns and fails like `require`. */
-  check(scope: Scope, presented: string | undefined): string | undefined {
-    const isOpen = this.mode === 'none' || (this.mode === 'writes' && scope === 'read');
-    return isOpen ? undefined : this.require(presented, scope);
-  }
-
   /**
-   * Returns the name of the presented key, if it has one. Fails with `unauthenticated` for an unknown key, and
-   * with `forbidden` for a key without the scope.
+   * Checks the key of a request for users or posts, if the mode requires one, or for another purpose. Calls `identify`
+   * with the name of a known key, if it has one. Then fails with `forbidden` if the key lacks the scope, so that the log
+   * shows whose key it is. Fails with `unauthenticated` for an unknown key.
    */
-  require(presented: string | undefined, scope?: Scope): string | undefined {
+  check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
+    if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;
     if (presented === undefined) throw new DomainError('unauthenticated', 'x-api-key is required');
     const given = digestOf(presented);
     let found: Key | undefined;
     // Compare all digests, which have one length, so that the time reveals nothing about a key.
     for (const key of this.#keys) if (timingSafeEqual(key.digest, given)) found = key;
     if (found === undefined) throw new DomainError('unauthenticated', 'x-api-key is not a valid key');
-    if (scope !== undefined && !found.scopes.includes(scope)) {
-      throw new DomainError('forbidden', `this key has no ${scope} scope`);
+    if (found.name !== undefined) identify(found.name);
+    if (need !== 'key' && !found.scopes.includes(need)) {
+      throw new DomainError('forbidden', `this key has no ${need} scope`);
     }
-    return found.name;
   }
 }
 

@@ -59,8 +59,7 @@ export function unary<Request, Response>(
     try {
       const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;
       if (isOverloaded) throw new DomainError('overloaded', 'too many requests are under way');
-      const keyName = access.check(scope, text(metadata, 'x-api-key'));
-      if (keyName !== undefined) keyNames.set(metadata, keyName);
+      access.check(scope, text(metadata, 'x-api-key'), (name) => keyNames.set(metadata, name));
       answer = handle(call.request, new UnaryCallOptions(call));
     } catch (caught) {
       fail(caught);

@@ -60,8 +60,9 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
 export function requireKey({ access: kind, handle }: RouteDefinition, access: Access): Handler {
   if (kind === 'open' || (kind !== 'key' && access.mode === 'none')) return handle;
   return (request) => {
-    const key = request.header('x-api-key');
-    request.keyName = kind === 'key' ? access.require(key) : access.check(kind, key);
+    access.check(kind, request.header('x-api-key'), (name) => {
+      request.keyName = name;
+    });
     return handle(request);
   };
 }
