@@ -57,10 +57,12 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory
   };
 
   const describe = (stat: Stats, content: Version['content'], coding: Coding | undefined): Version => {
-    const validators = { tag: entityTag(stat, coding), modified: stat.mtime };
+    // RFC 9110, 8.8.2.1: not in the future, even if the clock of the file system is.
+    const modified = new Date(Math.min(stat.mtimeMs, Date.now()));
+    const validators = { tag: entityTag(stat, coding), modified };
     const headers: Headers = {
       etag: `"${validators.tag}"`,
-      'last-modified': stat.mtime.toUTCString(),
+      'last-modified': modified.toUTCString(),
       'cache-control': 'no-cache',
       ...(encodings.length > 0 && { vary: 'accept-encoding' }),
       ...extra,

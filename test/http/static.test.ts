@@ -108,6 +108,14 @@ test('a file is served under its name, with headers for its type, length and ver
   }
 });
 
+test('Last-Modified is never in the future, even if the time of the file is', async (t) => {
+  const future = new Date(Date.now() + 86_400_000);
+  const site = await startSite(t, (dir) => utimes(join(dir, 'app.js'), future, future));
+  const { headers } = await site.get('/app.js');
+  const [modified = '', date = ''] = [headers['last-modified'], headers['date']];
+  assert.ok(Date.parse(modified) <= Date.parse(date), `${modified} is after ${date}`);
+});
+
 test('a long file is streamed completely', async (t) => {
   const site = await startSite(t);
   const wire = (await Wire.open(t, site.port)).write(head('GET /long.bin'));
