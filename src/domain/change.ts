@@ -74,10 +74,11 @@ export class ChangesGone extends DomainError {
   readonly oldest: number;
 
   constructor(after: number, oldest: number) {
-    super(
-      'gone',
-      `the changes after ${after} are not kept, only those from ${oldest} on: read the list again, then follow its monitor link`,
-    );
+    const problem =
+      after < oldest
+        ? `the changes after ${after} are not kept, only those from ${oldest} on`
+        : `the position ${after} was never assigned`;
+    super('gone', `${problem}: read the list again, then follow its monitor link`);
     this.oldest = oldest;
   }
 }
