@@ -158,7 +158,7 @@ addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();
 });
 createKeyButton(apiKey, async () => {
-  if (await apiKey.ask(false)) reload();
+  if (await apiKey.ask(apiKey.isRejected)) reload();
 });
 createRequestDock(log);
 createLivePanel({ connection, apiKey });

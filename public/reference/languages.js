@@ -26,8 +26,10 @@ function fetchCode({ method, url, headers, body, keyed, result, paged }) {
     'if (!response.ok) throw new Error(await response.text());',
     `console.log(${value[result]});`,
   ].join('\n');
-  if (!paged) return send;
+  const setKey = keyed ? ['const apiKey = "your API key";'] : [];
+  if (!paged) return [...setKey, send].join('\n');
   return [
+    ...setKey,
     `let url = ${quote(url)};`,
     'while (url) {',
     indent(send, '  '),

@@ -74,5 +74,5 @@ function show(description) {
 }
 
 wireCloseButtons(document);
-createKeyButton(apiKey, () => apiKey.ask(false));
+createKeyButton(apiKey, () => apiKey.ask(apiKey.isRejected));
 void load();

@@ -77,7 +77,7 @@ function form(document, operation, apiKey) {
  * @param {Json} parameter
  * @returns {Field}
  */
-function parameterField(document, { id }, parameter) {
+function parameterField(document, { id, method }, parameter) {
   const name = text(parameter, 'name');
   const place = text(parameter, 'in');
   const required = parameter['required'] === true;
@@ -86,7 +86,9 @@ function parameterField(document, { id }, parameter) {
   const input = el('input', { class: 'input mono', id: inputId, autocomplete: 'off', spellcheck: 'false' });
   if (required) {
     input.required = true;
-    input.value = example;
+    // One press of the button must not delete a record that the reader has not chosen.
+    if (method === 'DELETE') input.placeholder = example;
+    else input.value = example;
   } else if (example !== '') input.placeholder = example;
   const label = el('label', { for: inputId }, name);
   if (!required) label.append(' ', el('span', { class: 'optional' }, '(optional)'));

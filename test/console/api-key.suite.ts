@@ -111,6 +111,30 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 0);
   });
 
+  test('that has been rejected is marked, until another one is entered', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey, 'reader:read=r1'] });
+    const page = await open(t, `${http}/`);
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.getByLabel('Key').fill('wrong');
+    await page.keyboard.press('Enter');
+    const button = page.getByRole('button', { name: 'API key: rejected' });
+    await button.waitFor({ state: 'attached' });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await button.click();
+    await page.keyboard.press('Escape');
+    await button.click();
+    await dialog.getByLabel('Key').fill('r1');
+    await page.keyboard.press('Enter');
+    await page.getByText('No users yet').waitFor();
+    await page.getByRole('button', { name: 'API key: set' }).waitFor();
+    await page.getByRole('button', { name: 'New user' }).click();
+    const create = page.getByRole('dialog', { name: 'New user' });
+    await create.getByLabel('Name').fill('Ada');
+    await page.keyboard.press('Enter');
+    await create.getByText('Your API key does not allow this: this key has no write scope.').waitFor();
+  });
+
   test('can be removed', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);

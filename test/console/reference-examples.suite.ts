@@ -22,7 +22,7 @@ async function runCurl(codes: readonly string[]): Promise<boolean[]> {
 async function runFetch(codes: readonly string[]): Promise<boolean[]> {
   const results: boolean[] = [];
   for (const code of codes) {
-    const module = `const apiKey = 'key'; ${code.replaceAll('console.log', 'String')}`;
+    const module = code.replace('"your API key"', '"key"').replaceAll('console.log', 'String');
     const done = import(`data:text/javascript,${encodeURIComponent(module)}`);
     results.push(
       await done.then(

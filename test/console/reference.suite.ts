@@ -154,6 +154,13 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await get.getByLabel('If-None-Match').fill('');
     await get.getByRole('button', { name: 'Send request' }).click();
     await get.getByText('"error": "user 7 not found"').waitFor();
+    const remove = article(page, 'Delete a user');
+    await remove.getByText('Try it').click();
+    await remove.getByRole('button', { name: 'Send request' }).click();
+    assert.equal(await remove.locator('input:invalid').count(), 1, 'no record is chosen');
+    await remove.getByLabel('id', { exact: true }).fill('1');
+    await remove.getByRole('button', { name: 'Send request' }).click();
+    await remove.getByText('204 No Content').waitFor();
   });
 
   test('the page links to the gRPC contract, which the service serves', async (t) => {

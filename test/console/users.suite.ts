@@ -113,6 +113,39 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.locator('.field-error').count(), 0);
   });
 
+  test('a change that is being saved shows that it waits, and can be discarded', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    const loading = Promise.withResolvers<void>();
+    await page.route('**/users/1', async (route) => {
+      // A PATCH never reaches the service.
+      if (route.request().method() === 'PATCH') return;
+      await loading.promise;
+      await route.continue();
+    });
+    const textAfter = (selector: string): Promise<unknown> =>
+      page.evaluate(`getComputedStyle(document.querySelector('${selector}'), '::after').content`);
+    await page.getByRole('link', { name: 'Ada' }).click();
+    await page.locator('#detail[aria-busy="true"]').waitFor();
+    assert.equal(await textAfter('#detail'), '"Loading…"');
+    loading.resolve();
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByLabel('Name').fill('Ada L');
+    assert.equal(await textAfter('#detail'), 'none');
+    assert.equal(await textAfter('#detail form .actions'), 'none');
+    const failed = page.waitForEvent('requestfailed');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.locator('form[aria-busy="true"]').waitFor();
+    assert.equal(await textAfter('#detail form .actions'), '"Waiting for the service…"');
+    await form.getByRole('button', { name: 'Discard' }).click();
+    assert.equal((await failed).method(), 'PATCH', 'the request must be cancelled');
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
+    assert.equal(await form.getByLabel('Name').isEditable(), true);
+    assert.equal(await form.getByRole('alert').count(), 0);
+    assert.equal(await form.getByRole('button', { name: 'Discard' }).isVisible(), false);
+  });
+
   test('unsaved changes are marked in the form and in the list, and Save needs one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);

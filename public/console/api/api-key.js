@@ -6,11 +6,13 @@ const sendable = /^[\x21-\x7e]+$/;
 
 /**
  * The key that this tab sends, and the dialog that asks for it. The key is forgotten when the tab closes.
- * Events: `change`, and `need` when the service requires a key for the first time.
+ * Events: `change`, and `need` when the service requires a key, or another one.
  */
 export class ApiKey extends EventTarget {
   #askPerson;
   #isNeeded = false;
+  /** Whether the service has rejected the present key. */
+  isRejected = false;
   /** @type {Promise<boolean> | undefined} */
   #asking;
 
@@ -27,6 +29,7 @@ export class ApiKey extends EventTarget {
   /** @param {string | undefined} value `undefined` forgets the key */
   set value(value) {
     session.write(name, value);
+    this.isRejected = false;
     this.dispatchEvent(new Event('change'));
   }
 
@@ -35,10 +38,14 @@ export class ApiKey extends EventTarget {
     return this.#isNeeded;
   }
 
-  /** Records that the service requires a key. */
-  need() {
-    if (this.#isNeeded) return;
+  /**
+   * Records that the service requires a key.
+   * @param {boolean} rejected whether the service has rejected the present key
+   */
+  need(rejected = false) {
+    if (this.#isNeeded && this.isRejected === rejected) return;
     this.#isNeeded = true;
+    this.isRejected = rejected;
     this.dispatchEvent(new Event('need'));
   }
 
@@ -48,7 +55,7 @@ export class ApiKey extends EventTarget {
    * @returns {Promise<boolean>}
    */
   ask(rejected) {
-    this.need();
+    this.need(rejected);
     this.#asking ??= this.#askPerson(rejected).finally(() => {
       this.#asking = undefined;
     });

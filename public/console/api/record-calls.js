@@ -24,7 +24,7 @@ import { parseLinks } from './link-header.js';
  * @property {(url: URL, signal: AbortSignal) => Promise<Page<T>>} list
  * @property {(path: string, draft: object, key: string, signal?: AbortSignal) => Promise<T>} create
  * @property {(key: Key, signal?: AbortSignal) => Promise<Tagged<T>>} get
- * @property {(key: Key, etag: string, patch: object) => Promise<Tagged<T>>} update
+ * @property {(key: Key, etag: string, patch: object, signal: AbortSignal) => Promise<Tagged<T>>} update
  * @property {(key: Key, etag: string) => Promise<void>} remove
  */
 
@@ -54,10 +54,10 @@ export function createRecordCalls(send, pathOf) {
       return tagged(await send({ method: 'GET', url: apiUrl(pathOf(key)), ...(signal && { signal }) }));
     },
 
-    async update(key, etag, patch) {
+    async update(key, etag, patch, signal) {
       const headers = { 'content-type': 'application/merge-patch+json', 'if-match': etag };
       const body = JSON.stringify(patch);
-      return tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body }));
+      return tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body, signal }));
     },
 
     async remove(key, etag) {

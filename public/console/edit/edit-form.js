@@ -35,6 +35,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   const discard = part(form, 'discard', HTMLButtonElement);
   /** @type {Edit<T> | undefined} */
   let shown;
+  let saving = new AbortController();
 
   form.addEventListener('input', () => {
     if (shown !== undefined) keepDraft(shown);
@@ -44,12 +45,15 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     if (isBusy(form) || shown === undefined || !keepDraft(shown)) return;
     const edit = shown;
     const from = { record: edit.latest.record, etag: edit.etag, base: edit.base };
+    saving = new AbortController();
+    const { signal } = saving;
     setBusy(form, true);
     showProblem(form, problem, undefined);
     try {
-      const saved = await save(kind, choose, from, kind.parse(readFields(form)));
+      const saved = await save(kind, choose, from, kind.parse(readFields(form)), signal);
       if (saved !== undefined) settle(edit, saved);
     } catch (error) {
+      if (signal.aborted) return;
       if (shown === edit) showProblem(form, problem, error);
     }
     if (isShown(from.record)) setBusy(form, false);
@@ -58,6 +62,8 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
   discard.addEventListener('click', () => {
     if (shown === undefined) return;
     const { latest } = shown;
+    if (isBusy(form)) saving.abort();
+    setBusy(form, false);
     writeDraft(kind.draftName(latest.record), undefined);
     show(latest);
     form.querySelector('input')?.focus();

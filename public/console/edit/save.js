@@ -38,19 +38,20 @@ import { mergeFields, sameFields } from './fields.js';
  * @param {Choose} choose
  * @param {{ record: T, etag: string, base: Fields }} from
  * @param {Fields} wanted
+ * @param {AbortSignal} signal
  * @returns {Promise<Saved<T> | undefined>} `undefined` when the edit continues
  */
-export async function save(kind, choose, { record, etag, base }, wanted) {
+export async function save(kind, choose, { record, etag, base }, wanted, signal) {
   /** @type {Set<string>} */
   const theirs = new Set();
   for (;;) {
     try {
-      const tagged = await kind.calls.update(record, etag, kind.toPatch(base, wanted));
+      const tagged = await kind.calls.update(record, etag, kind.toPatch(base, wanted), signal);
       return { tagged, theirs: [...theirs], discarded: false };
     } catch (error) {
       if (!hasStatus(error, 412)) throw error;
     }
-    const latest = await kind.calls.get(record);
+    const latest = await kind.calls.get(record, signal);
     const fields = kind.fieldsOf(latest.record);
     const merge = mergeFields(base, wanted, fields);
     for (const name of merge.theirs) theirs.add(name);

@@ -6,7 +6,6 @@ import { el } from './dom.js';
 const sentences = {
   0: 'The service did not respond. Try again.',
   401: 'This needs an API key that the service accepts.',
-  403: 'Your API key does not allow this.',
 };
 
 /**
@@ -17,6 +16,7 @@ const sentences = {
 export function explain(error) {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
   const { status, message } = error;
+  if (status === 403) return `Your API key does not allow this: ${message}.`;
   if (status >= 500) return `The service reported an error: ${message} (${status}).`;
   return sentences[status] ?? `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 }

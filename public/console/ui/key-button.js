@@ -14,7 +14,8 @@ export function createKeyButton(apiKey, open) {
   function render() {
     const has = apiKey.value !== undefined;
     button.hidden = !has && !apiKey.isNeeded;
-    byId('key-button-label', HTMLElement).textContent = has ? 'API key: set' : 'Add API key';
+    const label = apiKey.isRejected ? 'API key: rejected' : has ? 'API key: set' : 'Add API key';
+    byId('key-button-label', HTMLElement).textContent = label;
   }
 
   button.addEventListener('click', open);
