@@ -1,11 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { get as getHttp } from 'node:http';
-import { get as getHttps } from 'node:https';
 import { platform } from 'node:os';
-import { text } from 'node:stream/consumers';
 import { optionRows } from '../config.ts';
-import { openPort, StartError } from '../start-error.ts';
+import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
@@ -99,7 +96,7 @@ async function examineStore({ config: { database } }: ParsedConfig): Promise<Fin
 
 async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
   const { host, port, 'grpc-port': grpcPort } = config;
-  const isRunning = await isServing(config);
+  const isRunning = await isServing(host, port);
   const examine = async (option: 'port' | 'grpcPort', number: number): Promise<Finding> => {
     const name = option === 'port' ? 'HTTP port' : 'gRPC port';
     try {
@@ -109,25 +106,22 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       if (!(error instanceof StartError)) throw error;
       const what = `${name}: ${error.message}`;
       if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
-      // A running service has both ports.
+      // A running service has both ports. Over TLS, its health is unknown: its certificate may have another name.
       if (isRunning) return ok(`${what}, by a service that is healthy`);
-      return fail(what, 'choose another port, unless this service has it');
+      const problem = config['tls-cert'] === undefined ? fail : warn;
+      return problem(what, 'choose another port, unless this service has it');
     }
   };
   const http = await examine('port', port);
   return grpcPort === false ? [http] : [http, await examine('grpcPort', grpcPort)];
 }
 
-/** Whether a service like this one answers at the port, with any certificate: it may have another name. */
-function isServing({ host, port, 'tls-cert': cert }: ParsedConfig['config']): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const get = cert === undefined ? getHttp : getHttps;
-  const signal = AbortSignal.timeout(probeTimeoutMs);
-  get({ host, port, path: '/health', rejectUnauthorized: false, signal }, (response) => {
-    text(response).then(
-      (body) => resolve(body === '{"ok":true}'),
-      () => resolve(false),
+/** Whether a service like this one answers at the port. */
+function isServing(host: string, port: number): Promise<boolean> {
+  return fetch(`http://${authority(host, port)}/health`, { signal: AbortSignal.timeout(probeTimeoutMs) })
+    .then((response) => response.text())
+    .then(
+      (text) => text === '{"ok":true}',
+      () => false,
     );
-  }).on('error', () => resolve(false));
-  return promise;
 }

@@ -101,7 +101,7 @@ describe('users-service changes', () => {
     const { http } = await startService(t, { repository });
     const { code, stdout, stderr } = await runCommand(['changes', '--url', http, '--after', '7']);
     assert.deepEqual([code, stdout], [4, '']);
-    assert.match(stderr, /^users-service: http\S+ answers 410: the changes after 7 are not kept/);
+    assert.match(stderr, /^users-service: http\S+ answers 410: the position 7 was never assigned/);
     const command = startCommand(t, ['--url', http]);
     await repository.createUser({ name: 'Ada' });
     await command.next();

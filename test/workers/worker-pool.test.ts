@@ -160,7 +160,10 @@ describe('a primary whose workers cannot start', () => {
 
   it('prints why no process could be created', async (t) => {
     const { code, stderr } = await run(t, `process.execPath = '/missing/node'`);
-    assert.equal(stderr, 'users-service: a worker could not be started: spawn /missing/node ENOENT\n');
+    assert.equal(
+      stderr,
+      'users-service: a worker could not be started: /missing/node: no such file or directory\n',
+    );
     assert.equal(code, 1);
   });
 
