@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
-import { notInTime } from './errors.ts';
+import { connectError, notInTime } from './errors.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
 export interface Sql {
@@ -94,7 +94,7 @@ export class Connection {
       await this.#setUp(limits, warn);
     } catch (cause) {
       await this.close();
-      throw this.isCut ? new Error('does not answer in time', { cause }) : cause;
+      throw this.isCut ? new Error('does not answer in time', { cause }) : connectError(cause);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', cut);

@@ -81,6 +81,13 @@ export function toDomainError(error: unknown, fault: Fault): DomainError {
   return fault === 'lost' && isUnknown ? gone(error) : convert(error);
 }
 
+/** The error of an attempt to connect. The driver's own does not say that the URL has no password. */
+export function connectError(caught: unknown): unknown {
+  return /password must be a.* string/.test(messageOf(caught))
+    ? new Error('it requires a password: write USER:PASSWORD@HOST in the URL')
+    : caught;
+}
+
 export function cannotConnect(cause: unknown): DomainError {
   return new DomainError('unavailable', 'the database cannot be reached', { cause });
 }

@@ -4,6 +4,7 @@ import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { processIdOf } from './connection.ts';
+import { connectError } from './errors.ts';
 import { type Host, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
@@ -24,7 +25,7 @@ export async function examinePostgres(url: string): Promise<Finding[]> {
     if (result.status === 'fulfilled') return result.value.findings;
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
-    const text = `${hosts[i]?.name} cannot be used: ${messageOf(result.reason)}`;
+    const text = `${hosts[i]?.name} cannot be used: ${messageOf(connectError(result.reason))}`;
     return [problem(text, 'check the URL, the server and the network')];
   });
   if (hasPrimary || answers.length === 0) return findings;

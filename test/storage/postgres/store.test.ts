@@ -152,6 +152,12 @@ describe('opening a PostgreSQL store', () => {
       /^PostgreSQL at nowhere\.invalid:\d+ cannot be used: getaddrinfo/,
     ],
     'a wrong password': [() => {}, /cannot be used: password authentication failed for user "postgres"$/],
+    'a missing password': [
+      (url) => {
+        url.password = '';
+      },
+      /cannot be used: it requires a password: write USER:PASSWORD@HOST in the URL$/,
+    ],
     'an unknown user': [
       (url) => {
         url.username = 'mallory';
