@@ -8,8 +8,8 @@ import { scheduler } from './scheduler.ts';
 const maxRejectingAtOnce = 100;
 // How long a connection must have waited for its client before it may be closed for a new one. Between two requests of
 // a busy client, the pause is shorter.
-const minIdleMs = 1_000;
-// How many connections a new one may check for this. A flood of them must cost little.
+const minIdleMs = 100;
+// How many connections a new one checks for this. It replaces the one of them that has waited longest.
 const maxChecks = 100;
 const warnEveryMs = 60_000;
 
@@ -34,10 +34,10 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #accepted = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** The connections that can receive requests. With TLS, each is inside an accepted one. */
-  readonly #ready: Set<Socket>;
+  /** The connections that are read for requests. With TLS, each is inside an accepted one. */
+  readonly #ready = new Set<Socket>();
   /** Where the search for an idle connection continues. */
-  #search: Iterator<Socket>;
+  #search: Iterator<Socket> = this.#ready.values();
   #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(server: Server, options: ConnectionsOptions) {
@@ -48,11 +48,13 @@ export class Connections {
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
     const waits = !isSecure(server);
-    this.#ready = waits ? this.#accepted : new Set();
-    this.#search = this.#ready.values();
+    const read = (socket: Socket): void => {
+      connectionOf(socket);
+      track(this.#ready, socket);
+    };
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
-      if (waits) connectionOf(socket);
+      if (waits) read(socket);
       for (const taker of takers) taker.call(server, socket);
       if (waits) socket.resume();
     };
@@ -65,10 +67,7 @@ export class Connections {
       if (waits) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
-    server.on('secureConnection', (socket: Socket) => {
-      connectionOf(socket);
-      track(this.#ready, socket);
-    });
+    server.on('secureConnection', read);
     if (options.maxIdleMs === 0) return;
     let timer: NodeJS.Timeout;
     server.on('listening', () => {
@@ -85,19 +84,20 @@ export class Connections {
   /** Closes an idle connection. Returns whether it found one. */
   #makeRoom(): boolean {
     const now = performance.now();
+    let longest: Socket | undefined;
+    let since = now - minIdleMs;
     for (let checks = 0; checks < maxChecks; checks += 1) {
       const { done, value: socket } = this.#search.next();
       if (done) this.#search = this.#ready.values();
-      else if (hasIdledSince(socket, now - minIdleMs)) {
-        if (now - this.#warnedAt >= warnEveryMs) {
-          this.#warnedAt = now;
-          this.#options.warn('too many connections are open: idle ones are closed for new ones');
-        }
-        socket.destroy();
-        return true;
-      }
+      else if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
     }
-    return false;
+    if (longest === undefined) return false;
+    if (now - this.#warnedAt >= warnEveryMs) {
+      this.#warnedAt = now;
+      this.#options.warn('too many connections are open: idle ones are closed for new ones');
+    }
+    longest.destroy();
+    return true;
   }
 
   #reject(socket: Socket): void {
@@ -115,16 +115,17 @@ export class Connections {
     for (const socket of this.#ready) {
       // Before the first request, Node's own timer is enough.
       const isKept = connectionOf(socket).idleSince > 0;
-      if (isKept && hasIdledSince(socket, now - this.#options.maxIdleMs)) socket.destroy();
+      if (isKept && idleSince(socket) <= now - this.#options.maxIdleMs) socket.destroy();
     }
   }
 }
 
-/** Whether a connection has waited for the next request of its client since a time, by `performance.now()`. */
-function hasIdledSince(socket: Socket, time: number): boolean {
-  const { busy, openedAt, idleSince } = connectionOf(socket);
+/** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it does not. */
+function idleSince(socket: Socket): number {
+  const { busy, openedAt, idleSince: servedAt } = connectionOf(socket);
   // A slow client may still be reading the last bytes of a response.
-  return !busy && !socket.destroyed && socket.writableLength === 0 && Math.max(openedAt, idleSince) <= time;
+  const isIdle = !busy && !socket.destroyed && socket.writableLength === 0;
+  return isIdle ? Math.max(openedAt, servedAt) : Number.POSITIVE_INFINITY;
 }
 
 function track(sockets: Set<Socket>, socket: Socket): void {

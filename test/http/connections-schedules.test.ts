@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { it } from 'node:test';
 import { connectionOf } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
-import { type Scheduler, testSchedules } from '../support/scheduler.ts';
+import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
+import { Scheduler, testSchedules } from '../support/scheduler.ts';
 
 const max = 4;
 const maxIdleMs = 3_000;
 // A connection that has been idle for so long may be closed for a new one.
-const minIdleMs = 1_000;
+const minIdleMs = 100;
 const checkingIntervalMs = 30;
 const maxRejectingAtOnce = 100;
 
@@ -66,12 +68,11 @@ testSchedules(
       socket.on('close', () => taken.delete(socket));
     });
     let [rejecting, warnings] = [0, 0];
-    const isReplaceable = (socket: FakeSocket) => {
+    const waitedMs = (socket: FakeSocket) => {
       const { busy, openedAt, idleSince } = connectionOf(socket as unknown as Socket);
-      return (
-        !busy && socket.writableLength === 0 && scheduler.now - Math.max(openedAt, idleSince) >= minIdleMs
-      );
+      return busy || socket.writableLength > 0 ? 0 : scheduler.now - Math.max(openedAt, idleSince);
     };
+    const isReplaceable = (socket: FakeSocket) => waitedMs(socket) >= minIdleMs;
     const connections = new Connections(server as unknown as Server, {
       max,
       maxIdleMs,
@@ -100,9 +101,11 @@ testSchedules(
       sockets.push(socket);
       const full = taken.size === max;
       const replaceable = [...taken].filter(isReplaceable);
+      const longestMs = Math.max(...replaceable.map(waitedMs));
       server.emit('connection', socket);
       const closed = replaceable.filter(({ destroyed }) => destroyed);
       assert.equal(closed.length, Number(taken.has(socket) && full), 'not one idle connection was closed');
+      for (const one of closed) assert.equal(waitedMs(one), longestMs, 'another one had waited longer');
       if (taken.has(socket)) {
         server.emit('secureConnection', socket);
         lives.push(live(scheduler, socket));
@@ -126,6 +129,35 @@ testSchedules(
     assert.deepEqual(connections.sockets, []);
   },
 );
+
+it('a connection that was not read yet is not closed for a new one', () =>
+  new Scheduler(1).run(async (scheduler) => {
+    const server = new EventEmitter();
+    const rejected: FakeSocket[] = [];
+    const connections = new Connections(server as unknown as Server, {
+      max: 1,
+      maxIdleMs,
+      checkingIntervalMs,
+      warn: () => undefined,
+      reject: (socket) => rejected.push(socket as unknown as FakeSocket),
+    });
+    const connect = (): FakeSocket => {
+      const socket = new FakeSocket();
+      server.emit('connection', socket);
+      scheduler.now += minIdleMs;
+      return socket;
+    };
+    const unread = connect();
+    const others = [connect(), connect()];
+    assert.deepEqual(rejected, others);
+    await eventLoop.wait();
+    scheduler.now += minIdleMs;
+    const newest = connect();
+    assert.deepEqual([unread.destroyed, rejected.length], [true, 2]);
+    for (const socket of [newest, ...rejected]) socket.destroy();
+    await eventLoop.wait();
+    assert.deepEqual(connections.sockets, []);
+  }));
 
 testSchedules(
   'pipelined requests of a connection run one at a time, in order, and none after it has closed',

@@ -87,7 +87,7 @@ for (const secure of [false, true]) {
     const silent = await open();
     const isOpen = (socket: Socket) => !socket.closed && !socket.readableEnded;
     for (const socket of [idle, silent]) socket.resume();
-    // Until they have been idle for a second, new connections are rejected.
+    // Until they have been idle for a moment, new connections are rejected.
     while (isOpen(idle) || isOpen(silent)) {
       const other = await open(head('GET /info'));
       const [answer] = await Promise.race([once(other, 'data'), once(other, 'close')]).catch(() => []);
