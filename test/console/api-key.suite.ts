@@ -117,13 +117,8 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     const dialog = page.getByRole('dialog', { name: 'API key' });
     await dialog.getByLabel('Key').fill('wrong');
     await page.keyboard.press('Enter');
-    const button = page.getByRole('button', { name: 'API key: rejected' });
-    await button.waitFor({ state: 'attached' });
-    await dialog.waitFor();
-    await page.keyboard.press('Escape');
-    await button.click();
-    await page.keyboard.press('Escape');
-    await button.click();
+    await page.locator('#key-button-label', { hasText: 'API key: rejected' }).waitFor();
+    await dialog.getByText('The service does not accept this key').waitFor();
     await dialog.getByLabel('Key').fill('r1');
     await page.keyboard.press('Enter');
     await page.getByText('No users yet').waitFor();
