@@ -207,7 +207,7 @@ export async function checkSubset(target: Store, source: Store): Promise<void> {
     let next = await wanted.next();
     while (next.done !== true && next.value !== line) next = await wanted.next();
     if (next.done === true) {
-      const { type, id } = JSON.parse(line.trimStart());
+      const { type, id } = JSON.parse(line);
       throw new Error(`the target contains other records: ${type} ${id} is not in the source`);
     }
   }
