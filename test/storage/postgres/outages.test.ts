@@ -201,7 +201,7 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
 
 describe('a commit that waits for a standby', () => {
   it('is not acknowledged without the standby, also not to a retry', async (t) => {
-    const { store } = await open(t, { statementTimeoutMs: 200 });
+    const { store } = await open(t, { statementTimeoutMs: 1_000 });
     const wait = async (standbys: string) => {
       await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
       await server.query('SELECT pg_reload_conf()');
