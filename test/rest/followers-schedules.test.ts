@@ -32,6 +32,22 @@ function slowFeed(scheduler: Scheduler, feed: ChangeFeed): ChangeFeed {
   };
 }
 
+/** A feed that counts its reads and the changes that they returned. */
+function counted(kept: KeptChanges) {
+  const done = { reads: 0, changes: 0 };
+  const feed: ChangeFeed = {
+    position: () => kept.position(),
+    watch: (wake) => kept.watch(wake),
+    async read(query) {
+      done.reads += 1;
+      const page = await kept.read(query);
+      done.changes += page.changes.length;
+      return page;
+    },
+  };
+  return { feed, done };
+}
+
 function requestOf(signal: AbortSignal, chunkBytes = 64 * 1024): HttpRequest {
   const request = { signal, basePath: '', chunkBytes, becomeLongLived: () => undefined };
   return request as unknown as HttpRequest;
@@ -136,15 +152,7 @@ it('sends a change that was made after the stream has started, without waiting f
 
 it('reads the changes once for all followers with any filter, also when they need several chunks', async (t) => {
   const kept = new KeptChanges(100);
-  let reads = 0;
-  const feed: ChangeFeed = {
-    position: () => kept.position(),
-    watch: (wake) => kept.watch(wake),
-    async read(query) {
-      reads += 1;
-      return kept.read(query);
-    },
-  };
+  const { feed, done } = counted(kept);
   const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const aborter = new AbortController();
   const texts = Array.from({ length: 1_000 }, () => '');
@@ -160,7 +168,7 @@ it('reads the changes once for all followers with any filter, also when they nee
       assert.deepEqual(ids, i % 3 === 0 ? [(i % 5) + 1] : [1, 2, 3, 4, 5]);
     }
   });
-  assert.ok(reads <= 6, `${reads} reads`);
+  assert.ok(done.reads <= 6, `${done.reads} reads`);
   aborter.abort();
   await Promise.all(running);
   assert.equal(followers.open, 0);
@@ -171,16 +179,7 @@ it('reads only a few changes at first for each of many clients that are far behi
   const body = 'x'.repeat(10_000);
   for (let id = 1; id <= 100; id += 1)
     kept.add('post.created', { id, userId: 1, title: 'A', body, version: 1 });
-  let read = 0;
-  const feed: ChangeFeed = {
-    position: () => kept.position(),
-    watch: (wake) => kept.watch(wake),
-    async read(query) {
-      const page = await kept.read(query);
-      read += page.changes.length;
-      return page;
-    },
-  };
+  const { feed, done } = counted(kept);
   const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const request = requestOf(AbortSignal.timeout(10_000));
   const newest = followers.follow({ after: 100, limit: 100 }, request);
@@ -188,24 +187,18 @@ it('reads only a few changes at first for each of many clients that are far behi
   t.after(() => Promise.all([newest, ...behind].map((stream) => stream.return(undefined))));
   await newest.next();
   for (const stream of behind) await stream.next();
-  assert.equal(read, 0, 'changes were read before their clients could receive them');
+  assert.equal(done.changes, 0, 'changes were read before their clients could receive them');
   for (const stream of behind) await stream.next();
-  assert.ok(read <= 4 * behind.length, `${read} changes were read for ${behind.length} followers`);
+  assert.ok(
+    done.changes <= 4 * behind.length,
+    `${done.changes} changes were read for ${behind.length} followers`,
+  );
 });
 
 it('does not read all changes for a first follower that is far behind, and sends a new change to others', async (t) => {
   const kept = new KeptChanges(10_000);
   for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
-  let read = 0;
-  const feed: ChangeFeed = {
-    position: () => kept.position(),
-    watch: (wake) => kept.watch(wake),
-    async read(query) {
-      const page = await kept.read(query);
-      read += page.changes.length;
-      return page;
-    },
-  };
+  const { feed, done } = counted(kept);
   const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const request = requestOf(AbortSignal.timeout(10_000));
   const behind = followers.follow({ after: 0, limit }, request);
@@ -217,22 +210,14 @@ it('does not read all changes for a first follower that is far behind, and sends
   await setImmediate();
   kept.add('user.created', { id: 5_001, name: 'Ann', version: 1 });
   assert.match((await next).value ?? '', /^id: 5001\n/);
-  assert.ok(read <= 1_010, `${read} changes were read`);
+  assert.ok(done.changes <= 1_010, `${done.changes} changes were read`);
 });
 
 it('lets others run while a follower that is far behind finds no change that it wants', async (t) => {
   const kept = new KeptChanges(10_000);
   for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
   kept.add('user.updated', { id: 1, name: 'Bea', version: 2 });
-  let reads = 0;
-  const feed: ChangeFeed = {
-    position: () => kept.position(),
-    watch: (wake) => kept.watch(wake),
-    async read(query) {
-      reads += 1;
-      return kept.read(query);
-    },
-  };
+  const { feed, done } = counted(kept);
   const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
   const query = { after: 0, limit, types: ['user.updated'] } as const;
   const stream = followers.follow(query, requestOf(AbortSignal.timeout(10_000)));
@@ -240,7 +225,7 @@ it('lets others run while a follower that is far behind finds no change that it 
   await stream.next();
   const next = stream.next();
   for (let step = 0; step < 1_000; step += 1) await undefined;
-  assert.ok(reads <= 2, `${reads} reads without a turn of the scheduler`);
+  assert.ok(done.reads <= 2, `${done.reads} reads without a turn of the scheduler`);
   assert.match((await next).value ?? '', /^id: 5001\n/);
 });
 
