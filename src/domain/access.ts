@@ -58,9 +58,9 @@ export class Access {
   }
 
   /**
-   * Checks the key of a request for users or posts, if the mode requires one, or for another purpose. Calls `identify`
-   * with the name of a known key, if it has one. Then fails with `forbidden` if the key lacks the scope, so that the log
-   * shows whose key it is. Fails with `unauthenticated` for an unknown key.
+   * Checks the key of a request that needs a scope, if the mode requires a key, or that needs any key in every mode.
+   * Fails with `unauthenticated` for an unknown key. Calls `identify` with the name of a known key, if it has one, and
+   * then fails with `forbidden` if the key lacks the scope. So the log shows whose key it is.
    */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;

@@ -87,7 +87,7 @@ export class Followers {
   #recent = new Recent(0);
   #isReading = false;
   /** Whether the reader has come near the newest change. Its first follower may be far behind. */
-  #hasStarted = false;
+  #hasCaughtUp = false;
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
   #beats = 0;
@@ -202,7 +202,7 @@ export class Followers {
       clearInterval(heartbeat);
       this.#recent = new Recent(0);
     };
-    this.#hasStarted = false;
+    this.#hasCaughtUp = false;
     void this.#read();
   }
 
@@ -231,8 +231,8 @@ export class Followers {
   async #readPage(recent: Recent): Promise<void> {
     try {
       const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });
-      if (this.#hasStarted || !page.more) {
-        this.#hasStarted = true;
+      if (this.#hasCaughtUp || !page.more) {
+        this.#hasCaughtUp = true;
         recent.add(page);
         if (page.changes.length > 0) this.#wake();
         this.#isStale ||= page.more;
@@ -243,7 +243,7 @@ export class Followers {
     }
     // The reader is far behind, or the feed has restarted: each follower asks the store from its own position.
     this.#recent = new Recent(await this.#feed.position());
-    this.#hasStarted = true;
+    this.#hasCaughtUp = true;
     this.#wake();
   }
 }

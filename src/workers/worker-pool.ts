@@ -85,7 +85,7 @@ export class WorkerPool {
       this.#reportFailure(error);
     } finally {
       this.#reloads = 0;
-      // One that exited meanwhile was not missed, because a new one ran beside the others.
+      // With a new worker beside the old ones, one that exited was not missing.
       void this.#refill();
     }
   }
