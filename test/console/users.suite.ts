@@ -134,10 +134,11 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByLabel('Name').fill('Ada L');
     assert.equal(await textAfter('#detail'), 'none');
     assert.equal(await textAfter('#detail form .actions'), 'none');
-    const failed = page.waitForEvent('requestfailed');
     await form.getByRole('button', { name: 'Save' }).click();
     await page.locator('form[aria-busy="true"]').waitFor();
     assert.equal(await textAfter('#detail form .actions'), '"Waiting for the service…"');
+    // Without a response, the console would cancel it after 15 s.
+    const failed = page.waitForEvent('requestfailed', { timeout: 10_000 });
     await form.getByRole('button', { name: 'Discard' }).click();
     assert.equal((await failed).method(), 'PATCH', 'the request must be cancelled');
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada');
