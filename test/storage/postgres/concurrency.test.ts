@@ -189,7 +189,9 @@ describe('idempotency keys in PostgreSQL', () => {
       kind: 'unavailable',
     });
     await session.untilBlocked(1);
-    for (const pid of await session.backends()) await session.query('SELECT pg_terminate_backend($1)', [pid]);
+    // The server informs the client before it releases the lock of the key. With a time limit, it waits for the end.
+    const terminate = 'SELECT pg_terminate_backend($1, 10000)';
+    for (const pid of await session.backends()) await session.query(terminate, [pid]);
     await failed;
     await session.query('SELECT pg_advisory_unlock(42)');
     assert.equal((await store.createUser({ name: 'first' }, { idempotency })).replayed, false);
