@@ -28,7 +28,12 @@ export const verify: Command = {
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
     await using cleanup = new AsyncDisposableStack();
-    onStop(context, (code) => cleanup.disposeAsync().finally(() => context.exit(code)));
+    const removed = Promise.withResolvers<void>();
+    cleanup.defer(() => removed.resolve());
+    // A second signal, or one during the removal at the end, waits for the removal that is under way.
+    onStop(context, (code) =>
+      cleanup.disposeAsync().finally(() => removed.promise.then(() => context.exit(code))),
+    );
     const opening = schemeOf(url)?.scratch?.(url);
     // Deferred before it is open, because a signal may stop the process earlier.
     cleanup.defer(async () => (await opening?.catch(() => undefined))?.remove());

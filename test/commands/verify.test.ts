@@ -60,6 +60,8 @@ describe('users-service verify', async () => {
         for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve));
         await undefined;
         handle();
+        // npm passes on a signal that the terminal has already sent.
+        handle();
       };
       const running = run({
         args: ['verify', '--database', `sqlite:${join(folder, 'users.db')}`],

@@ -47,6 +47,9 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
+// The start of the writer thread would delay the first responses of the process. It does not wait for the first write,
+// when the process may have too many open files to start it.
+const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
@@ -63,7 +66,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
     maxPendingWrites,
     maxWaitMs: busyTimeoutMs + slowDiskMs,
   });
-  queue.start();
+  const starting = setTimeout(() => queue.start(), startWriterAfterMs).unref();
   const keysInUse = new Set<string>();
   let isTrying = false;
 
@@ -110,6 +113,7 @@ function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteSt
       throw unavailable(queue.failure.cause);
     },
     async close() {
+      clearTimeout(starting);
       // The writer may still be opening its connection. Without any connection, SQLite would remove the log.
       await queue.drain();
       // The last connection to close copies the log into the file, which takes time. Leave this to the writer.

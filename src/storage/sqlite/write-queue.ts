@@ -23,7 +23,7 @@ export type WriterMessage = readonly Write[] | 'close';
 export type WriterReply = Outcome<readonly Outcome[]>;
 
 export interface WriteQueueOptions {
-  /** Starts the writer thread. Called by `start`, and at the first write after a crash of the thread. */
+  /** Starts the writer thread. Called by `start`, and at a write when no thread runs. */
   readonly startWriter: () => Worker;
   /** Maximum number of waiting or running writes; more are rejected. */
   readonly maxPendingWrites: number;
@@ -60,8 +60,17 @@ export class WriteQueue {
     this.#options = options;
   }
 
-  /** Starts the writer thread unless it runs. An idle writer does not keep the process alive. */
-  start(): Worker {
+  /** Starts the writer thread before the first write, unless it runs. */
+  start(): void {
+    try {
+      this.#runningWriter();
+    } catch (caught) {
+      this.failure = unavailable(caught);
+    }
+  }
+
+  /** The writer thread, which is started unless it runs. An idle writer does not keep the process alive. */
+  #runningWriter(): Worker {
     if (this.#writer !== undefined) return this.#writer;
     const writer = this.#options.startWriter();
     this.#writer = writer;
@@ -136,7 +145,7 @@ export class WriteQueue {
     return new Promise((resolve) => {
       this.#onReply = resolve;
       try {
-        const writer = this.start();
+        const writer = this.#runningWriter();
         writer.ref();
         const message: WriterMessage = group.map(({ name, parameters }) => ({ name, parameters }));
         writer.postMessage(message);

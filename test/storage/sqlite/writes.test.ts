@@ -167,17 +167,42 @@ describe('group commit of SQLite', () => {
 });
 
 describe('the writer thread', () => {
-  it('starts when the store opens, not at the first write', async (t) => {
+  function countStarts(t: TestContext): () => number {
     let started = 0;
     const count = () => {
       started += 1;
     };
     subscribe('worker_threads', count);
     t.after(() => unsubscribe('worker_threads', count));
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    return () => started;
+  }
+
+  it('starts soon after the store has opened, without a write', async (t) => {
+    const starts = countStarts(t);
     const { store } = await open(t);
-    assert.equal(started, 1);
+    assert.equal(starts(), 0);
+    t.mock.timers.tick(1_000);
+    assert.equal(starts(), 1);
     await addUsers(store, 'Ada');
-    assert.equal(started, 1);
+    assert.equal(starts(), 1);
+  });
+
+  it('starts for an earlier write, and only once', async (t) => {
+    const starts = countStarts(t);
+    const { store } = await open(t);
+    await addUsers(store, 'Ada');
+    t.mock.timers.tick(1_000);
+    await addUsers(store, 'Grace');
+    assert.equal(starts(), 1);
+  });
+
+  it('does not start after the store was closed', async (t) => {
+    const starts = countStarts(t);
+    const { store } = await open(t);
+    await store.close();
+    t.mock.timers.tick(1_000);
+    assert.equal(starts(), 0);
   });
 });
 
@@ -225,6 +250,8 @@ describe('a writer thread that is lost', () => {
 
   it('fails the writes when it cannot be restarted, and is started again at a later write', async (t) => {
     const queue = queueOf(t);
+    queue.start();
+    assert.equal(queue.failure?.kind, 'unavailable');
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
     await rejects(queue.write('delete', ['users', [1]]), 'unavailable');
   });
