@@ -57,7 +57,7 @@ export const changes: Command = {
     let pauseMs = firstPauseMs;
     const stop = new AbortController();
     const { signal } = stop;
-    onStop(context, (code) => (signal.aborted ? context.exit(code) : stop.abort()));
+    onStop(context, () => stop.abort());
     while (!signal.aborted) {
       try {
         const headers = { ...(key && { 'x-api-key': key }), ...(position && { 'last-event-id': position }) };

@@ -41,11 +41,36 @@ export interface Arguments {
   readonly positionals: readonly string[];
 }
 
-/** Calls `handle` at each signal to stop, with the exit code of a process that the signal has ended. */
-export function onStop({ onSignal }: CommandContext, handle: (exitCode: number) => unknown): void {
+// A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
+const sameSignalMs = 1_000;
+
+/**
+ * Calls `stop` at the first signal to stop, with the exit code of a process that the signal has ended. A second signal
+ * ends the process at once.
+ */
+export function onStop({ onSignal, exit }: CommandContext, stop: (exitCode: number) => unknown): void {
+  let firstAt: number | undefined;
+  const handle = (code: number): void => {
+    if (firstAt === undefined) {
+      firstAt = performance.now();
+      stop(code);
+    } else if (performance.now() - firstAt > sameSignalMs) {
+      exit(code);
+    }
+  };
   // As in shells: 128 and the number of the signal.
   onSignal('SIGINT', () => handle(130));
   onSignal('SIGTERM', () => handle(143));
+}
+
+/** A stack for what a command must remove at its end. A signal does so too, and then ends the process. */
+export function removals(context: CommandContext): AsyncDisposableStack {
+  const stack = new AsyncDisposableStack();
+  const { promise: removed, resolve } = Promise.withResolvers<void>();
+  stack.defer(resolve);
+  // When the signal arrives, the removal at the end may be under way.
+  onStop(context, (code) => stack.disposeAsync().finally(() => removed.then(() => context.exit(code))));
+  return stack;
 }
 
 export async function write(stream: Writable, text: string): Promise<void> {

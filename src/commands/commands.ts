@@ -46,6 +46,8 @@ export async function run(context: CommandContext): Promise<number> {
     return 0;
   } catch (error) {
     const problems = error instanceof UsageError ? error.problems : [describeError(error)];
+    // On a terminal, the message replaces a progress bar.
+    if (stderr.isTTY) stderr.write('\r\u001b[K');
     for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
     return error instanceof UsageError ? 2 : 1;
   }

@@ -33,8 +33,6 @@ Flags override environment variables, which override defaults [in brackets].
 
 `;
 
-// A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
-const sameSignalMs = 1_000;
 // Extra time for a worker after its own deadlines, before it is killed.
 const workerSlackMs = 5_000;
 const lifeEvents = ['listening', 'draining', 'closed'];
@@ -154,17 +152,12 @@ function singleService(
   };
 }
 
-/**
- * A signal stops the service in order. It ends the process at once before anything is served, and when an
- * earlier signal has not ended it.
- */
+/** A signal stops the service in order, but ends the process at once before anything is served. */
 function onStopSignals(context: CommandContext) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
   const signals = { stopped, stop, isServing: false };
-  let firstAt: number | undefined;
   onStop(context, (code) => {
-    firstAt ??= performance.now();
-    if (!signals.isServing || performance.now() - firstAt > sameSignalMs) context.exit(code);
+    if (!signals.isServing) context.exit(code);
     stop();
   });
   return signals;

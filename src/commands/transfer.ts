@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf, sqlitePath } from '../storage/open.ts';
-import { type Command, UsageError, usageOf, write } from './command-line.ts';
+import { type Command, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { checkSubset, countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkDatabaseUrl, databaseUrl } from './settings.ts';
@@ -78,7 +78,9 @@ Writes a whole store as NDJSON: one line of JSON for each record, and a last lin
 ${databaseHelp}`,
   flags: ['database'],
   positionals: 1,
-  async run({ env, stdout, stderr }, { flags, positionals: [path = '-'] }) {
+  async run(context, { flags, positionals: [path = '-'] }) {
+    const { env, stdout, stderr } = context;
+    await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
     const store = cleanup.adopt(await openSource(databaseUrl(flags, env)), (opened) => opened.close());
     // Read first: the importing store must not assign an id again that is assigned during the export.
@@ -86,6 +88,8 @@ ${databaseHelp}`,
     const lastIds = byKind((kind) => summary[kind].lastId);
     // Never overwrite an existing file, which may be the only other copy.
     const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx', 0o600));
+    let isComplete = file === undefined;
+    removing.defer(async () => (isComplete ? undefined : rm(path)));
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text);
@@ -97,6 +101,8 @@ ${databaseHelp}`,
       ({ lines }) => print(lines),
       (content) => print([endLine({ ...content, lastIds })]),
     );
+    await file?.sync();
+    isComplete = true;
     if (file) stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
 };
@@ -113,10 +119,12 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
   flags: ['database'],
   switches: ['partial'],
   positionals: 1,
-  async run({ env, stdin, stdout, stderr }, { flags, positionals: [path = '-'] }) {
+  async run(context, { flags, positionals: [path = '-'] }) {
+    const { env, stdin, stdout, stderr } = context;
     const url = databaseUrl(flags, env);
+    await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
-    const file = path === '-' ? await spool(stdin, cleanup) : path;
+    const file = path === '-' ? await spool(stdin, removing) : path;
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
     const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
     if (end === undefined && records === 0) {
@@ -150,9 +158,9 @@ function countText(records: number): string {
 }
 
 /** Writes the input to a temporary file, because it has to be read twice. */
-async function spool(input: Readable, cleanup: AsyncDisposableStack): Promise<string> {
+async function spool(input: Readable, removing: AsyncDisposableStack): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'users-import-'));
-  cleanup.defer(() => rm(folder, { recursive: true }));
+  removing.defer(() => rm(folder, { recursive: true }));
   const file = join(folder, 'records.ndjson');
   await pipeline(input, createWriteStream(file, { mode: 0o600 }));
   return file;
@@ -171,7 +179,8 @@ export const backup: Command = {
   help: backupHelp,
   flags: ['database'],
   positionals: 1,
-  async run({ env, stdout, stderr }, { flags, positionals: [file] }) {
+  async run(context, { flags, positionals: [file] }) {
+    const { env, stdout, stderr } = context;
     if (file === undefined) throw usageOf(backupHelp);
     const source = sqlitePath(databaseUrl(flags, env));
     if (source === undefined) {
@@ -179,7 +188,12 @@ export const backup: Command = {
     }
     const { backupSqlite } = await import('../storage/sqlite/backup.ts');
     let progress: Progress | undefined;
+    let isStopped = false;
+    onStop(context, () => {
+      isStopped = true;
+    });
     await backupSqlite(source, file, (done, total) => {
+      if (isStopped) throw new Error('stopped by a signal');
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);
     });

@@ -3,7 +3,7 @@ import { runTests } from '../conformance/run-tests.ts';
 import { type OpenOptions, testRepository, testTransfer } from '../conformance/test-repository.ts';
 import type { Repository, Store } from '../domain/repository.ts';
 import { openStore, schemeOf, urlForms } from '../storage/open.ts';
-import { type Command, describeError, onStop, withoutPasswords } from './command-line.ts';
+import { type Command, describeError, removals, withoutPasswords } from './command-line.ts';
 import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
@@ -27,13 +27,7 @@ export const verify: Command = {
   flags: ['database'],
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
-    await using cleanup = new AsyncDisposableStack();
-    const removed = Promise.withResolvers<void>();
-    cleanup.defer(() => removed.resolve());
-    // A second signal, or one during the removal at the end, waits for the removal that is under way.
-    onStop(context, (code) =>
-      cleanup.disposeAsync().finally(() => removed.promise.then(() => context.exit(code))),
-    );
+    await using cleanup = removals(context);
     const opening = schemeOf(url)?.scratch?.(url);
     // Deferred before it is open, because a signal may stop the process earlier.
     cleanup.defer(async () => (await opening?.catch(() => undefined))?.remove());

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Readable, Writable } from 'node:stream';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { run } from '../../src/commands/commands.ts';
+import { openStore } from '../../src/storage/open.ts';
+import { until } from '../kit/postgres-session.ts';
+import { environment } from '../kit/process.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** Runs a command on a terminal, and interrupts it when it shows its progress. `exitCode` is that of the signal. */
+async function interrupt(args: readonly string[]) {
+  let signal = (): unknown => assert.fail('the command handles no signal');
+  const exited = Promise.withResolvers<number>();
+  const errors: string[] = [];
+  const ignored = () => new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = new Writable({
+    write(chunk, _encoding, done) {
+      errors.push(String(chunk));
+      signal();
+      done();
+    },
+  });
+  const code = await run({
+    args,
+    env: {},
+    nodeVersion: process.version,
+    stdin: Readable.from([]),
+    stdout: ignored(),
+    stderr: Object.assign(terminal, { isTTY: true }),
+    onSignal(name, handle) {
+      if (name === 'SIGINT') signal = handle;
+    },
+    onCrash: () => undefined,
+    exit: exited.resolve,
+  });
+  return { code, exited: exited.promise, errors: errors.join('') };
+}
+
+describe('a command that a signal stops', () => {
+  it('export removes its unfinished file', async () => {
+    const folder = temporaryFolder();
+    const database = `sqlite:${join(folder, 'users.db')}`;
+    const store = await openStore(database);
+    await store.createUser({ name: 'Ada' });
+    await store.close();
+    const { exited } = await interrupt(['export', join(folder, 'all.ndjson'), '--database', database]);
+    assert.equal(await exited, 130);
+    assert.deepEqual(
+      (await readdir(folder)).filter((name) => name.endsWith('.ndjson')),
+      [],
+    );
+  });
+
+  it('export does not remove a file that it did not create', async () => {
+    const folder = temporaryFolder();
+    const database = `sqlite:${join(folder, 'users.db')}`;
+    await (await openStore(database)).close();
+    const file = join(folder, 'all.ndjson');
+    await writeFile(file, 'precious');
+    const { code, errors } = await interrupt(['export', file, '--database', database]);
+    assert.equal(code, 1);
+    assert.match(errors, /all\.ndjson: file already exists$/m);
+    assert.ok((await readdir(folder)).includes('all.ndjson'));
+  });
+
+  it('backup removes its unfinished file', async () => {
+    const folder = temporaryFolder();
+    const source = join(folder, 'users.db');
+    using db = new DatabaseSync(source);
+    // The copy takes several steps, and the signal arrives after the first one.
+    db.exec('CREATE TABLE ballast AS SELECT zeroblob(12000000)');
+    const target = join(folder, 'copy');
+    await mkdir(target);
+    const to = join(target, 'users.db');
+    const { code, errors } = await interrupt(['backup', to, '--database', `sqlite:${source}`]);
+    assert.equal(code, 1);
+    const message = errors.split('\r\u001b[K').at(-1) ?? '';
+    assert.match(message, /^users-service: cannot back up .+: stopped by a signal\n$/);
+    assert.deepEqual(await readdir(target), []);
+  });
+
+  it('import removes its copy of the standard input', async (t) => {
+    const folder = temporaryFolder();
+    const child = spawn(
+      process.execPath,
+      [main, 'import', '--database', `sqlite:${join(folder, 'users.db')}`],
+      {
+        env: { ...environment(), TMPDIR: folder },
+        stdio: ['pipe', 'ignore', 'inherit'],
+      },
+    );
+    t.after(() => child.kill('SIGKILL'));
+    child.stdin.write('{"type":"user","id":1,"name":"Ada"}\n');
+    const isCopying = async () => {
+      const files = await readdir(folder, { recursive: true });
+      return files.some((file) => file.endsWith('.ndjson') && statSync(join(folder, file)).size > 0);
+    };
+    await until(isCopying, 'a copy of the input');
+    const exited = once(child, 'exit');
+    child.kill('SIGINT');
+    assert.deepEqual(await exited, [130, null]);
+    assert.deepEqual(await readdir(folder), []);
+  });
+});
