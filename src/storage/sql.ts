@@ -45,7 +45,7 @@ export function selectSql({ table, columns, filter }: List, conditions: readonly
   const source =
     named === undefined
       ? table
-      : `(SELECT * FROM ${table} WHERE ${named.field} ${bind(named.value)} LIMIT ${bind(named.value.length)}) AS ${table}`;
+      : `(SELECT * FROM ${table} WHERE ${named.field} ${bind(named.value)} ${limitSql(bind(named.value.length))}) AS ${table}`;
   const needed = filter.filter(
     (one) => one !== named && !conditions.some((condition) => implies(condition, one)),
   );
@@ -64,6 +64,11 @@ function implies({ field, operator, value }: Condition, bound: Condition): boole
   const order = compareText(value, bound.value);
   if (bound.operator === '>=') return operator !== '<' && order >= 0;
   return bound.operator === '<' && operator !== '>' && order < 0;
+}
+
+/** SQLite would plan a statement with a plain parameter as its limit again for each call. */
+export function limitSql(parameter: string): string {
+  return `LIMIT ${parameter} + 0`;
 }
 
 export function orderSql(sort: Sort<string>): string {

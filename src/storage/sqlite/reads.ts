@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
-import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
+import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { Row } from '../store.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
@@ -54,7 +54,7 @@ export function sqliteReads(db: DatabaseSync) {
     },
     exportRows(kind: RecordKind, afterId: number, limit: number) {
       const { columns } = tables[kind];
-      const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id LIMIT ?`;
+      const sql = `SELECT ${columnNames(columns)} FROM ${kind} WHERE id > ? ORDER BY id ${limitSql('?')}`;
       return prepare(sql)
         .all(afterId, limit)
         .map((row) => toRecord<Row>(columns, row));
@@ -99,6 +99,6 @@ function pageStatement(list: List, { sort, start, limit }: ListQuery<string>) {
   const bind = binder(parameters);
   const ranges = rangesFrom(sort, start).map((range) => selectSql(list, range, bind));
   parameters.push(limit + 1, 'offset' in start ? start.offset : 0);
-  const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} LIMIT ? OFFSET ?`;
+  const sql = `${ranges.join(' UNION ALL ')} ORDER BY ${orderSql(sort)} ${limitSql('?')} OFFSET ?`;
   return { sql, parameters };
 }
