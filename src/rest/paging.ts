@@ -55,18 +55,23 @@ export function pageLinks(
 }
 
 /**
- * A link to the changes (RFC 5989). It must be created before the list is read, so that the changes after it include
- * everything that the list lacks. Absent without a feed.
+ * Returns a function for the link to the changes of a list (RFC 5989), which must be created before the list is read:
+ * then the changes after its position include everything that the list lacks. An earlier position would also do, so
+ * the requests of a turn of the event loop share one. No link without a feed.
  */
-export async function monitorLinks(
-  { changes }: Repository,
-  request: HttpRequest,
-  userId?: number,
-): Promise<readonly string[]> {
-  if (changes === undefined) return [];
-  const user = userId === undefined ? '' : `&user=${userId}`;
-  const position = await changes.position(request);
-  return [`<${request.basePath}/changes?after=${position}${user}>; rel="monitor"`];
+export function monitorLinks({ changes }: Repository) {
+  let shared: Promise<number> | undefined;
+  return async ({ basePath }: HttpRequest, userId?: number): Promise<readonly string[]> => {
+    if (changes === undefined) return [];
+    if (shared === undefined) {
+      shared = changes.position();
+      setImmediate(() => {
+        shared = undefined;
+      });
+    }
+    const user = userId === undefined ? '' : `&user=${userId}`;
+    return [`<${basePath}/changes?after=${await shared}${user}>; rel="monitor"`];
+  };
 }
 
 /** Whether the client requests the number of all rows: `Prefer: count=exact` (RFC 7240). */

@@ -149,6 +149,7 @@ export function recordRoutes(
   const pathOf = (request: HttpRequest): RecordPath => {
     return { userId: userIdOf(request), id: parseId(name, request.param(parameter), parameter) };
   };
+  const linkChanges = monitorLinks(store);
   const missing = ({ userId, id }: RecordPath) => notFound(name, id, isNested ? userId : undefined);
 
   const parseList = memoize((request) => {
@@ -195,7 +196,7 @@ export function recordRoutes(
         if (page === undefined) throw notFound('user', userId);
         return page;
       };
-      const monitor = await monitorLinks(store, request, isNested ? userId : undefined);
+      const monitor = await linkChanges(request, isNested ? userId : undefined);
       const page = await fetchPage(query);
       const total = wantsCount(request) ? await resource.count(store, userId, query, request) : undefined;
       const headers = listHeaders([...linksOf(page.next), ...monitor], total);

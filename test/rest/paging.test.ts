@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import type { Position } from '../../src/domain/list-query.ts';
 import { postFields } from '../../src/domain/post.ts';
 import { userFields } from '../../src/domain/user.ts';
 import type { HttpRequest } from '../../src/http/request.ts';
-import { allRows, memoize } from '../../src/rest/paging.ts';
+import { allRows, memoize, monitorLinks } from '../../src/rest/paging.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { type Answer, errorOf, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
@@ -180,6 +181,26 @@ test('Link contains those of first, prev, next and monitor that apply, with filt
   });
   // Without a limit, all posts are one page.
   assert.deepEqual(linksOf(await send(http, 'GET /users/1/posts')), { monitor: '/changes?after=8&user=1' });
+});
+
+test('lists of one turn of the event loop share a position of their links to changes, and later lists read it again', async () => {
+  const repository = createMemoryStore();
+  let reads = 0;
+  const position = () => {
+    reads += 1;
+    return Promise.resolve(reads);
+  };
+  const { changes } = repository;
+  assert.ok(changes);
+  const linkChanges = monitorLinks({ ...repository, changes: { ...changes, position } });
+  const request = { basePath: '/api' } as HttpRequest;
+  const links = await Promise.all([linkChanges(request), linkChanges(request, 7)]);
+  assert.deepEqual(links.flat(), [
+    '</api/changes?after=1>; rel="monitor"',
+    '</api/changes?after=1&user=7>; rel="monitor"',
+  ]);
+  await setImmediate();
+  assert.deepEqual(await linkChanges(request), ['</api/changes?after=2>; rel="monitor"']);
 });
 
 test('Link never contains a host from the Host header or from an absolute request target', async (t) => {

@@ -25,9 +25,9 @@ export function openDatabase(path: string): Database {
   `);
   const columns = 'SELECT id, name, role FROM users';
   const get = db.prepare('SELECT id, name, role, version FROM users WHERE id = ?');
-  const first = db.prepare(`${columns} ORDER BY id LIMIT ?`);
-  const byName = db.prepare(`${columns} WHERE role = ? ORDER BY name, id LIMIT ?`);
-  const byNameDown = db.prepare(`${columns} WHERE role = ? ORDER BY name DESC, id DESC LIMIT ?`);
+  const first = db.prepare(`${columns} ORDER BY id LIMIT ? + 0`);
+  const byName = db.prepare(`${columns} WHERE role = ? ORDER BY name, id LIMIT ? + 0`);
+  const byNameDown = db.prepare(`${columns} WHERE role = ? ORDER BY name DESC, id DESC LIMIT ? + 0`);
   const insert = db.prepare('INSERT INTO users (name, role) VALUES (?, ?)');
   return {
     getUser(id) {

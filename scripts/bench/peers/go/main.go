@@ -46,9 +46,9 @@ func main() {
 	one := must(db.Prepare("SELECT id, name, role, version FROM users WHERE id = ?"))
 	insert := must(writer.Prepare("INSERT INTO users (name, role) VALUES (?, ?)"))
 	lists := map[string]*sql.Stmt{
-		"":      must(db.Prepare("SELECT id, name, role FROM users ORDER BY id LIMIT ?1")),
-		"name":  must(db.Prepare("SELECT id, name, role FROM users WHERE role = ?2 ORDER BY name, id LIMIT ?1")),
-		"-name": must(db.Prepare("SELECT id, name, role FROM users WHERE role = ?2 ORDER BY name DESC, id DESC LIMIT ?1")),
+		"":      must(db.Prepare("SELECT id, name, role FROM users ORDER BY id LIMIT ?1 + 0")),
+		"name":  must(db.Prepare("SELECT id, name, role FROM users WHERE role = ?2 ORDER BY name, id LIMIT ?1 + 0")),
+		"-name": must(db.Prepare("SELECT id, name, role FROM users WHERE role = ?2 ORDER BY name DESC, id DESC LIMIT ?1 + 0")),
 	}
 
 	mux := http.NewServeMux()
