@@ -38,9 +38,13 @@ export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; 
   return { hosts, writable };
 }
 
+// The driver checks certificates in each of these modes, and warns that its next major version will not.
+const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+
 /** The hosts of a database URL, in the order in which they are tried. */
 export function hostsOf(driver: typeof Client, url: string): Hosts {
-  const [, head = '', names = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(url) ?? [];
+  const given = url.includes('uselibpqcompat=') ? url : url.replace(verifiedModes, '$1verify-full');
+  const [, head = '', names = '', tail = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(given) ?? [];
   const [first = '', ...others] = names.split(',').map((name) => head + name + tail);
   const toHost = (connectionString: string): Host => {
     try {

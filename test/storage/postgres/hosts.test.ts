@@ -14,6 +14,7 @@ describe('the hosts of a database URL', () => {
   const rows: readonly [url: string, urls: readonly string[], writable: boolean][] = [
     ['postgres://u:p@h/db', ['postgres://u:p@h/db'], false],
     ['postgres://u@h1:1,h2/db', ['postgres://u@h1:1/db', 'postgres://u@h2/db'], true],
+    ['postgres://h/db?a=1&sslmode=require', ['postgres://h/db?a=1&sslmode=verify-full'], false],
     ['postgres://u:a,b@h1,h2', ['postgres://u:a,b@h1', 'postgres://u:a,b@h2'], true],
     ['postgres://[::1]:1,h2/db', ['postgres://[::1]:1/db', 'postgres://h2/db'], true],
     ['postgres:///db?host=/run/a,b', ['postgres:///db?host=/run/a,b'], false],
