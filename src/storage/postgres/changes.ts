@@ -10,7 +10,6 @@ import {
 } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions } from '../../domain/repository.ts';
-import type { StoreBackend } from '../store.ts';
 import { fromNames, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
@@ -25,88 +24,75 @@ const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
 
-/** The feed of changes of a database. */
-export class PostgresChanges implements NonNullable<StoreBackend['changes']> {
-  readonly #pool: PostgresPool;
-  /** The pool that pages are read from. Only the primary knows which positions are settled. */
-  readonly #pages: Pick<PostgresPool, 'read'>;
-  readonly #kept: number;
-  readonly #settled = new Settled();
-  /** Reads one state at a time, because `Settled` needs them in order. */
-  readonly #look = shared(() => this.#lookNow());
-  #writes = 0;
-  #trim: Promise<unknown> | undefined;
+export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
-  constructor(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
-    this.#pool = pool;
-    this.#pages = pages;
-    this.#kept = kept;
-  }
+/** The feed of changes of a database. Its pages are read from `pages`; only `pool` knows which positions are settled. */
+export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
+  const settled = new Settled();
+  const changesPerTrim = Math.min(writesPerTrim, kept);
+  let writes = 0;
+  let isTrimming = false;
 
-  async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
-    const { after, limit, types, userId } = query;
-    const { newest, gone, settled } = await this.#lookBehind(after, signal);
-    if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
-    if (settled <= after) return { changes: [], next: after, more: false };
-    const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
-    const rows = await this.#pages.read<PageRow>(
-      readPage,
-      [after, settled, limit, examined, types, userId],
-      signal,
-      'feed',
-    );
-    const first = firstOf(rows);
-    if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
-    const changes = rows.flatMap(toChange);
-    const last = changes.at(-1)?.position;
-    const next = last !== undefined && changes.length === limit ? last : first.upto;
-    return { changes, next, more: next < settled };
-  }
-
-  async position({ signal }: CallOptions = {}): Promise<number> {
-    return (await this.#lookBehind(-1, signal)).settled;
-  }
-
-  /** Must be called after each write. */
-  written(): void {
-    this.#writes += 1;
-    if (this.#writes % Math.min(writesPerTrim, this.#kept) === 0) this.#startTrim();
-  }
-
-  /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */
-  async #lookBehind(after: number, signal: AbortSignal | undefined): Promise<Look & { settled: number }> {
-    const deadline = performance.now() + settleMs;
-    for (;;) {
-      const found = await unlessAborted(this.#look(), signal);
-      const settled = this.#settled.position ?? found.gone;
-      const isPending = this.#settled.position === undefined || (settled <= after && after < found.newest);
-      if (!isPending || performance.now() >= deadline) return { ...found, settled };
-      await delay(settleStepMs);
-    }
-  }
-
-  async #lookNow(): Promise<Look> {
-    const values = [this.#settled.position, this.#settled.needsWriters];
-    const found = firstOf(await this.#pool.read<Look>(look, values, undefined, 'feed'));
+  // One look at a time, because `Settled` needs them in order.
+  const askState = shared(async (): Promise<Look> => {
+    const values = [settled.position, settled.needsWriters];
+    const found = firstOf(await pool.read<Look>(look, values, undefined, 'feed'));
     // A standby does not know which writes are still running on the primary.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
-    this.#settled.add(found);
+    settled.add(found);
     return found;
-  }
+  });
+  /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */
+  const stateBehind = async (after: number, signal?: AbortSignal) => {
+    const deadline = performance.now() + settleMs;
+    for (;;) {
+      const found = await unlessAborted(askState(), signal);
+      const upto = settled.position ?? found.gone;
+      const isPending = settled.position === undefined || (upto <= after && after < found.newest);
+      if (!isPending || performance.now() >= deadline) return { ...found, settled: upto };
+      await delay(settleStepMs);
+    }
+  };
+  const position = async ({ signal }: CallOptions = {}): Promise<number> =>
+    (await stateBehind(-1, signal)).settled;
 
-  #startTrim(): void {
-    this.#trim ??= this.position()
-      .then((settled) => this.#pool.write(trimFeed, [this.#kept, settled]))
-      // The next clean-up removes the rest.
-      .catch(() => {})
-      .finally(() => {
-        this.#trim = undefined;
-      });
-  }
+  return {
+    position,
+
+    async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
+      const { after, limit, types, userId } = query;
+      const { newest, gone, settled } = await stateBehind(after, signal);
+      if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
+      if (settled <= after) return { changes: [], next: after, more: false };
+      const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
+      const values = [after, settled, limit, examined, types, userId];
+      const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
+      const first = firstOf(rows);
+      if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
+      const changes = rows.flatMap(toChange);
+      const last = changes.at(-1)?.position;
+      const next = last !== undefined && changes.length === limit ? last : first.upto;
+      return { changes, next, more: next < settled };
+    },
+
+    /** Must be called after each write. The first one removes old changes too, for processes with few writes. */
+    written(): void {
+      writes += 1;
+      if (isTrimming || writes % changesPerTrim !== 1 % changesPerTrim) return;
+      isTrimming = true;
+      position()
+        .then((upto) => pool.write(trimFeed, [kept, upto]))
+        // The next clean-up removes the rest.
+        .catch(() => undefined)
+        .finally(() => {
+          isTrimming = false;
+        });
+    },
+  };
 }
 
 function firstOf<Row>([first]: readonly Row[]): Row {
-  if (first === undefined) throw new Error('the table change_feed has no row');
+  if (first === undefined) throw new DomainError('internal', 'the table change_feed has no row');
   return first;
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
-import { prepared, type Sql } from './connection.ts';
+import { prepared } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 
@@ -30,13 +30,15 @@ interface Place {
   readonly bytes: number;
 }
 
+type ReadCall = Parameters<PostgresPool['read']>;
+
 const flushed = prepared(`
   SELECT ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer AS timeline,
     (place - '0/0')::float8 AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
-// A standby of an earlier timeline may have replayed what the new primary does not have. Where the role may
-// not see what the receiver does, the last checkpoint has the timeline, a while later.
+// A standby of an earlier timeline may have replayed what the new primary does not have. If the role may not read
+// `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
 const replayed = prepared(`
   SELECT GREATEST((SELECT timeline_id FROM pg_control_checkpoint()),
       (SELECT received_tli FROM pg_stat_wal_receiver)) AS timeline,
@@ -53,81 +55,55 @@ const leaveMs = 1_000;
  * replayed the log up to there. If a standby fails or needs longer than 100 ms, the primary serves the read, and the
  * standby is not used for a second.
  */
-export class StandbyReads {
-  readonly #primary: Pick<PostgresPool, 'read'>;
-  readonly #standbys: readonly Standby[];
-  readonly #report: (read: StandbyRead) => void;
-  readonly #askPrimary: () => Promise<Place>;
+export function standbyReads(
+  primary: Pick<PostgresPool, 'read'>,
+  given: readonly Pick<Standby, 'host' | 'pool'>[],
+  report: (read: StandbyRead) => void = () => {},
+): Pick<PostgresPool, 'read'> {
+  const standbys = given.map((standby): Standby => ({ ...standby, leftUntil: 0 }));
   /** The place that the server of each connection has replayed. After a restart, new connections may be behind it. */
-  readonly #places = new WeakMap<object, Place>();
-  #turn = 0;
+  const places = new WeakMap<object, Place>();
+  const askPrimary = shared(async () => {
+    const [place] = await primary.read<Place & QueryResultRow>(flushed, []);
+    if (place === undefined) throw new Error('a SELECT without a condition has a row');
+    return place;
+  });
+  let count = 0;
 
-  constructor(
-    primary: Pick<PostgresPool, 'read'>,
-    standbys: readonly { readonly host: string; readonly pool: Pick<PostgresPool, 'reads'> }[],
-    report: (read: StandbyRead) => void = () => {},
-  ) {
-    this.#primary = primary;
-    this.#standbys = standbys.map((standby) => ({ ...standby, leftUntil: 0 }));
-    this.#report = report;
-    this.#askPrimary = shared(async () => {
-      const [place] = await primary.read<Place & QueryResultRow>(flushed, []);
-      if (place === undefined) throw new Error('a SELECT without a condition has a row');
-      return place;
-    });
-  }
-
-  async read<Row extends QueryResultRow>(
-    sql: Sql,
-    values: readonly unknown[],
-    signal?: AbortSignal,
-  ): Promise<Row[]> {
-    const now = performance.now();
-    const present = this.#standbys.filter(({ leftUntil }) => leftUntil <= now);
-    this.#turn += 1;
-    const standby = present[this.#turn % present.length];
-    let rows: Row[] | undefined;
-    if (standby !== undefined) {
-      // If the primary fails, the read on it reports the failure.
-      const asked = this.#askPrimary().catch(() => undefined);
-      const place = await unlessAborted(asked, signal);
-      rows = place && (await this.#readFrom<Row>(standby, place, sql, values, signal));
-    }
-    return rows ?? (await this.#primary.read<Row>(sql, values, signal));
-  }
-
-  /** `undefined` when another server must serve the read. */
-  async #readFrom<Row extends QueryResultRow>(
+  /** Resolves to no rows when another server must serve the read. */
+  const readFrom = async <Row extends QueryResultRow>(
     standby: Standby,
     place: Place,
-    sql: Sql,
-    values: readonly unknown[],
-    signal: AbortSignal | undefined,
-  ): Promise<Row[] | undefined> {
+    [sql, values, signal, purpose]: ReadCall,
+  ): Promise<Row[] | undefined> => {
     const since = performance.now();
     let waitMs = 0;
     let lagBytes: number | undefined;
     let outcome: StandbyRead['outcome'] = 'answered';
     try {
-      return await standby.pool.reads(async (send, connection) => {
-        for (;;) {
-          let known = this.#places.get(connection);
-          if (!isThere(known, place)) {
-            [known] = await send<Place & QueryResultRow>(replayed);
-            if (known === undefined) throw new Error('the server is not a standby');
-            this.#places.set(connection, known);
+      return await standby.pool.reads(
+        async (send, connection) => {
+          for (;;) {
+            let known = places.get(connection);
+            if (!isThere(known, place)) {
+              [known] = await send<Place & QueryResultRow>(replayed);
+              if (known === undefined) throw new Error('the server is not a standby');
+              places.set(connection, known);
+            }
+            lagBytes ??= Math.max(0, place.bytes - known.bytes);
+            waitMs = performance.now() - since;
+            if (signal?.aborted) throw aborted(signal);
+            if (isThere(known, place)) return await send<Row>(sql, values);
+            if (waitMs > maxWaitMs) {
+              outcome = 'late';
+              return undefined;
+            }
+            await delay(lookAgainMs);
           }
-          lagBytes ??= Math.max(0, place.bytes - known.bytes);
-          waitMs = performance.now() - since;
-          if (signal?.aborted) throw aborted(signal);
-          if (isThere(known, place)) return await send<Row>(sql, values);
-          if (waitMs > maxWaitMs) {
-            outcome = 'late';
-            return undefined;
-          }
-          await delay(lookAgainMs);
-        }
-      }, signal);
+        },
+        signal,
+        purpose,
+      );
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
@@ -136,9 +112,26 @@ export class StandbyReads {
       return undefined;
     } finally {
       if (outcome !== 'answered') standby.leftUntil = performance.now() + leaveMs;
-      this.#report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
+      report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
     }
-  }
+  };
+
+  return {
+    async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
+      const now = performance.now();
+      const present = standbys.filter(({ leftUntil }) => leftUntil <= now);
+      count += 1;
+      const standby = present[count % present.length];
+      let rows: Row[] | undefined;
+      if (standby !== undefined) {
+        // If the primary fails, the read on it reports the failure.
+        const asked = askPrimary().catch(() => undefined);
+        const place = await unlessAborted(asked, call[2]);
+        rows = place && (await readFrom<Row>(standby, place, call));
+      }
+      return rows ?? (await primary.read<Row>(...call));
+    },
+  };
 }
 
 function isThere(known: Place | undefined, { timeline, bytes }: Place): known is Place {

@@ -4,14 +4,14 @@ import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
-import { PostgresChanges, prepareFeed } from './changes.ts';
+import { postgresFeed, prepareFeed } from './changes.ts';
 import type { Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { type PoolSettings, PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
-import { type StandbyRead, StandbyReads } from './standbys.ts';
+import { type StandbyRead, standbyReads } from './standbys.ts';
 import { postgresImport, postgresWrites } from './writes.ts';
 
 /** Settings of a PostgreSQL store. Times are in milliseconds. */
@@ -97,7 +97,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     host: host.name,
     pool: openPool({ ...limits, writable: false, hosts: [host] }),
   }));
-  const reads = standbys.length === 0 ? pool : new StandbyReads(pool, standbys, onStandbyRead);
+  const reads = standbys.length === 0 ? pool : standbyReads(pool, standbys, onStandbyRead);
   try {
     await pool.prepare(async (client) => {
       await prepareSchema(client);
@@ -107,7 +107,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const feed = settings.changesKept > 0 ? new PostgresChanges(pool, reads, settings.changesKept) : undefined;
+  const feed = settings.changesKept > 0 ? postgresFeed(pool, reads, settings.changesKept) : undefined;
   const answers = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),

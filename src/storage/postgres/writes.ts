@@ -14,7 +14,7 @@ import {
   type Table,
   tables,
 } from '../tables.ts';
-import type { PostgresChanges } from './changes.ts';
+import type { PostgresFeed } from './changes.ts';
 import { restartFeed } from './changes.ts';
 import { prepared, type Send, type Sql } from './connection.ts';
 import { type OnceRow, once } from './idempotency.ts';
@@ -38,7 +38,7 @@ export function postgresWrites(
   pool: PostgresPool,
   table: Table,
   idempotencyTtlMs: number,
-  feed: PostgresChanges | undefined,
+  feed: PostgresFeed | undefined,
 ): Pick<Collection, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
   const { insert, insertOnce, update, unchanged, remove, find } = writeStatements(table, feed !== undefined);

@@ -280,6 +280,17 @@ describe('the feed of changes of a PostgreSQL store', () => {
     );
   });
 
+  it('removes old changes after the first write of a process, which may write no more', async (t) => {
+    const url = await postgres.createDatabase();
+    const before = await openAt(t, url, { changesKept: 1_000 });
+    for (let i = 0; i < 20; i += 1) await before.store.createUser({ name: `${i}` });
+    const { store, feed } = await openAt(t, url, { changesKept: 5 });
+    await store.createUser({ name: 'the only one' });
+    const isTrimmed = () => assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
+    await t.waitFor(isTrimmed, { timeout: 10_000 });
+    assert.equal((await readAll(feed, 16)).length, 5);
+  });
+
   it('keeps the position of a write that still runs, however many follow', async (t) => {
     const url = await postgres.createDatabase();
     const { store, feed } = await openAt(t, url, { changesKept: 5 });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import type { Store } from '../../../src/domain/repository.ts';
 import type { Send } from '../../../src/storage/postgres/connection.ts';
-import { type StandbyRead, StandbyReads } from '../../../src/storage/postgres/standbys.ts';
+import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import { type StandbyRead, standbyReads } from '../../../src/storage/postgres/standbys.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
@@ -184,12 +185,36 @@ describe('the query for the place of a standby', () => {
     };
     const primary = { read: async <Row>() => [place()] as Row[] };
     const pool = { reads: <T>(work: (answer: Send, connection: object) => Promise<T>) => work(answer, pool) };
-    const reads = new StandbyReads(primary, [{ host: 'h:1', pool }]);
+    const reads = standbyReads(primary, [{ host: 'h:1', pool }]);
     await reads.read({ text: 'first' }, []);
     await reads.read({ text: 'second' }, []);
     written += 1;
     await reads.read({ text: 'third' }, []);
     assert.deepEqual(sent, ['place', 'first', 'second', 'place', 'third']);
+  });
+});
+
+describe('a read of the feed of changes', () => {
+  it('uses the connections of the feed on the standby, and on the primary when the standby fails', async () => {
+    const used: unknown[] = [];
+    const rows = async <Row>() => [{ timeline: 1, bytes: 100 }] as Row[];
+    const primary = {
+      read<Row>(...[{ text }, , , purpose]: Parameters<PostgresPool['read']>) {
+        if (text === 'page') used.push(['primary', purpose]);
+        return rows<Row>();
+      },
+    };
+    const pool = {
+      reads(_work: unknown, _signal?: AbortSignal, purpose?: string) {
+        used.push(['standby', purpose]);
+        return Promise.reject(new Error('the standby is down'));
+      },
+    };
+    await standbyReads(primary, [{ host: 'h:1', pool }]).read({ text: 'page' }, [], undefined, 'feed');
+    assert.deepEqual(used, [
+      ['standby', 'feed'],
+      ['primary', 'feed'],
+    ]);
   });
 });
 
@@ -207,7 +232,7 @@ describe('the query for the end of the log', () => {
     };
     const answer: Send = async <Row>() => [place] as Row[];
     const pool = { reads: <T>(work: (answer: Send, connection: object) => Promise<T>) => work(answer, pool) };
-    const reads = new StandbyReads(primary, [{ host: 'h:1', pool }], () => undefined);
+    const reads = standbyReads(primary, [{ host: 'h:1', pool }], () => undefined);
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     const first = Array.from({ length: 50 }, () => reads.read({ text: 'SELECT' }, []));
     await turn();
