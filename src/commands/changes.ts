@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
@@ -127,10 +128,12 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
   const timer = setTimeout(() => silence.abort(reason), silenceMs);
+  // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps until the command ends.
+  using _ = addAbortListener(signal, () => silence.abort());
   try {
     const response = await fetch(url, {
       headers: { accept: 'text/event-stream', ...given },
-      signal: AbortSignal.any([signal, silence.signal]),
+      signal: silence.signal,
     });
     await checkResponse(response);
     let rest = '';

@@ -109,7 +109,7 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       // A running service has both ports. Over TLS, its health is unknown: its certificate may have another name.
       if (isRunning) return ok(`${what}, by a service that is healthy`);
       const problem = config['tls-cert'] === undefined ? fail : warn;
-      return problem(what, 'choose another port, unless this service has it');
+      return problem(what, 'choose another port, unless this service is already running there');
     }
   };
   const http = await examine('port', port);

@@ -21,9 +21,9 @@ type Fields = Readonly<Record<string, unknown>>;
 type Row = Records[RecordKind];
 
 /**
- * The parser of the fields of each kind that its clients set, and the maximum number of records that are read from a store
- * at a time. The rows of a batch share a commit and the pages of the indexes that it changes: with 10,000 rows, SQLite
- * writes a fifth of the bytes that it writes with 1,000 rows.
+ * For each kind: `parseDraft` parses the fields that clients set, and `batchRows` is how many records are read from a
+ * store at a time. The rows of a batch share a commit, and the pages of the indexes that it changes: with 10,000 rows,
+ * SQLite writes a fifth of the bytes that it writes with 1,000 rows.
  */
 const formats = {
   users: { parseDraft: userBodies.parseDraft, batchRows: 10_000 },

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
-import { lastingUrlForms, openStore, schemeOf, sqlitePath } from '../storage/open.ts';
+import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
 import { type Command, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { checkSubset, countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
@@ -87,9 +87,17 @@ ${databaseHelp}`,
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
     // Never overwrite an existing file, which may be the only other copy.
-    const file = path === '-' ? undefined : cleanup.use(await open(path, 'wx', 0o600));
-    let isComplete = file === undefined;
-    removing.defer(async () => (isComplete ? undefined : rm(path)));
+    const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
+    let isComplete = opening === undefined;
+    // Deferred before the file is open, because a signal may stop the process earlier.
+    removing.defer(async () => {
+      if (!isComplete)
+        await opening?.then(
+          () => rm(path),
+          () => undefined,
+        );
+    });
+    const file = opening && cleanup.use(await opening);
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
       return file === undefined ? write(stdout, text) : file.writeFile(text);
@@ -132,12 +140,12 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     }
     if (end === undefined && flags['partial'] === undefined) {
       throw new Error(
-        `the file has no end record after ${records} records: it was cut, or is no whole export; --partial imports it as it is`,
+        `the file has no end record after ${records} records: it is truncated or not a complete export; use --partial to import it anyway`,
       );
     }
     if (end !== undefined && (end.records !== records || end.sha256 !== sha256)) {
       throw new Error(
-        `the file is damaged: its ${records} records do not have the checksum of the ${end.records} exported`,
+        `the file is damaged: the checksum of its ${records} records is not that of the ${end.records} exported`,
       );
     }
     const store = cleanup.adopt(await openStore(url), (opened) => opened.close());
@@ -159,9 +167,9 @@ function countText(records: number): string {
 
 /** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, removing: AsyncDisposableStack): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'users-import-'));
-  removing.defer(() => rm(folder, { recursive: true }));
-  const file = join(folder, 'records.ndjson');
+  const making = mkdtemp(join(tmpdir(), 'users-import-'));
+  removing.defer(async () => rm(await making, { recursive: true }));
+  const file = join(await making, 'records.ndjson');
   await pipeline(input, createWriteStream(file, { mode: 0o600 }));
   return file;
 }
@@ -182,7 +190,8 @@ export const backup: Command = {
   async run(context, { flags, positionals: [file] }) {
     const { env, stdout, stderr } = context;
     if (file === undefined) throw usageOf(backupHelp);
-    const source = sqlitePath(databaseUrl(flags, env));
+    const url = databaseUrl(flags, env);
+    const source = schemeOf(url)?.file?.(url);
     if (source === undefined) {
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }

@@ -22,7 +22,7 @@ export interface Repository {
   /** The feed of changes; absent if the store keeps none. */
   readonly changes?: ChangeFeed;
 
-  /** Like `getPost` it may return without a promise, because most requests read one record. */
+  /** May return without a promise, as `getPost` may, because most requests read one record. */
   getUser(id: number, options?: CallOptions): Answer<StoredUser | undefined>;
 
   listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;

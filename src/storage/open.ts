@@ -21,7 +21,7 @@ export interface StoreScheme {
   /** Whether its standbys can serve reads. */
   readonly hasStandbys?: true;
   /** The path of its file; absent for stores without a file. */
-  readonly file?: (url: string) => string | undefined;
+  readonly file?: (url: string) => string;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
   /** Examines a store without changing it; `undefined` if its data is lost with the process. */
@@ -53,9 +53,9 @@ export const storeSchemes: readonly StoreScheme[] = [
     isShared: true,
     file: sqlitePath,
     open: async (url, options) =>
-      (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url) ?? '', options),
-    examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url) ?? ''),
-    scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url) ?? ''),
+      (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
+    examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url)),
+    scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
   },
   {
     form: 'postgres://USER@HOST/NAME',
@@ -115,8 +115,6 @@ export async function openStore(url: string, options: StoreOptions = {}): Promis
 }
 
 /** The path of a `sqlite:` URL, unchanged: neither percent-decoded nor cut at a question mark. */
-export function sqlitePath(url: string): string | undefined {
-  if (!sqlitePattern.test(url)) return undefined;
-  const path = url.slice('sqlite:'.length);
-  return path.startsWith('///') ? path.slice(2) : path;
+export function sqlitePath(url: string): string {
+  return url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '');
 }

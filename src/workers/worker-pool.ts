@@ -85,7 +85,7 @@ export class WorkerPool {
       this.#reportFailure(error);
     } finally {
       this.#reloads = 0;
-      // With a new worker beside the old ones, one that exited was not missing.
+      // While a replacement runs beside the old workers, their number does not show that one has exited.
       void this.#refill();
     }
   }
@@ -171,7 +171,8 @@ export class WorkerPool {
       await this.#stop(child);
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }
-    if (this.#stopping) sendTo(worker, 'stop');
+    // A message that arrived before the worker was ready is lost.
+    if (this.#stopping || child.stopping) sendTo(worker, 'stop');
     return addresses;
   }
 

@@ -167,7 +167,7 @@ describe('users-service doctor', () => {
       ]);
       assert.equal(code, 1);
       assert.deepEqual(problems, [
-        `fail  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service has it`,
+        `fail  HTTP port: 127.0.0.1:${port} is in use; choose another port, unless this service is already running there`,
       ]);
     });
 

@@ -170,7 +170,7 @@ describe('export and import', () => {
 });
 
 const user = '{"type":"user","id":1,"name":"Ada"}';
-const noEnd = /^users-service: the file has no end record after 3 records: it was cut, .* --partial /m;
+const noEnd = /^users-service: the file has no end record after 3 records: it is truncated .* --partial /m;
 
 describe('import rejects an incomplete or damaged file before it imports any record', () => {
   const spoilt: [what: string, spoil: (lines: string[]) => string[], message: RegExp][] = [

@@ -110,7 +110,7 @@ export class HostSearch {
     const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
-      // Failures while it was connecting do not concern it: the host has just responded.
+      // The host has just responded, so earlier failures do not matter.
       if (host === this.current) connection.generation = this.generation;
       this.#open.add(connection);
       connection.client.once('end', () => this.#open.delete(connection));

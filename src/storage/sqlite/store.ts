@@ -47,8 +47,8 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   }
 }
 
-// The start of the writer thread would delay the first responses of the process. It does not wait for the first write,
-// when the process may have too many open files to start it.
+// Starting the writer thread at once would delay the first responses. Starting it at the first write could fail,
+// because the process may then have too many open files.
 const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
