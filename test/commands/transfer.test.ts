@@ -175,7 +175,7 @@ const noEnd = /^users-service: the file has no end record after 3 records: it is
 describe('import rejects an incomplete or damaged file before it imports any record', () => {
   const spoilt: [what: string, spoil: (lines: string[]) => string[], message: RegExp][] = [
     ['cut', (all) => all.slice(0, 3), noEnd],
-    ['without a record', (all) => all.toSpliced(2, 1), /the file is damaged: its 9 records do not have/],
+    ['without a record', (all) => all.toSpliced(2, 1), /the file is damaged: the checksum of its 9 records/],
     ['with another name', (all) => all.with(0, all[0]?.replace('Ada', 'Eve') ?? ''), /the file is damaged/],
     ['with a broken line at the end', (all) => [...all.slice(0, -1), '{"type":'], /line 11 is not JSON: "\{/],
     ['with a line after its end', (all) => [...all, user], /line 12 follows the end record/],
