@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkRange } from './check-range.ts';
+import { checkRange, maxTimerMs } from './check-range.ts';
 import { options, readOptions } from './config.ts';
 import { Access } from './domain/access.ts';
-import type { Repository } from './domain/repository.ts';
+import { checkRepository, type Repository } from './domain/repository.ts';
 import type { GrpcLimits } from './grpc/app.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { heapLimitBytes } from './http/memory-budget.ts';
@@ -12,7 +12,7 @@ import { HttpServer, type HttpTimeouts, type TlsOptions } from './http/server.ts
 import { type ApiHooks, createHttpApi, type HttpApi, type RequestListenerOptions } from './rest/app.ts';
 import { authority, openPort, step } from './start-error.ts';
 import { openStore } from './storage/open.ts';
-import { fanOut } from './telemetry/events.ts';
+import { fanOut, type ListeningEvent } from './telemetry/events.ts';
 import { Metrics, type MetricsSnapshot, renderMetrics } from './telemetry/metrics.ts';
 
 export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository' | 'basePath'> {
@@ -44,12 +44,8 @@ export interface ServiceOptions extends Omit<RequestListenerOptions, 'repository
   readonly renderMetrics?: () => Promise<string>;
 }
 
-export interface Addresses {
-  /** Base address of the HTTP API, such as `http://127.0.0.1:3000`. */
-  readonly http: string;
-  /** `host:port` of the gRPC API, unless it is off. */
-  readonly grpc?: string;
-}
+/** The addresses that a service listens on. */
+export type Addresses = Pick<ListeningEvent, 'http' | 'grpc'>;
 
 export interface CloseOptions {
   /** How long running requests may still take before their connections are closed, in ms. Default: 10,000. */
@@ -83,6 +79,11 @@ export class Service implements AsyncDisposable {
 
   constructor(options: ServiceOptions) {
     this.#options = readOptions(options);
+    const { checkingIntervalMs } = options.timeouts ?? {};
+    if (checkingIntervalMs !== undefined) {
+      checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
+    }
+    if (options.repository !== undefined) checkRepository(options.repository);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };

@@ -97,6 +97,12 @@ export interface ChangeFeed {
   watch(wake: () => void): () => void;
 }
 
+/** Throws a `TypeError` if plain JavaScript passed something else, which otherwise would fail at the first request. */
+export function checkRepository(given: Partial<Repository> | undefined): void {
+  if (typeof given?.getUser === 'function') return;
+  throw new TypeError('repository must be a store, such as the result of createMemoryStore()');
+}
+
 /** A value or a promise of it. A failure is a promise that rejects. */
 export type Answer<T> = T | Promise<T>;
 

@@ -1,33 +1,19 @@
 import { Server } from '@grpc/grpc-js';
-import { options as optionTable } from '../config.ts';
+import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
-import type { Repository } from '../domain/repository.ts';
+import { checkRepository, type Repository } from '../domain/repository.ts';
 import { fanOut, type Observe } from '../telemetry/events.ts';
 import { handleUnknownMethods, reportCalls, type UnaryOptions } from './call.ts';
 import { agingConnections } from './connections.ts';
 import { UsersService, userHandlers } from './users.ts';
-
-const { default: defaultInFlight } = optionTable['max-in-flight'];
 
 export interface GrpcOptions extends UnaryOptions {
   readonly repository: Repository;
   readonly limits: GrpcLimits;
 }
 
-export interface GrpcLimits {
-  /** Maximum number of concurrent calls on a connection. */
-  readonly maxConcurrentStreams: number;
-  /** Longest message, in bytes. */
-  readonly maxMessageBytes: number;
-  /** Age at which a connection is asked to close, so that load spreads over new copies, in ms. */
-  readonly maxConnectionAgeMs: number;
-  /** Grace period for running calls after the maximum connection age, in ms. */
-  readonly maxConnectionAgeGraceMs: number;
-  /** How often a peer is pinged, in ms. */
-  readonly keepaliveTimeMs: number;
-  /** How long a peer may take to answer the ping, in ms. */
-  readonly keepaliveTimeoutMs: number;
-}
+/** The limits of the gRPC API, described in the table of options. */
+export type GrpcLimits = CheckedOptions['grpcLimits'];
 
 /** Serves gRPC on connections that the caller has accepted. */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
@@ -46,11 +32,17 @@ export interface UsersServiceOptions {
 
 /**
  * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
- * for health, reflection, limits and shutdown.
+ * for health, reflection, limits and shutdown. Throws when an option is wrong.
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  const { repository, apiKeys = [], auth = 'none', maxInFlight = defaultInFlight } = options;
-  const handlers = userHandlers(repository, {
+  checkRepository(options.repository);
+  const { auth, apiKeys, limits } = readOptions({
+    auth: options.auth,
+    apiKeys: options.apiKeys,
+    limits: { maxInFlight: options.maxInFlight },
+  });
+  const { maxInFlight } = limits;
+  const handlers = userHandlers(options.repository, {
     access: new Access(auth, apiKeys),
     observe: fanOut(options.observe),
     gate: { inFlight: 0, maxInFlight },

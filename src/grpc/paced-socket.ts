@@ -19,7 +19,7 @@ export class PacedSocket extends Duplex {
   readonly #pacer: Pacer;
   /** Whether slices are waiting. */
   #isPushing = false;
-  /** Called when HTTP/2 has read everything. It does not read while its client does not. */
+  /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
   #onRead: (() => void) | undefined;
 
   constructor(socket: Socket, pacer: Pacer) {

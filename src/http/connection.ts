@@ -8,7 +8,7 @@ const requestBytes = 2 * 1024;
 // How much may wait on a connection before reading pauses. While paused, the service cannot notice that the client has
 // left.
 const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
-// What a paused connection counts for: one read of 64 KiB can contain some 1,500 short requests.
+// The memory that counts for a paused connection: one read of 64 KiB can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
@@ -67,6 +67,7 @@ export class Connection {
     memory.hold(this, packetBytes);
     if (memory.isShort) {
       memory.hold(this, 0);
+      memory.reportCancel();
       // The request that runs may wait for its turn, and keeps the connection until then.
       this.waiting.length = 0;
       // Otherwise Node would parse the rest of this read, and keep all its requests until the event loop closes the

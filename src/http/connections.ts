@@ -42,8 +42,8 @@ export class Connections {
 
   constructor(server: Server, options: ConnectionsOptions) {
     this.#options = options;
-    // Replaces Node's `maxConnections`, which cannot send a response, and with which full workers would pass a
-    // connection to each other endlessly.
+    // Replaces Node's `maxConnections`, which cannot send a response. With it, full workers would pass a connection
+    // around forever.
     const takers = server.listeners('connection');
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.

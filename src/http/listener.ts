@@ -26,7 +26,7 @@ export interface ListenerOptions
   extends Pick<Shared, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
   readonly router: Router<Route>;
   /** Further headers of replies to OPTIONS. Default: none. */
-  readonly optionsHeaders?: Headers;
+  readonly optionsHeaders?: (request: HttpRequest) => Headers;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toErrorResponse: (caught: unknown, request: HttpRequest) => ErrorResponse;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
@@ -87,8 +87,8 @@ export class HttpListener {
     const start = (mayBeFirst: boolean): void => {
       if (!response.headersSent) this.#start(connection, message, response, mayBeFirst);
     };
-    // Only a request that is alone on its connection may go first: a packet can hold thousands of health checks or
-    // mistakes.
+    // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
+    // invalid requests.
     if (connection.busy) connection.wait(message, this.#shared.memory, () => start(false));
     else start(true);
   };
@@ -165,7 +165,7 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return probe(() => ({ status: 204, headers: { allow, ...optionsHeaders } }));
+        return probe(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request) } }));
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;

@@ -17,11 +17,12 @@ export class MemoryBudget {
   readonly #maxBytes: number;
   /** In the order in which the owners began to use memory. */
   readonly #holdings = new Map<object, { bytes: number; cancel: (() => void) | undefined }>();
-  readonly #onCancel: () => void;
+  /** Reports that something was cancelled for lack of memory. */
+  readonly reportCancel: () => void;
   #usedBytes = 0;
 
-  constructor(onCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
-    this.#onCancel = onCancel;
+  constructor(reportCancel: () => void, maxBytes = Math.min(maxBudgetBytes, heapLimitBytes / 16)) {
+    this.reportCancel = reportCancel;
     this.#maxBytes = maxBytes;
   }
 
@@ -45,7 +46,7 @@ export class MemoryBudget {
       if (held.cancel === undefined) continue;
       this.#holdings.delete(oldest);
       this.#usedBytes -= held.bytes;
-      this.#onCancel();
+      this.reportCancel();
       held.cancel();
     }
   }

@@ -180,8 +180,8 @@ export class HttpRequest {
   }
 
   /**
-   * Counts the beginning of the body, which Node reads and keeps while the request waits. If too much waits, the body is
-   * discarded and `onCancel` is called.
+   * While a request waits, Node already reads the start of its body. This counts that memory. If too much waits, the
+   * body is discarded and `onCancel` is called.
    */
   holdUnread(onCancel: () => void): void {
     const { headers, readableEnded } = this.raw;

@@ -126,7 +126,7 @@ export class Router<T> {
     for (const segment of segments) {
       const next: Node<T>[] = [];
       for (const { literals, parameter } of nodes) {
-        // A map adds each text that is looked up to V8's table of strings, such as each id.
+        // A lookup interns its key. Without this check, V8's table of strings would collect every id.
         const literal = literals.size === 0 ? undefined : literals.get(segment);
         if (literal !== undefined) next.push(literal);
         if (parameter !== undefined && segment !== '') next.push(parameter);

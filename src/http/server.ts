@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { addAbortListener, once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
@@ -85,7 +85,7 @@ export class HttpServer {
           });
     this.#server = server;
     // The listener rejects more than `maxHeaders`. Without a limit, Node would keep thousands of them for each request
-    // that never ends. Beyond this one, it rejects the request itself, or drops the further lines.
+    // that never ends. Above twice the limit, Node rejects the request or drops the extra lines.
     server.maxHeadersCount = 2 * maxHeaders;
     this.#connections = new Connections(server, {
       max: maxConnections,
@@ -130,9 +130,9 @@ export class HttpServer {
    * must drain. An idle connection may still send a request for `idleMs`. An abort of `signal` closes the rest.
    */
   async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const closed = once(this.#server, 'close');
     // `http.Server.close` would close idle connections at once, although a request may be on its way.
-    NetServer.prototype.close.call(this.#server, () => resolve());
+    NetServer.prototype.close.call(this.#server);
     let timer: NodeJS.Timeout;
     const sweep = (): void => {
       // First let the event loop read the sockets: a connection with a new request is no longer idle.
@@ -145,13 +145,10 @@ export class HttpServer {
       timer = setTimeout(sweep, sweepEveryMs);
     };
     timer = setTimeout(sweep, idleMs);
-    const force = (): void => {
+    using _ = addAbortListener(signal, () => {
       for (const socket of this.#connections.sockets) socket.destroy();
-    };
-    if (signal.aborted) force();
-    else signal.addEventListener('abort', force);
-    await promise;
-    signal.removeEventListener('abort', force);
+    });
+    await closed;
     clearTimeout(timer);
     // The requests of closed connections are reported when these events are emitted.
     await Promise.all(this.#connections.sockets.map((socket) => once(socket, 'close')));

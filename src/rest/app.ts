@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
-import type { Repository } from '../domain/repository.ts';
+import { answered, checkRepository, type Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
@@ -82,8 +82,8 @@ const exposedHeaders: Headers = {
  * Throws when an option is wrong or the public folder cannot be read.
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
+  checkRepository(options?.repository);
   const checked = readOptions(options);
-  checkGiven(options);
   const metrics = new Metrics();
   const api = createHttpApi(checked, {
     access: new Access(checked.auth, checked.apiKeys),
@@ -92,16 +92,6 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
   });
   return api.listener.listener;
-}
-
-// Wrong options from plain JavaScript must fail here, and not at the first request.
-function checkGiven(options: Partial<RequestListenerOptions> | undefined): void {
-  if (typeof options?.repository?.getUser !== 'function') {
-    throw new TypeError('repository must be a store, such as the result of createMemoryStore()');
-  }
-  if (options.observe !== undefined && typeof options.observe !== 'function') {
-    throw new TypeError('observe must be a function');
-  }
 }
 
 /** @internal */
@@ -120,9 +110,8 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   const files = publicDir === false ? [] : listFiles(publicDir);
   const described = files.some((file) => file.pattern.template === descriptionPath);
   // RFC 8631: a client that knows only the address finds the API description with OPTIONS or at the root.
-  const description: Headers = described
-    ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` }
-    : {};
+  const description = ({ basePath }: HttpRequest): Headers =>
+    described ? { link: `<${basePath}${descriptionPath}>; rel="service-desc"` } : {};
   const memory = { freeBytes: maxKeptBytes };
   for (const file of files) {
     // Routes of the API take precedence over files with the same path.
@@ -130,13 +119,12 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     const isRoot = file.pattern.template === '/';
     // Only our own pages are known to need no frames. Pages of another folder may be framed.
     const isOurPage = options.publicDir === undefined && file.plain.path.endsWith('.html');
-    const headers = { ...(isRoot && description), ...(isOurPage && pagePolicy(file.plain.path)) };
-    const serve = fileHandler(file, headers, memory);
-    const handle = isRoot ? redirectToRoot(serve, headers) : serve;
+    const serve = fileHandler(file, isOurPage ? pagePolicy(file.plain.path) : {}, memory);
+    const handle = isRoot ? rootHandler(serve, description) : serve;
     router.add(file.pattern, { template: 'static', handle, exempt: true, first: false });
   }
-  // A browser applies HSTS to every port of a host name. A service on a loopback address would block plain HTTP for
-  // other programs on `localhost`. A public host name usually has no plain port, or one that only redirects.
+  // A browser applies HSTS to every port of a host name. With it, a service on localhost would block plain HTTP for
+  // other programs there. A public host name usually has no plain port, or one that only redirects.
   const hsts = secure && !isLoopback(host) && { 'strict-transport-security': 'max-age=31536000' };
   const listener = new HttpListener({
     router,
@@ -159,15 +147,18 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
 }
 
 /**
- * Redirects `/api`, where the listener is mounted, to `/api/`: without the slash, relative URLs of the page would lead
- * outside the mount.
+ * Serves the root page with a link to the API description. Redirects `/api`, where the listener is mounted, to `/api/`:
+ * without the slash, relative URLs of the page would lead outside the mount.
  */
-function redirectToRoot(serve: Handler, headers: Headers): Handler {
+function rootHandler(serve: Handler, description: (request: HttpRequest) => Headers): Handler {
   return (request) => {
     const { basePath, raw, target } = request;
+    const headers = description(request);
     // Express removes the mount path from `url`, and keeps the whole URL in `originalUrl`.
     const url = 'originalUrl' in raw && typeof raw.originalUrl === 'string' ? raw.originalUrl : raw.url;
-    if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) return serve(request);
+    if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) {
+      return answered(serve(request), (reply) => ({ ...reply, headers: { ...reply.headers, ...headers } }));
+    }
     const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;
     return { status: 308, headers: { location, 'cache-control': 'no-cache', ...headers } };
   };

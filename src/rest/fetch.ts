@@ -8,7 +8,7 @@ import { createRequestListener, type RequestListenerOptions } from './app.ts';
 /** Returns the response to a request. Fails when its signal aborts or its body fails. */
 export type FetchHandler = (request: Request) => Promise<Response>;
 
-// These headers describe the connection of the host (RFC 9110, 7.6.1), or a length that another program has counted.
+// Headers of the host's own connection (RFC 9110, 7.6.1), and the length of the body, which Node sets again.
 const ofConnection = ['connection', 'content-length', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'];
 // Statuses without a body (RFC 9110, 6.4.1), for which `Response` rejects one.
 const withoutBody = [204, 205, 304];

@@ -16,7 +16,7 @@ import { fitting } from './paging.ts';
 
 // Size of the newest events that are kept as text. A follower that is further behind reads from the store.
 const maxCharacters = 4 * 1024 * 1024;
-// Proxies close a connection that was idle for a minute or less.
+// Some proxies close a connection after less than a minute without data.
 const heartbeatMs = 15_000;
 // Minimum time before a client connects again, and before the reader retries after a failure.
 const retryMs = 1_000;
@@ -37,6 +37,8 @@ class Recent {
   /** The changes after `from` up to `to`, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
+  /** Whether its reader has come near the newest change. Its first follower may be far behind. */
+  hasCaughtUp = false;
   from: number;
   to: number;
 
@@ -86,8 +88,6 @@ export class Followers {
   /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
   #recent = new Recent(0);
   #isReading = false;
-  /** Whether the reader has come near the newest change. Its first follower may be far behind. */
-  #hasCaughtUp = false;
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
   #beats = 0;
@@ -202,7 +202,6 @@ export class Followers {
       clearInterval(heartbeat);
       this.#recent = new Recent(0);
     };
-    this.#hasCaughtUp = false;
     void this.#read();
   }
 
@@ -221,7 +220,7 @@ export class Followers {
         await this.#readPage(this.#recent);
       } catch (cause) {
         this.#observe({ type: 'failure', where: 'store', cause });
-        await sleep(retryMs);
+        await sleep(retryMs, undefined, { ref: false });
         this.#isStale = true;
       }
     }
@@ -231,8 +230,8 @@ export class Followers {
   async #readPage(recent: Recent): Promise<void> {
     try {
       const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });
-      if (this.#hasCaughtUp || !page.more) {
-        this.#hasCaughtUp = true;
+      if (recent.hasCaughtUp || !page.more) {
+        recent.hasCaughtUp = true;
         recent.add(page);
         if (page.changes.length > 0) this.#wake();
         this.#isStale ||= page.more;
@@ -242,8 +241,11 @@ export class Followers {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
     }
     // The reader is far behind, or the feed has restarted: each follower asks the store from its own position.
-    this.#recent = new Recent(await this.#feed.position());
-    this.#hasCaughtUp = true;
+    const next = new Recent(await this.#feed.position());
+    // The followers that needed this may have left, and others may have come.
+    if (recent !== this.#recent) return;
+    next.hasCaughtUp = true;
+    this.#recent = next;
     this.#wake();
   }
 }

@@ -1,4 +1,3 @@
-import type { Scope } from '../domain/access.ts';
 import type { Origin } from '../domain/change.ts';
 import {
   asksForPage,
@@ -98,12 +97,6 @@ interface Resource<
   delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
 }
 
-interface RecordRoute {
-  readonly pattern: string;
-  readonly access: Scope;
-  readonly handle: Handler;
-}
-
 const users: Resource<StoredUser, UserDraft, UserQuery> = {
   kind: 'users',
   isNested: false,
@@ -136,11 +129,7 @@ const posts: Resource<StoredPost, PostDraft, PostQuery> = {
 export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts };
 
 /** The routes of a collection and its records, with conditional reads and changes. */
-export function recordRoutes(
-  resource: Resource,
-  store: Repository,
-  requirePreconditions: boolean,
-): readonly RecordRoute[] {
+export function recordRoutes(resource: Resource, store: Repository, requirePreconditions: boolean) {
   const { kind, isNested, bodies, view } = resource;
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
@@ -243,7 +232,7 @@ export function recordRoutes(
     { pattern: `PUT ${one}`, access: 'write', handle: handlers.replace },
     { pattern: `PATCH ${one}`, access: 'write', handle: handlers.update },
     { pattern: `DELETE ${one}`, access: 'write', handle: handlers.delete },
-  ];
+  ] as const;
 }
 
 /** The client of a write, for the feed of changes. */

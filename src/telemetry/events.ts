@@ -16,8 +16,9 @@ export type ServiceEvent =
 
 export interface ListeningEvent {
   readonly type: 'listening';
-  /** Base addresses, such as `http://127.0.0.1:3000` and `127.0.0.1:50051`. */
+  /** Base address of the HTTP API, such as `http://127.0.0.1:3000`. */
   readonly http: string;
+  /** `host:port` of the gRPC API, unless it is off. */
   readonly grpc?: string;
   /** How many files of the public folder are served; absent for several workers together. */
   readonly files?: number;
@@ -78,6 +79,9 @@ export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
     channels[event.type] ??= channel(`users-service:${event.type}`);
     channels[event.type]?.publish(event);
   };
+  if (observe !== undefined && typeof observe !== 'function') {
+    throw new TypeError('observe must be a function');
+  }
   return (event) => {
     publish(event);
     try {

@@ -67,12 +67,7 @@ export class Metrics {
   };
 
   /** Counts a read that was meant for a standby. */
-  readonly standbyRead = (read: {
-    host: string;
-    outcome: string;
-    waitMs: number;
-    lagBytes: number;
-  }): void => {
+  readonly standbyRead = (read: { host: string; outcome: string; waitMs: number; lagBytes: number }) => {
     const host = `host="${escapeLabel(read.host)}"`;
     this.#add('users_service_standby_reads_total', `${host},outcome="${read.outcome}"`);
     this.#add('users_service_standby_wait_seconds_total', host, read.waitMs / 1000);

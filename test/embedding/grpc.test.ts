@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Client, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import type { UsersServiceOptions } from '../../src/grpc/app.ts';
 import { addUsersService, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
@@ -15,6 +16,27 @@ const echoMethod = {
   responseDeserialize: (bytes: Buffer) => bytes,
 } as const;
 const bytes = (value: Buffer): Buffer => value;
+
+describe('addUsersService rejects', () => {
+  const repository = createMemoryStore();
+  const wrong: readonly [what: string, given: object, message: RegExp][] = [
+    ['a missing store', {}, /^repository must be a store/],
+    ['an observer that is not a function', { repository, observe: console }, /^observe must be a function/],
+    [
+      'a limit that is not a number',
+      { repository, maxInFlight: Number.NaN },
+      /^limits.maxInFlight .* not NaN$/,
+    ],
+    ['a negative limit', { repository, maxInFlight: -1 }, /^limits.maxInFlight .* not -1$/],
+    ['an unknown mode', { repository, auth: 'some' }, /^auth must be one of none, writes, all/],
+    ['a key that is no text', { repository, apiKeys: [1] }, /^apiKeys must be a list of keys/],
+  ];
+  for (const [what, given, message] of wrong) {
+    it(what, () => {
+      assert.throws(() => addUsersService(new Server(), given as UsersServiceOptions), { message });
+    });
+  }
+});
 
 describe('addUsersService on a gRPC server with another service', () => {
   it('serves both, and reports events to the host', async (t) => {

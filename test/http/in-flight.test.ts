@@ -140,11 +140,14 @@ test('the head and the body of a pipelined request count towards the memory of w
 });
 
 test('while memory is short, a connection with too many waiting requests is closed', async () => {
-  const memory = new MemoryBudget(() => undefined, 10_000_000);
+  let reports = 0;
+  const memory = new MemoryBudget(() => {
+    reports += 1;
+  }, 10_000_000);
   const first = pipeline(memory);
-  assert.equal(first.socket.destroyed, false);
+  assert.deepEqual([first.socket.destroyed, reports], [false, 0]);
   const second = pipeline(memory);
-  assert.equal(second.socket.destroyed, true);
+  assert.deepEqual([second.socket.destroyed, reports], [true, 1]);
   assert.deepEqual(second.connection.waiting, [], 'its requests are not kept');
   assert.equal(pipeline(memory, {}, 2).socket.destroyed, false, 'a few requests may wait');
   assert.equal(memory.isShort, false, 'the second connection uses no memory');

@@ -89,6 +89,10 @@ test('the basePath without a trailing slash redirects to the page with one', asy
     assert.equal((await fetch(`${base}/api`, { method: 'HEAD', redirect: 'manual' })).status, 308);
     const page = await fetch(`${base}/api`);
     assert.deepEqual([page.url, page.status], [`${base}/api/`, 200]);
+    const link = '</api/openapi.json>; rel="service-desc"';
+    for (const response of [redirect, page, await fetch(`${base}/api/users`, { method: 'OPTIONS' })]) {
+      assert.equal(response.headers.get('link'), link);
+    }
     const [, script = ''] = /<script[^>]* src="([^"]+)"/.exec(await page.text()) ?? [];
     assert.equal((await fetch(new URL(script, page.url))).status, 200, script);
     assert.equal((await fetch(`${base}/api`, { method: 'POST' })).status, 405);

@@ -213,6 +213,36 @@ it('does not read all changes for a first follower that is far behind, and sends
   assert.ok(done.changes <= 1_010, `${done.changes} changes were read`);
 });
 
+it('jumps to the newest change for a follower that is far behind, even if it came during a read for an earlier one', async (t) => {
+  const kept = new KeptChanges(10_000);
+  for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
+  const { feed: whole, done } = counted(kept);
+  const held: PromiseWithResolvers<void>[] = [];
+  const feed: ChangeFeed = {
+    ...whole,
+    async read(query) {
+      if (query.after === 5_000) {
+        const hold = Promise.withResolvers<void>();
+        held.push(hold);
+        await hold.promise;
+      }
+      return await whole.read(query);
+    },
+  };
+  const followers = new Followers(feed, 0, (event) => assert.fail(inspect(event)));
+  const request = requestOf(AbortSignal.timeout(10_000));
+  const first = followers.follow({ after: 5_000, limit }, request);
+  await first.next();
+  await first.return(undefined);
+  const behind = followers.follow({ after: 0, limit }, request);
+  t.after(() => behind.return(undefined));
+  await behind.next();
+  // The read for the first follower ends, which was near the newest change.
+  held[0]?.resolve();
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+  assert.ok(done.changes <= 1_010, `${done.changes} changes were read`);
+});
+
 it('lets others run while a follower that is far behind finds no change that it wants', async (t) => {
   const kept = new KeptChanges(10_000);
   for (let id = 1; id <= 5_000; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });

@@ -130,6 +130,7 @@ describe('listen', () => {
     [{ drainDelayMs: -1 }, /^drainDelayMs .* not -1$/],
     [{ drainIdleMs: 2 ** 31 }, /^drainIdleMs .* not 2147483648$/],
     [{ timeouts: { keepAliveTimeoutMs: 0.5 } }, /^timeouts.keepAliveTimeoutMs .* not 0.5$/],
+    [{ timeouts: { checkingIntervalMs: 0 } }, /^timeouts.checkingIntervalMs .* not 0$/],
     [{ grpcLimits: { keepaliveTimeMs: 0 } }, /^grpcLimits.keepaliveTimeMs .* not 0$/],
   ];
   for (const [options, message] of ranges) {
@@ -138,16 +139,24 @@ describe('listen', () => {
     });
   }
 
+  for (const [option, given] of Object.entries({ repository: {}, observe: console })) {
+    it(`is not reached because createService rejects a wrong ${option}`, () => {
+      const options = { [option]: given } as ServiceOptions;
+      assert.throws(() => createService(options), {
+        name: 'TypeError',
+        message: new RegExp(`^${option} must be`),
+      });
+    });
+  }
+
   it('uses the options as they were when the service was created', async (t) => {
-    const options: { database: string; port: number; grpcPort: false } = {
-      database: 'memory:',
-      port: 0,
-      grpcPort: false,
-    };
+    const { port } = await takePort(t);
+    const options: ServiceOptions & { port: number } = { database: 'memory:', port: 0, grpcPort: false };
     const service = createService(options);
     t.after(() => service.close());
-    options.port = 1;
-    await service.listen();
+    options.port = port;
+    const { http } = await service.listen();
+    assert.notEqual(new URL(http).port, String(port));
   });
 });
 
