@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { Client, credentials } from '@grpc/grpc-js';
 import { GetUserRequest, UserMessage } from '../../../src/grpc/users.ts';
 import { dataFile } from '../data.ts';
+import type { Load } from '../load.ts';
 import { openDatabase } from '../peers/database.ts';
 import { serviceOver } from '../peers.ts';
 import type { Case } from '../result.ts';
@@ -32,17 +33,18 @@ export const getUserByGrpc: Case = {
   },
 };
 
+/** Calls of GetUser for one user. */
+export const getUserCalls: Load = {
+  connections: 8,
+  streams: 8,
+  paths: [method],
+  headers: { 'content-type': 'application/grpc', te: 'trailers' },
+  body: framed(message().serializeBinary()),
+};
+
 /** GetUser of one user with a known name. */
 export function grpcWork(name: string, title: string, userName: string, bars: Work['bars'] = []): Work {
-  const headers = { 'content-type': 'application/grpc', te: 'trailers' };
-  const body = framed(message().serializeBinary());
-  return {
-    name,
-    title,
-    bars,
-    load: { connections: 8, streams: 8, paths: [method], headers, body },
-    check: (subject) => answersUser(subject, userName),
-  };
+  return { name, title, bars, load: getUserCalls, check: (subject) => answersUser(subject, userName) };
 }
 
 function message() {

@@ -13,6 +13,7 @@ import type { Case } from '../result.ts';
 import { median, shuffle } from '../statistics.ts';
 import { type Program, peer, start } from '../subject.ts';
 import { contest } from '../turns.ts';
+import { getUserCalls } from './grpc.ts';
 import { newUser } from './writes.ts';
 
 const users = 100_000;
@@ -180,6 +181,8 @@ async function memoryOfOne(file: string, folder: string): Promise<number> {
   let most = 0;
   try {
     await drain(`${subject.http}/users/1/posts?limit=100`);
+    // The first call loads grpc-js, which otherwise would be loaded during the stream.
+    await sendLoad(subject, getUserCalls, getUserCalls.connections);
     const before = subject.residentBytes();
     const sampler = setInterval(() => {
       most = Math.max(most, subject.residentBytes() - before);
