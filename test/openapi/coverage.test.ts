@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import files from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
+import { maxVersion } from '../../src/domain/record.ts';
 import type { Repository } from '../../src/domain/repository.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { operations, resolve } from '../kit/openapi.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
@@ -13,6 +17,8 @@ import { type StartOptions, startService } from '../support/service.ts';
 
 const ada = { name: 'Ada Lovelace', role: 'admin' };
 const mergePatch = 'Content-Type: application/merge-patch+json';
+
+const filePaths = ['/', '/openapi.json'];
 
 type Right = Readonly<Record<string, Omit<Case, 'method' | 'status'>>>;
 
@@ -177,7 +183,7 @@ const story: readonly Case[] = [
   { method: 'GET', path: '/private', status: 401, headers: ['X-Api-Key: wrong'] },
   { method: 'GET', path: '/boom', status: 500 },
   ...['/health', '/health/ready', '/metrics', '/info'].map((path) => ({ method: 'GET', path, status: 200 })),
-  ...['/', '/openapi.json'].flatMap((path) => [
+  ...filePaths.flatMap((path) => [
     { method: 'GET', path, status: 200 },
     { method: 'GET', path, status: 206, headers: ['Range: bytes=0-14'] },
     { method: 'GET', path, status: 304, headers: ['If-None-Match: *'] },
@@ -282,8 +288,9 @@ describe('a running service returns every response of the OpenAPI document as do
     const holder = await Wire.open(t, port);
     holder.write(head('GET /users/1'));
     await gate.entered;
+    const exempt = ['/health/ready', ...filePaths];
     for (const request of casesFor(503)) {
-      if (request.path !== '/health/ready') await recorder.record(port, request);
+      if (!exempt.includes(request.path)) await recorder.record(port, request);
     }
   });
 
@@ -304,12 +311,48 @@ describe('a running service returns every response of the OpenAPI document as do
       const port = await start(t, { repository: failing(kind, message) });
       for (const request of casesFor(status)) {
         // A conflict passes with time only if another request has the same key.
-        if (status === 409) await recorder.record(port, { ...request, headers: ['Idempotency-Key: b'] });
-        else if (status === 504 || /^\/(users|changes)/.test(request.path))
+        if (status === 409) {
+          if (request.method !== 'POST') continue;
+          await recorder.record(port, { ...request, headers: ['Idempotency-Key: b'] });
+        } else if (status === 504 || /^\/(users|changes)/.test(request.path))
           await recorder.record(port, request);
       }
     });
   }
+
+  it('409 for a change of a record with the highest version', async (t) => {
+    const repository = createMemoryStore();
+    await repository.importRows('users', [{ id: 1, name: 'Ada', version: maxVersion }]);
+    const post = { id: 1, userId: 1, title: 'Old', body: '', version: maxVersion };
+    await repository.importRows('posts', [post]);
+    const port = await start(t, { repository });
+    for (const request of casesFor(409)) {
+      if (request.method !== 'POST') await recorder.record(port, request);
+    }
+  });
+
+  it('404 of routes that are turned off', async (t) => {
+    const { changes: _, ...repository } = createMemoryStore();
+    const port = await start(t, { repository, utilityRoutes: 'off' });
+    const paths = ['/changes', '/info', '/echo', '/private', '/boom'];
+    const off = casesFor(404).filter(({ path }) => paths.includes(path));
+    assert.equal(off.length, paths.length);
+    for (const request of off) await recorder.record(port, request);
+  });
+
+  it('503 of a file when the process has no file descriptor left', async (t) => {
+    const port = await start(t);
+    const full = Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
+    const { mock } = t.mock.method(files, 'open', () => Promise.reject(full));
+    // The named imports of other modules have the mock only after this call.
+    syncBuiltinESMExports();
+    try {
+      for (const path of filePaths) await recorder.record(port, { method: 'GET', path, status: 503 });
+    } finally {
+      mock.restore();
+      syncBuiltinESMExports();
+    }
+  });
 
   it('404 of a file that was removed', async (t) => {
     writeFileSync(join(publicDir, 'index.html'), '<!doctype html>');
