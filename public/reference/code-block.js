@@ -7,7 +7,17 @@ import { el } from '../console/ui/dom.js';
  * @returns {HTMLElement}
  */
 export function codeBlock(content) {
-  return el('pre', {}, el('code', {}, content));
+  return el('pre', {}, el('code', {}, ...withWholeOptions(content)));
+}
+
+/**
+ * The parts of a code text. A browser would break a line after the dash of an option, as in `-o`.
+ * @param {string} content
+ * @returns {(Node | string)[]}
+ */
+export function withWholeOptions(content) {
+  const parts = content.split(/(?<= )(-+[\w-]+)/);
+  return parts.map((part, i) => (i % 2 === 1 ? el('span', { class: 'unbroken' }, part) : part));
 }
 
 /**

@@ -1,6 +1,6 @@
 // @ts-check
 import { el } from '../console/ui/dom.js';
-import { codeBlock, copyButton } from './code-block.js';
+import { codeBlock, copyButton, withWholeOptions } from './code-block.js';
 import { contentOf, exampleOf, exampleText } from './examples.js';
 import { object } from './json.js';
 import { languages } from './languages.js';
@@ -29,7 +29,7 @@ export function samplesView(document, operation, { choice, apiKey }) {
   const render = () => {
     const request = requestExample(document, operation, apiKey.value !== undefined);
     const language = languages.find(({ name }) => name === choice.value) ?? languages[0];
-    code.textContent = language?.write(request) ?? '';
+    code.replaceChildren(...withWholeOptions(language?.write(request) ?? ''));
     for (const button of buttons)
       button.setAttribute('aria-pressed', String(button.textContent === language?.name));
   };

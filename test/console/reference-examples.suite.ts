@@ -74,4 +74,23 @@ suite('console: the examples on the page of the API', { skip: noBrowser, concurr
       assert.deepEqual(failed, ['boom'], 'only the operation that always fails may fail');
     });
   }
+
+  test('no line of an example breaks after the dash of an option', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/api.html`);
+    await page.locator('article').first().waitFor();
+    for (const width of [360, 800, 1_600]) {
+      await page.setViewportSize({ width, height: 800 });
+      const options = await page
+        .locator('pre .unbroken')
+        .evaluateAll((elements) =>
+          elements.map((element) => ({ text: element.textContent, lines: element.getClientRects().length })),
+        );
+      assert.ok(options.some(({ text }) => text === '-o'));
+      assert.deepEqual(
+        options.filter(({ text, lines }) => lines > 1 || !text?.startsWith('-')),
+        [],
+      );
+    }
+  });
 });
