@@ -4,15 +4,16 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
 import { defaultText, variableOf } from '../../src/commands/settings.ts';
-import { optionRows } from '../../src/config.ts';
+import { type Option, optionRows } from '../../src/config.ts';
 import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import type { RequestListenerOptions } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
-import { compareTable, tableOf, tablesOf } from '../kit/markdown.ts';
+import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
 import { operations, queryParameters } from '../kit/openapi.ts';
 
 // The tables of the documentation, compared with the source.
@@ -55,12 +56,29 @@ test('the errors of the README are those of the source, with the statuses of bot
   );
 });
 
+/** The range of a number, or a list of all values. */
+function valuesText({ kind, range, orOff, values }: Option): string {
+  if (range !== undefined) {
+    const [min, max] = range.map((number) => number.toLocaleString('en'));
+    return `${min} to ${max}${orOff ? ', off' : ''}`;
+  }
+  return (kind === 'on|off' ? ['on', 'off'] : (values ?? [])).join(', ');
+}
+
 const optionTable = optionRows.map(([flag, row]) => {
   const text = defaultText(row);
   return [`\`--${flag}\``, `\`${variableOf(flag)}\``, text && `\`${text}\``, row.meaning];
 });
 
-test('the options of the command line are those of the source', () => compareTable('options', optionTable));
+test('the options of the command line are those of the source, with their values', () =>
+  compareTable(
+    'options',
+    optionTable.map((cells, i) => {
+      const row = optionRows[i]?.[1];
+      assert.ok(row);
+      return [...cells.slice(0, 3), valuesText(row), ...cells.slice(3)];
+    }),
+  ));
 
 // The options of the library that both a listener and a service have.
 const listenerOptions: readonly string[] = [
@@ -100,6 +118,52 @@ test('the main options in the README are options of the source', () => {
     'main options',
     shown.map((flag) => optionTable.find(([known]) => known === flag) ?? [flag, 'is not an option']),
   );
+});
+
+const sourceOf = (path: string) => readFileSync(new URL(`../../src/${path}.ts`, import.meta.url), 'utf8');
+test('the documentation lists the options of openStore with their ranges', async () => {
+  const files = ['store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
+  const known = files.flatMap((text) =>
+    [...text.matchAll(/^export interface \w+StoreOptions [^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
+      ([, body = '']) => [...body.matchAll(/^ {2}readonly (\w+)\?:/gm)].map(([, name = '']) => name),
+    ),
+  );
+  const { rows } = tableOf('store options');
+  const listed = rows.map(([name = '']) => name.replaceAll('`', ''));
+  assert.deepEqual(listed.toSorted(), [...new Set(known)].sort());
+  for (const [i, [, , range = '', , stores = '']] of rows.entries()) {
+    const [min, max] = range.replaceAll(',', '').match(/\d+/g) ?? [];
+    if (min === undefined) continue;
+    // The options are checked before the store is opened.
+    const url =
+      stores === 'SQLite' ? 'sqlite:/nowhere' : stores === 'PostgreSQL' ? 'postgres://a@b/c' : 'memory:';
+    const options: StoreOptions = { [listed[i] ?? '']: Number(min) - 1 };
+    const text = `${listed[i]} must be a whole number from ${min} to ${max ?? ''}`;
+    await assert.rejects(openStore(url, options), (error: Error) => error.message.startsWith(text), text);
+  }
+});
+
+test('the documentation has the numbers of connections to PostgreSQL', () => {
+  const numberIn = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1]);
+  const pool = sourceOf('storage/postgres/pool');
+  const calls = numberIn(sourceOf('storage/postgres/store'), /^ {2}poolSize: \[(\d+),/m);
+  const feed = numberIn(pool, /^ {6}feed: new ConnectionQueue\((\d+),/m);
+  const pings = numberIn(pool, /^ {6}pings: new ConnectionQueue\((\d+),/m);
+  const { rows } = tableOf('connections');
+  // A standby gets no pings.
+  const numbers = [
+    [calls, calls],
+    [feed, feed],
+    [pings, 0],
+  ];
+  assert.deepEqual(
+    rows.map((cells) => cells.slice(1).map(Number)),
+    numbers,
+  );
+  const text = documents.get('src/storage/README.md') ?? '';
+  const sum = calls + feed + pings;
+  assert.ok(text.includes(`copies × workers × ${sum} + `), String(sum));
+  assert.ok(text.includes(`count ${sum + calls + feed} instead of ${sum},`));
 });
 
 const messages = tablesOf('messages').flatMap(({ rows }) =>
