@@ -9,7 +9,7 @@ import pg from 'pg';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { startGuard } from '../../test/kit/postgres.ts';
 import { findNobody } from '../../test/kit/postgres-binaries.ts';
-import { until } from '../../test/kit/postgres-session.ts';
+import { until } from '../../test/kit/until.ts';
 import { ask, nodeConfig, postgresPids, type Tools } from './patroni-tools.ts';
 
 const password = 'secret';

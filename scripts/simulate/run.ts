@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { until } from '../../test/kit/postgres-session.ts';
+import { until } from '../../test/kit/until.ts';
 import { isOk } from '../harness/process.ts';
 import { Clients } from './client.ts';
 import { type Cluster, type Node, run, startCluster } from './cluster.ts';

@@ -7,6 +7,7 @@ import { handleUnknownMethods } from '../../src/grpc/call.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { RequestEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { until } from '../kit/until.ts';
 import { send } from '../support/client.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
@@ -111,7 +112,9 @@ for (const [what, path, headers, code] of unfinished) {
     else await once(stream, 'response');
     stream.end();
     await closed;
-    while (calls().length === 0) await getUser(usersClient(t, grpc), 9);
+    await until(() => calls().length > 0, 'the call is reported');
+    // A second event for the first call would arrive before the event of this call.
+    await getUser(usersClient(t, grpc), 9);
     const ends = calls().filter((event) => event.status !== status.NOT_FOUND);
     assert.deepEqual(
       ends.map((event) => [event.path, event.status]),

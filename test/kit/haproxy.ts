@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
-import { until } from './postgres-session.ts';
+import { until } from './until.ts';
 
 const program = '/usr/sbin/haproxy';
 

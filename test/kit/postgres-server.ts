@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePorts } from './free-ports.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
-import { until } from './postgres-session.ts';
+import { until } from './until.ts';
 
 const run = promisify(execFile);
 

@@ -1,6 +1,8 @@
 import type { TestContext } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { until } from './until.ts';
+
+export { until };
 
 /** A session of the test, in addition to those of the store. */
 export interface Session {
@@ -51,18 +53,4 @@ async function connect(t: TestContext, url: string): Promise<pg.Client> {
   await client.connect();
   t.after(() => client.end());
   return client;
-}
-
-/** Polls until a condition holds, and resolves to the elapsed milliseconds. */
-export async function until(
-  condition: () => Promise<boolean>,
-  what: string,
-  limitMs = 10_000,
-): Promise<number> {
-  const start = performance.now();
-  while (!(await condition())) {
-    if (performance.now() - start > limitMs) throw new Error(`not within ${limitMs} ms: ${what}`);
-    await delay(5);
-  }
-  return performance.now() - start;
 }

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { runTool } from '../support/tool.ts';
+import { untilWorkers } from './pool.ts';
 
 const requests = 40;
 
@@ -43,7 +43,7 @@ const workersOf = (text: string) =>
 
 /** A request is counted a moment after its response. */
 async function counted(t: TestContext, running: ServiceProcess, count: number): Promise<void> {
-  await scrapeUntil(t, running, (text) => healthOf(text) >= count);
+  await scrapeUntil(t, running, `${count} requests are counted`, (text) => healthOf(text) >= count);
 }
 
 async function pidsOf({ child }: ServiceProcess): Promise<number[]> {
@@ -63,17 +63,18 @@ async function printed({ lines, child }: ServiceProcess, event: string): Promise
   }
 }
 
-/** Reads the metrics until they meet a condition. Without pauses, this would slow down the workers. */
+/** Reads the metrics until they meet a condition. */
 async function scrapeUntil(
   t: TestContext,
   running: ServiceProcess,
+  what: string,
   isMet: (text: string) => boolean,
 ): Promise<void> {
-  while (!isMet(await scrape(t, running))) await delay(20);
+  await untilWorkers(async () => isMet(await scrape(t, running)), what);
 }
 
-describe('the metrics of several workers', () => {
-  it('are their sum, no matter which worker responds', async (t) => {
+describe('metrics', () => {
+  it('the metrics of several workers are their sum, no matter which worker responds', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
@@ -88,13 +89,13 @@ describe('the metrics of several workers', () => {
     assert.deepEqual([first, second].map(healthOf), [requests, requests]);
   });
 
-  it('keep the counts of a killed worker', async (t) => {
+  it('the metrics of several workers keep the counts of a killed worker', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
     process.kill((await pidsOf(running))[0] ?? 0, 'SIGKILL');
     await printed(running, 'failure');
-    await scrapeUntil(t, running, (text) => {
+    await scrapeUntil(t, running, 'both workers report', (text) => {
       assert.equal(healthOf(text), requests);
       return workersOf(text)[0] === 2;
     });
@@ -103,7 +104,7 @@ describe('the metrics of several workers', () => {
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
   });
 
-  it('keep the counts of replaced workers', async (t) => {
+  it('the metrics of several workers keep the counts of replaced workers', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     running.child.kill('SIGHUP');
@@ -114,7 +115,7 @@ describe('the metrics of several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('do not wait for a stuck worker, and never decrease', async (t) => {
+  it('the metrics of several workers do not wait for a stuck worker, and never decrease', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);
     await counted(t, running, requests);
@@ -130,7 +131,7 @@ describe('the metrics of several workers', () => {
     assert.equal(healthOf(body), requests);
     assert.deepEqual(workersOf(body), [1, 1]);
     process.kill(stuck, 'SIGCONT');
-    await scrapeUntil(t, running, (text) => workersOf(text)[1] === 0);
+    await scrapeUntil(t, running, 'no worker is stuck', (text) => workersOf(text)[1] === 0);
     assert.equal(healthOf(await scrape(t, running)), requests);
   });
 });

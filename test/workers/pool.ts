@@ -5,11 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { fetch } from '../support/fetch.ts';
 import { runTool } from '../support/tool.ts';
 
-// Polling without pauses would take the processor from the workers that the test waits for.
-export const pollMs = 20;
+/** Polls until workers have reached a state. Shorter pauses would take the processor from these workers. */
+export async function untilWorkers(condition: () => Promise<boolean>, what: string): Promise<void> {
+  await until(condition, what, 30_000, 20);
+}
 
 /** A running service with workers. */
 export interface Pool extends ServiceProcess {

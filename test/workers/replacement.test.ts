@@ -45,8 +45,8 @@ function load(t: TestContext, { http, grpc }: ServiceProcess) {
   };
 }
 
-describe('several workers', () => {
-  it('are replaced one by one on SIGHUP without failing a request', async (t) => {
+describe('the replacement of workers', () => {
+  it('workers are replaced one by one on SIGHUP without failing a request', async (t) => {
     const running = await start(t);
     await create(running.http, 'Ada');
     const before = await workersOf(running);
@@ -63,7 +63,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('are replaced only once more when SIGHUP arrives several times during a replacement', async (t) => {
+  it('workers are replaced only once more when SIGHUP arrives several times during a replacement', async (t) => {
     const running = await start(t);
     for (let n = 0; n < 5; n += 1) running.child.kill('SIGHUP');
     await printed(running, 'reloaded');
@@ -72,7 +72,7 @@ describe('several workers', () => {
     assert.equal(running.lines.filter(({ event }) => event === 'reloaded').length, 1);
   });
 
-  it('keep serving when their replacements cannot start', async (t) => {
+  it('workers keep serving when their replacements cannot start', async (t) => {
     const pages = await mkdtemp(join(tmpdir(), 'pages-'));
     t.after(() => rm(pages, { recursive: true, force: true }));
     const running = await start(t, '--public', pages);
@@ -88,7 +88,7 @@ describe('several workers', () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('keep serving while the certificate is missing, and are replaced when it is back', async (t) => {
+  it('workers keep serving while the certificate is missing, and are replaced when it is back', async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'tls-'));
     t.after(() => rm(folder, { recursive: true, force: true }));
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];

@@ -55,8 +55,8 @@ function collectWarnings(t: TestContext): readonly Error[] {
   return warnings;
 }
 
-describe('simultaneous scrapes of the metrics', () => {
-  it('share one report of each worker', async (t) => {
+describe('scrapes of the metrics', () => {
+  it('simultaneous scrapes of the metrics share one report of each worker', async (t) => {
     const warnings = collectWarnings(t);
     const workers = await startPool(t, 12);
     for (let i = 0; i < 3; i += 1) for (const worker of workers) worker.emit('message', 'gather');
@@ -78,7 +78,7 @@ describe('simultaneous scrapes of the metrics', () => {
     assert.deepEqual(warnings, []);
   });
 
-  it('share one request of a worker to its primary', async (t) => {
+  it('simultaneous scrapes of the metrics share one request of a worker to its primary', async (t) => {
     const warnings = collectWarnings(t);
     const worker = fakeWorker();
     Object.assign(cluster, { worker });
@@ -99,12 +99,12 @@ describe('simultaneous scrapes of the metrics', () => {
   });
 });
 
-describe('a worker that dies while all are replaced', () => {
+describe('the death of a worker during a replacement', () => {
   for (const [when, fails] of [
-    ['by new ones', false],
-    ['and a new one cannot start', true],
+    ['all new ones start', false],
+    ['a new one cannot start', true],
   ] as const) {
-    it(`is replaced too (${when})`, async (t) => {
+    it(`a worker that dies while all are replaced is replaced too (${when})`, async (t) => {
       const running: FakeWorker[] = [];
       const end = (worker: FakeWorker, signal: string | null) => {
         running.splice(running.indexOf(worker), 1);
@@ -150,7 +150,7 @@ describe('a primary whose workers cannot start', () => {
     });
   };
 
-  it('fails with the error of a fork that throws', async (t) => {
+  it('a primary fails with the error of a fork that throws', async (t) => {
     const cause = new Error('spawn ENOMEM');
     t.mock.method(cluster, 'fork', () => {
       throw cause;
@@ -158,7 +158,7 @@ describe('a primary whose workers cannot start', () => {
     await assert.rejects(createPool(2).start(), cause);
   });
 
-  it('prints why no process could be created', async (t) => {
+  it('a primary prints why no process could be created', async (t) => {
     const { code, stderr } = await run(t, `process.execPath = '/missing/node'`);
     assert.equal(
       stderr,
@@ -167,13 +167,13 @@ describe('a primary whose workers cannot start', () => {
     assert.equal(code, 1);
   });
 
-  it('prints which signal ended a worker before it was ready', async (t) => {
+  it('a primary prints which signal ended a worker before it was ready', async (t) => {
     const { code, stderr } = await run(t, `if (isWorker) process.kill(process.pid, 'SIGKILL')`);
     assert.equal(stderr, 'users-service: a worker exited before it was ready: SIGKILL\n');
     assert.equal(code, 1);
   });
 
-  it('lets a worker that exits with an error print the reason', async (t) => {
+  it('a primary lets a worker that exits with an error print the reason', async (t) => {
     const { code, stderr } = await run(t, `if (isWorker) { console.error('the reason'); process.exit(1) }`);
     assert.equal(stderr, 'the reason\n');
     assert.equal(code, 1);

@@ -5,15 +5,14 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
-import { create, pollMs, printed, start, workersOf } from './pool.ts';
+import { create, printed, start, untilWorkers, workersOf } from './pool.ts';
 
-describe('several workers', { concurrency: 4 }, () => {
-  it('serve the same ports over the same file, and log the addresses once', async (t) => {
+describe('a pool of workers', { concurrency: 4 }, () => {
+  it('workers serve the same ports over the same file, and log the addresses once', async (t) => {
     const running = await start(t);
     assert.equal((await workersOf(running)).length, 2);
     const ids = await Promise.all(Array.from({ length: 40 }, (_, n) => create(running.http, `user ${n}`)));
@@ -29,7 +28,7 @@ describe('several workers', { concurrency: 4 }, () => {
     assert.equal(running.lines.filter(({ event }) => event === 'request').length, 44);
   });
 
-  it('stop on SIGTERM after running requests have completed, and no process remains', async (t) => {
+  it('workers stop on SIGTERM after running requests have completed, and no process remains', async (t) => {
     const running = await start(t, '--drain-idle-ms', '8000');
     const workers = await workersOf(running);
     const wires = await Promise.all([1, 2, 3].map(() => Wire.open(t, Number(new URL(running.http).port))));
@@ -55,22 +54,22 @@ describe('several workers', { concurrency: 4 }, () => {
     );
   });
 
-  it('are restarted on the same ports when one dies', async (t) => {
+  it('workers are restarted on the same ports when one dies', async (t) => {
     const running = await start(t);
     const [victim = 0, other = 0] = await workersOf(running);
     process.kill(victim, 'SIGKILL');
     await printed(running, 'failure');
     assert.match(JSON.stringify(running.lines.at(-1)), /a worker exited: SIGKILL/);
-    let workers: number[];
-    do {
-      await delay(pollMs);
+    const isBack = async () => {
       assert.equal((await fetch(`${running.http}/health`)).status, 200);
-      workers = await workersOf(running);
-    } while (workers.length < 2);
+      return (await workersOf(running)).length === 2;
+    };
+    await untilWorkers(isBack, 'there are two workers again');
+    const workers = await workersOf(running);
     assert.ok(workers.includes(other) && !workers.includes(victim));
   });
 
-  it('are restarted on the same ports when all die at once', async (t) => {
+  it('workers are restarted on the same ports when all die at once', async (t) => {
     const running = await start(t);
     for (const pid of await workersOf(running)) process.kill(pid, 'SIGKILL');
     await printed(running, 'failure', 2);
@@ -79,13 +78,13 @@ describe('several workers', { concurrency: 4 }, () => {
         (response) => response.ok,
         () => false,
       );
-    while (!(await isBack())) await delay(pollMs);
+    await untilWorkers(isBack, 'a new worker responds');
     const client = usersClient(t, running.grpc);
     assert.equal((await getUser(client, 1, { deadline: Date.now() + 5_000 })).code, status.NOT_FOUND);
     assert.equal(await running.end(), 0);
   });
 
-  it('are restarted after increasing pauses when they die repeatedly', async (t) => {
+  it('workers are restarted after increasing pauses when they die repeatedly', async (t) => {
     const pages = await mkdtemp(join(tmpdir(), 'pages-'));
     await mkdir(pages, { recursive: true });
     const running = await start(t, '--public', pages);
@@ -104,33 +103,31 @@ describe('several workers', { concurrency: 4 }, () => {
     assert.equal(await running.end(), 0);
   });
 
-  it('exit when their primary is killed', async (t) => {
+  it('workers exit when their primary is killed', async (t) => {
     const running = await start(t);
     const workers = await workersOf(running);
     await running.end('SIGKILL');
     const port = Number(new URL(running.http).port);
-    for (const pid of workers) {
-      while (isAlive(pid)) await delay(pollMs);
-    }
+    await untilWorkers(async () => !workers.some(isAlive), 'all workers have exited');
     const server = createServer().listen(port, '127.0.0.1');
     await once(server, 'listening');
     server.close();
   });
 
-  it('are replaced when they receive SIGTERM directly', async (t) => {
+  it('workers are replaced when they receive SIGTERM directly', async (t) => {
     const running = await start(t);
     const [leaver = 0] = await workersOf(running);
     process.kill(leaver, 'SIGTERM');
     await printed(running, 'failure');
-    let workers: number[];
-    do {
-      await delay(pollMs);
-      workers = await workersOf(running);
-    } while (workers.length < 2 || workers.includes(leaver));
+    const isReplaced = async () => {
+      const workers = await workersOf(running);
+      return workers.length === 2 && !workers.includes(leaver);
+    };
+    await untilWorkers(isReplaced, 'the worker is replaced');
     assert.equal(await running.end(), 0);
   });
 
-  it('leave no file except the database', async (t) => {
+  it('workers leave no file except the database', async (t) => {
     const running = await start(t);
     await create(running.http, 'Ada');
     assert.equal(await running.end(), 0);

@@ -9,7 +9,8 @@ import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { missingHaproxy, startHaproxy } from '../../kit/haproxy.ts';
 import { openTestPostgres, patient } from '../../kit/postgres.ts';
-import { openSession, until } from '../../kit/postgres-session.ts';
+import { openSession } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { checkMigrated } from '../migrated.ts';
 import { testContract } from './contract.ts';
 

@@ -11,7 +11,7 @@ import type { Store } from '../../../src/domain/repository.ts';
 import { connect } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { WriteQueue } from '../../../src/storage/sqlite/write-queue.ts';
-import { until } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 async function open(t: TestContext, options?: SqliteStoreOptions): Promise<{ store: Store; path: string }> {
@@ -265,7 +265,7 @@ describe('a writer thread that is lost', () => {
 });
 
 describe('writes that wait too long for their turn', () => {
-  it('fail as unavailable', async (t) => {
+  it('writes that wait too long for their turn fail as unavailable', async (t) => {
     const held = new Int32Array(new SharedArrayBuffer(4));
     const source = `const { parentPort, workerData } = require("node:worker_threads");
       parentPort.on("message", (m) => {
