@@ -102,11 +102,16 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
   });
 
   test('are not requested if the service keeps no changes', async (t) => {
-    const { http } = await startService(t, { changesKept: false });
+    const { http, events } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await firstNameIs(page, 'Ada');
     await page.getByText('Not live').waitFor();
+    // The response to this request shows that the service has reported the earlier requests of the page.
+    await page.evaluate("fetch('/health').then((response) => response.text())");
+    const paths = events.flatMap((event) => (event.type === 'request' ? [event.path] : []));
+    assert.ok(paths.includes('/users'));
+    assert.ok(!paths.includes('/changes'));
   });
 
   test('are not requested while the page is hidden, and appear when it is visible again', async (t) => {

@@ -9,6 +9,7 @@ import { status } from '@grpc/grpc-js';
 import type { GrpcLimits } from '../../src/grpc/app.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { until } from '../kit/until.ts';
 import { fetch } from '../support/fetch.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
@@ -45,11 +46,11 @@ async function connectDumb(t: TestContext, grpc: string): Promise<Socket> {
 test('all calls of a busy client succeed while its connections reach their maximum age', async (t) => {
   const { grpc } = await start(t, { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 2_000 });
   const client = usersClient(t, grpc);
-  const until = performance.now() + 2_000;
+  const end = performance.now() + 2_000;
   let calls = 0;
   const keepCalling = async (): Promise<void> => {
     // A slow machine needs longer for enough calls on several connections.
-    while (performance.now() < until || calls < 100) {
+    while (performance.now() < end || calls < 100) {
       const { code, details } = await getUser(client, 1);
       assert.equal(code, status.OK, `call ${calls}: ${details}`);
       calls += 1;
@@ -155,7 +156,9 @@ test('calls beyond maxConcurrentStreams wait or are rejected, and other connecti
   await new Promise((resolve) => session.ping(resolve));
   const answers = Array.from({ length: 6 }, () => callWire(session, '/Users/GetUser', one));
   const other = getUser(usersClient(t, grpc), 1);
-  while (running < 4) await new Promise(setImmediate);
+  await until(() => running >= 4, 'four calls have reached the store');
+  // The server handles the calls of the first connection in order, so a fourth one would run before this response.
+  await new Promise((resolve) => session.ping(resolve));
   assert.equal(running, 4, 'three calls of the first connection, one of the second');
   held.resolve();
   const codes = (await Promise.all(answers)).map(({ code }) => code);
@@ -215,7 +218,10 @@ test('5,000 calls that are reset at once do not block other clients, and leave n
     if (i % 100 === 0) await new Promise(setImmediate);
   }
   assert.equal((await getUser(client, 1)).code, status.OK);
-  while ((await callWire(await connectWire(t, grpc), '/Users/GetUser', one)).code !== status.OK);
+  await until(
+    async () => (await callWire(await connectWire(t, grpc), '/Users/GetUser', one)).code === status.OK,
+    'a call on a new connection succeeds',
+  );
   await isWell();
 });
 

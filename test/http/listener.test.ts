@@ -8,6 +8,7 @@ import { HttpError, json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { exchange } from '../kit/raw.ts';
+import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createFace, startKit } from '../support/http-kit.ts';
 import { startService } from '../support/service.ts';
@@ -155,8 +156,12 @@ test('a request beyond maxInFlight returns 503 until another has ended', async (
   assert.equal((await second.next()).status, 200);
 });
 
-test('maxInFlight 0 means no limit', async (t) => {
-  const kit = await startKit(t, { 'GET /hello': hello }, { limits: { maxInFlight: 0 } });
+test('with maxInFlight 0, requests are accepted while a hundred others run', async (t) => {
+  const { handle } = hanging();
+  const routes = { 'GET /hang': handle, 'GET /hello': hello };
+  const kit = await startKit(t, routes, { limits: { maxInFlight: 0 } });
+  for (let i = 0; i < 100; i += 1) (await Wire.open(t, kit.port)).write(head('GET /hang'));
+  await until(() => kit.face.inFlight === 100, 'the requests run');
   assert.equal((await (await Wire.open(t, kit.port)).write(head('GET /hello')).next()).status, 200);
 });
 

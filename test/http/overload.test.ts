@@ -6,6 +6,7 @@ import { status } from '@grpc/grpc-js';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { collect, exchange, type RawResponse } from '../kit/raw.ts';
+import { until } from '../kit/until.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { startService } from '../support/service.ts';
 
@@ -16,16 +17,15 @@ const json = 'Content-Type: application/json\r\nContent-Length: 14\r\n';
 
 /** A service with maxInFlight running requests, which end when the gate opens. */
 async function startFull(t: Parameters<typeof startService>[0]) {
-  const { repository, open, entered } = await gatedRepository();
+  const { repository, open, calls } = await gatedRepository();
   // Release the requests before the service closes, because close waits for them.
   t.after(open);
   const running = await startService(t, { repository, limits, grpcPort: 0 });
   const holders = Array.from({ length: limits.maxInFlight }, () =>
     exchange(running.port, head('GET /users/1', closing)),
   );
-  await entered;
-  while (!/in_flight\{face="http"\} 3\n/.test(await ask(running.port, 'GET /metrics').then((r) => r.body)));
-  return { ...running, open, holders };
+  await until(() => calls() === limits.maxInFlight, 'all running requests have reached the store');
+  return { ...running, open, calls, holders };
 }
 
 async function ask(port: number, line: string, headers = '', body = ''): Promise<RawResponse> {
@@ -143,7 +143,7 @@ test('after maxInFlight was reached, a new request is accepted when a client dis
     observe: (event) => event.type === 'request' && event.status === 499 && left.resolve(),
   });
   const holder = await open(port, head('GET /users/1'));
-  while ((await ask(port, 'GET /users')).status !== 503);
+  await until(async () => (await ask(port, 'GET /users')).status === 503, 'the limit is reached');
   holder.destroy();
   await left.promise;
   assert.equal((await ask(port, 'GET /users')).status, 200);
@@ -203,8 +203,9 @@ test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED, and succeed after
 });
 
 test('maxInFlight counts requests of the HTTP and the gRPC API separately', async (t) => {
-  const { grpc, open: release } = await startFull(t);
+  const { grpc, calls, open: release } = await startFull(t);
   const answer = getUser(usersClient(t, grpc), 1);
+  await until(() => calls() === limits.maxInFlight + 1, 'the call has reached the store');
   release();
   assert.equal((await answer).code, status.OK);
 });

@@ -75,7 +75,8 @@ test('close ends the connection of a slow client at its deadline', async (t) => 
   socket.on('error', () => undefined).pause();
   const startedAt = performance.now();
   await close(AbortSignal.timeout(300));
-  assert.ok(performance.now() - startedAt < 20_000);
+  const ms = performance.now() - startedAt;
+  assert.ok(ms >= 290 && ms < 20_000, `${ms} ms`);
 });
 
 test('a TLS port closes connections of clients that send plain HTTP, or nothing', async (t) => {

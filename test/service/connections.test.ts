@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, Server, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { status } from '@grpc/grpc-js';
+import { options } from '../../src/config.ts';
 import { createService } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
@@ -62,17 +64,17 @@ test('after maxConnections was reached, a new connection is accepted when anothe
   const [first] = await fill(t, port);
   first?.socket.destroy();
   // The service detects the end of the connection a little later.
-  for (;;) {
+  await until(async () => {
     const { status } = await (await Wire.open(t, port)).write(head('GET /health')).next();
-    if (status === 200) return;
-  }
+    return status === 200;
+  }, 'a new connection is accepted');
 });
 
 for (const secure of [false, true]) {
   const over = secure ? ' over TLS' : '';
   test(`beyond maxConnections, an idle connection is closed for a new one${over}`, async (t) => {
-    const options = { maxConnections: 3, ...(secure && { tls: createCertificate() }) };
-    const { port, events } = await startService(t, options);
+    const tls = secure && { tls: createCertificate() };
+    const { port, events } = await startService(t, { maxConnections: 3, ...tls });
     const open = async (request = ''): Promise<Socket> => {
       const target = { port, host: '127.0.0.1', rejectUnauthorized: false };
       const socket = secure ? connectTls(target) : connect(target);
@@ -149,9 +151,21 @@ test('gRPC connections beyond maxConnections are closed, and the open ones are s
   assert.deepEqual(reasons, Array(Number(refused)).fill('too many connections are open'));
 });
 
-test('maxConnections 0 means no limit', async (t) => {
-  const { port } = await startService(t, { maxConnections: 0 });
-  await fill(t, port);
+test('with maxConnections 0, both ports accept more connections at once than the default limit', async (t) => {
+  const listen = t.mock.method(Server.prototype, 'listen');
+  const { events } = await startService(t, { maxConnections: 0, grpcPort: 0 });
+  assert.equal(listen.mock.callCount(), 2);
+  for (const { this: server } of listen.mock.calls) {
+    assert.ok(server instanceof Server);
+    // These connections have no file descriptors, of which there are too few.
+    const sockets = Array.from({ length: options['max-connections'].default + 1 }, () => new Socket());
+    for (const socket of sockets) server.emit('connection', socket);
+    await Promise.all(sockets.map((socket) => once(socket.destroy(), 'close')));
+  }
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['listening'],
+  );
 });
 
 test('createService rejects an invalid maxConnections', () => {

@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
+import { join } from 'node:path';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { variableOf } from '../../src/commands/settings.ts';
+import { optionRows } from '../../src/config.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
 import { runTool } from '../support/tool.ts';
 
 // Everything in a process that a library could change or leak.
@@ -88,12 +93,36 @@ import { createService } from ${source};
   assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' });
 });
 
-it('a service does not read environment variables', async () => {
-  const names = ['PORT', 'GRPC_PORT', 'DATABASE_URL', 'API_KEY', 'TLS_CERT'];
-  for (const name of names) process.env[name] = '1';
-  try {
-    await round(false);
-  } finally {
-    for (const name of names) delete process.env[name];
-  }
+it('a service without options has the documented defaults, whatever the environment variables are', async () => {
+  const folder = temporaryFolder();
+  const source = JSON.stringify(new URL('../../src/service.ts', import.meta.url).href);
+  const host = `
+    import { Server } from 'node:net';
+    import { createService } from ${source};
+    const ports = [];
+    const { listen } = Server.prototype;
+    // Another program may use the default ports.
+    Server.prototype.listen = function ({ host, port, ...others }) {
+      ports.push([host, port]);
+      return listen.call(this, { ...others, host, port: 0 });
+    };
+    const service = createService();
+    const { http } = await service.listen();
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"Ada"}' };
+    const { status } = await fetch(http + '/users', init);
+    await service.close();
+    console.log(JSON.stringify({ protocol: new URL(http).protocol, ports, status }));
+  `;
+  const variables = Object.fromEntries(optionRows.map(([flag]) => [variableOf(flag), '1']));
+  const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', host], {
+    cwd: folder,
+    env: { ...process.env, ...variables },
+  });
+  assert.equal(stderr, '');
+  const ports = [
+    ['127.0.0.1', 3_000],
+    ['127.0.0.1', 50_051],
+  ];
+  assert.deepEqual(JSON.parse(stdout), { protocol: 'http:', ports, status: 201 });
+  assert.deepEqual(await readdir(join(folder, 'data')), ['users.db']);
 });

@@ -5,6 +5,8 @@ export interface GatedRepository {
   readonly repository: Repository;
   /** Resolves at the first call of `getUser`. */
   readonly entered: Promise<void>;
+  /** The number of calls of `getUser` so far. */
+  readonly calls: () => number;
   /** Opens the gate, so that waiting and later calls of `getUser` complete. */
   readonly open: () => void;
 }
@@ -15,7 +17,9 @@ export async function gatedRepository(): Promise<GatedRepository> {
   await store.createUser({ name: 'Ada' });
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
+  let calls = 0;
   const getUser: Repository['getUser'] = async (...args) => {
+    calls += 1;
     entered.resolve();
     await gate.promise;
     return await store.getUser(...args);
@@ -27,5 +31,5 @@ export async function gatedRepository(): Promise<GatedRepository> {
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
-  return { repository, entered: entered.promise, open: () => gate.resolve() };
+  return { repository, entered: entered.promise, calls: () => calls, open: () => gate.resolve() };
 }

@@ -19,10 +19,10 @@ export const buf = join(bin, windows ? 'buf.cmd' : 'buf');
 export function runTool(
   command: string,
   args: readonly string[],
-  { cwd }: { readonly cwd?: string } = {},
+  { cwd, env }: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {},
 ): Promise<ToolRun> {
   const { promise, resolve } = Promise.withResolvers<ToolRun>();
-  const options = { shell: windows, timeout: 60_000, cwd };
+  const options = { shell: windows, timeout: 60_000, cwd, env };
   execFile(command, args, options, (error, stdout, stderr) => {
     const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
     resolve({ code, stdout, stderr });
