@@ -7,7 +7,6 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { environment, type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, post, Wire } from '../kit/wire.ts';
@@ -182,22 +181,16 @@ describe('a signal to the service', () => {
     assert.equal(await running.end('SIGINT'), 0);
   });
 
-  for (const [signal, code] of [
-    ['SIGTERM', 143],
-    ['SIGINT', 130],
-  ] as const) {
-    it(`${signal} some time after the first one ends the process at once with ${code}`, async (t) => {
-      const running = await startProcess(t, ['--database', 'memory:', '--drain-delay-ms', '60000']);
-      running.child.kill('SIGTERM');
-      await printed(running, 'draining');
-      const at = performance.now() + 1_100;
-      while (performance.now() < at) {
-        await (await fetch(`${running.http}/health`)).text();
-        await delay(50);
-      }
-      assert.equal(await running.end(signal), code);
-    });
-  }
+  it('SIGINT more than a second after another signal ends the process at once with 130', async (t) => {
+    // The clock of the process is so fast that the second passes before the process has printed the event.
+    const source = 'const now = performance.now.bind(performance); performance.now = () => now() * 1e6';
+    const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
+    const options = ['--database', 'memory:', '--drain-delay-ms', '20000'];
+    const running = await startProcess(t, options, { NODE_OPTIONS: preload });
+    running.child.kill('SIGTERM');
+    await printed(running, 'draining');
+    assert.equal(await running.end('SIGINT'), 130);
+  });
 
   it('SIGHUP without TLS or workers has no effect', async (t) => {
     const running = await startProcess(t, ['--database', 'memory:']);

@@ -8,10 +8,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { type CommandContext, onStop } from '../../src/commands/command-line.ts';
 import { run } from '../../src/commands/commands.ts';
 import { openStore } from '../../src/storage/open.ts';
-import { until } from '../kit/postgres-session.ts';
 import { environment } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -110,4 +111,39 @@ describe('a command that a signal stops', () => {
     assert.deepEqual(await exited, [130, null]);
     assert.deepEqual(await readdir(folder), []);
   });
+});
+
+describe('a signal to stop', () => {
+  const codes = { SIGINT: 130, SIGTERM: 143 };
+  const rows: readonly [
+    first: keyof typeof codes,
+    second: keyof typeof codes,
+    afterMs: number,
+    exits: boolean,
+  ][] = [
+    ['SIGINT', 'SIGINT', 0, false],
+    ['SIGINT', 'SIGINT', 1_000, false],
+    ['SIGINT', 'SIGINT', 1_001, true],
+    ['SIGTERM', 'SIGTERM', 1_001, true],
+    ['SIGTERM', 'SIGINT', 1_001, true],
+    ['SIGINT', 'SIGTERM', 1_000, false],
+  ];
+  for (const [first, second, afterMs, exits] of rows) {
+    const outcome = exits ? `ends the process with ${codes[second]}` : 'counts as the same signal';
+    it(`${second}, ${afterMs} ms after ${first}, ${outcome}`, (t) => {
+      let now = 5_000;
+      t.mock.method(performance, 'now', () => now);
+      const handlers = new Map<string, () => unknown>();
+      const [stops, exited]: [number[], number[]] = [[], []];
+      const context = {
+        onSignal: (signal: string, handle: () => unknown) => handlers.set(signal, handle),
+        exit: (code: number) => exited.push(code),
+      };
+      onStop(context as unknown as CommandContext, (code) => stops.push(code));
+      handlers.get(first)?.();
+      now += afterMs;
+      handlers.get(second)?.();
+      assert.deepEqual([stops, exited], [[codes[first]], exits ? [codes[second]] : []]);
+    });
+  }
 });

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { until } from '../kit/until.ts';
 import { open, send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
@@ -46,6 +49,11 @@ for (const count of [0, 1, 99, 100, 101, 200, 201, 3_000]) {
   });
 }
 
+/** Resolves after 100 turns of the event loop, in which a stream that can continue reads further rows. */
+async function manyTurns(): Promise<void> {
+  for (let turns = 0; turns < 100; turns += 1) await nextTurn();
+}
+
 test('posts are only read from the store as fast as the client receives them', async (t) => {
   const posts = 5_000;
   const store = await storeWith(posts, 'x'.repeat(10_000));
@@ -59,15 +67,19 @@ test('posts are only read from the store as fast as the client receives them', a
     if (reads > 1) fetched += page?.items.length ?? 0;
     return page;
   };
+  const sent = Promise.withResolvers<ServerResponse>();
+  const onStart = (message: unknown) => sent.resolve((message as { response: ServerResponse }).response);
+  subscribe('http.server.request.start', onStart);
+  t.after(() => unsubscribe('http.server.request.start', onStart));
   const { http } = await startService(t, { repository: store });
   const response = await open(http, line);
-  const { socket } = response;
-  socket.pause();
-  let before = -1;
-  while (before !== fetched) {
-    before = fetched;
-    await delay(200);
-  }
+  response.socket.pause();
+  await until(async () => {
+    const before = fetched;
+    await manyTurns();
+    return fetched === before;
+  }, 'no more rows are read');
+  assert.equal((await sent.promise).writableNeedDrain, true, 'the response must wait for its client');
   const kernelBytes = 16_000_000;
   assert.ok(
     fetched * 10_000 < kernelBytes,
@@ -145,7 +157,7 @@ test('a client that disconnects while posts are streamed ends the reads, and its
   const store = await storeWith(1_000);
   const held = heldAfterFirstRead(store, () => undefined);
   const ended = Promise.withResolvers<number>();
-  const { http } = await startService(t, {
+  const { http, service } = await startService(t, {
     repository: store,
     observe: (event) => event.type === 'request' && ended.resolve(event.status),
   });
@@ -157,7 +169,8 @@ test('a client that disconnects while posts are streamed ends the reads, and its
   await aborted;
   assert.equal(await ended.promise, 499);
   held.go();
-  await delay(20);
+  await service.close();
+  await manyTurns();
   assert.equal(held.reads(), 2, 'the store is not read again');
 });
 

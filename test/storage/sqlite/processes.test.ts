@@ -159,22 +159,28 @@ describe('a SQLite file that another process has locked', () => {
 
   it('can be read, and is written when the lock is released', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
+    const store = await openSqliteStore(path, { busyTimeoutMs: 60_000 });
+    const impatient = await openSqliteStore(path, { busyTimeoutMs: 300 });
     await store.createUser({ name: 'Ada' });
     const other = lock(path);
+    t.after(async () => {
+      if (other.isOpen) other.close();
+      await Promise.all([store.close(), impatient.close()]);
+    });
     let written = 0;
     const writing = Array.from({ length: 10 }, async () => {
       await store.createUser({ name: 'waiting' });
       written += 1;
     });
-    const end = performance.now() + 2_000;
-    let reads = 0;
-    while (performance.now() < end || reads <= 100) {
+    // This write starts later than the others, so they have met the lock too when it fails.
+    let isRejected = false;
+    const rejected = rejects(impatient.createUser({ name: 'rejected' }), 'unavailable').then(() => {
+      isRejected = true;
+    });
+    for (let reads = 0; !isRejected || reads < 100; reads += 1) {
       assert.equal((await store.getUser(1))?.name, 'Ada');
       assert.equal((await store.listUsers(userQuery('sort=name'))).items.length, 1);
-      reads += 1;
-      await delay(5);
+      await Promise.race([rejected, delay(5)]);
     }
     assert.equal(written, 0, 'a write ignored the lock');
     other.exec('COMMIT');
