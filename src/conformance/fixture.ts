@@ -22,7 +22,7 @@ export interface OpenOptions {
 /** Makes a new, empty repository. */
 export type OpenRepository = (options: OpenOptions) => Promise<Repository>;
 
-/** Optional abilities of a repository. The tests of an absent ability are not declared. */
+/** Optional abilities of a repository. Without one, its tests are not declared, and the name of the suite says so. */
 export interface RepositoryTraits {
   /** Whether it has a feed of changes, unless `changesKept` is 0. */
   readonly feed?: boolean;

@@ -18,11 +18,15 @@ export { testTransfer } from './test-transfer.ts';
 
 /**
  * Declares the tests (`node:test`) that every repository must pass, ours and those of embedders. They check the
- * contract in `domain/repository.ts`.
+ * contract in `domain/repository.ts`. The name of the outermost `describe` includes what they do not test.
  */
 export function testRepository(name: string, open: OpenRepository, traits: RepositoryTraits = {}): void {
   const fixture = createFixture(open, traits);
-  describe(`${name}, as a repository`, () => {
+  const untested = [
+    traits.feed ? [] : 'without a feed of changes',
+    traits.reopen === undefined ? 'without a restart' : [],
+  ].flat();
+  describe([`${name}, as a repository`, ...untested].join(', '), () => {
     testUsers(fixture);
     testChanges(fixture);
     testLists(fixture);
