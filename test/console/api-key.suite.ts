@@ -12,7 +12,7 @@ const withKey = { headers: { 'x-api-key': apiKey } };
 suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
-  test('is requested at once without an error, and then the failed requests are retried', async (t) => {
+  test('an API key is requested at once without an error, and then the failed requests are retried', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/`);
@@ -30,7 +30,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('The charts begin when you open this page').waitFor();
   });
 
-  test('can be added later, and until then the panels show that they need one', async (t) => {
+  test('an API key can be added later, and until then the panels show that they need one', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/#/users/1`);
@@ -48,7 +48,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No posts yet').waitFor();
   });
 
-  test('is stored only in its tab, and is never part of a displayed curl line', async (t) => {
+  test('an API key is stored only in its tab, and is never part of a displayed curl line', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
@@ -63,7 +63,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No users yet').waitFor();
   });
 
-  test('can be entered before the first write if only writes need it', async (t) => {
+  test('an API key can be entered before the first write if only writes need it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).waitFor();
@@ -77,7 +77,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.filter((request) => request.method() === 'POST').length, 1);
   });
 
-  test('is never mentioned for a service without keys', async (t) => {
+  test('an API key is never mentioned for a service without keys', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
     await page.getByText('The charts begin when you open this page').waitFor();
@@ -86,7 +86,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#key-button').isVisible(), false);
   });
 
-  test('can be declined, which keeps the typed text and shows that a key is needed', async (t) => {
+  test('an API key can be declined, which keeps the typed text and shows that a key is needed', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/#/users/1`);
@@ -99,7 +99,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
-  test('is rejected before it is sent if no header can contain it', async (t) => {
+  test('an API key is rejected before it is sent if no header can contain it', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });
@@ -111,7 +111,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 0);
   });
 
-  test('that has been rejected is marked, until another one is entered', async (t) => {
+  test('an API key that was rejected is marked, until another one is entered', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey, 'reader:read=r1'] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });
@@ -130,7 +130,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await create.getByText('Your API key does not allow this: this key has no write scope.').waitFor();
   });
 
-  test('can be removed', async (t) => {
+  test('an API key can be removed', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);
     const dialog = page.getByRole('dialog', { name: 'API key' });

@@ -40,7 +40,7 @@ suite('console: curl lines in a shell', { skip: windows }, () => {
     ['nothing', ''],
     ['a bare carriage return', 'a\rb'],
   ] as const) {
-    test(`keep ${name} unchanged`, async () => {
+    test(`a shell reads ${name} in a curl line unchanged`, async () => {
       assert.deepEqual(await shellWords(shellQuote(text)), [text]);
       const body = JSON.stringify({ name: text });
       const line = curlLine({ ...request, method: 'PUT', headers: { 'if-match': '"1"' }, body });
@@ -51,7 +51,7 @@ suite('console: curl lines in a shell', { skip: windows }, () => {
     });
   }
 
-  test('read the key from the environment', async () => {
+  test('a shell inserts the key of the environment into a curl line', async () => {
     const words = await shellWords(curlLine({ ...request, keyed: true }));
     assert.deepEqual(words.slice(2, 4), ['-H', 'x-api-key: the key']);
   });
@@ -65,7 +65,8 @@ suite('console: the text of curl lines', () => {
     ['POST with a body', { method: 'POST', body: '{}' }, "curl -i -d '{}' http://127.0.0.1:3000/users"],
     ['DELETE', { method: 'DELETE' }, 'curl -i -X DELETE http://127.0.0.1:3000/users'],
   ] as const) {
-    test(`for ${name}`, () => assert.equal(curlLine({ ...request, ...changes }), expected));
+    test(`the curl line for ${name} has the shortest form`, () =>
+      assert.equal(curlLine({ ...request, ...changes }), expected));
   }
 
   for (const [name, changes, expected] of [
@@ -76,11 +77,13 @@ suite('console: the text of curl lines', () => {
       { url: 'https://h/api/users/7' },
       `grpcurl -d '{"id":7}' h:50051 Users/GetUser`,
     ],
-    ['the list', {}, undefined],
-    ['a change', { method: 'PUT', url: 'http://h/users/7' }, undefined],
+    ['the list of users', {}, undefined],
+    ['a change of a user', { method: 'PUT', url: 'http://h/users/7' }, undefined],
     ['posts', { url: 'http://h/users/7/posts' }, undefined],
   ] as const) {
-    test(`for gRPC: ${name}`, () => assert.equal(grpcurlLine({ ...request, ...changes }, 50051), expected));
+    const what = expected === undefined ? 'there is no grpcurl line' : 'there is a grpcurl line';
+    test(`${what} for a request of ${name}`, () =>
+      assert.equal(grpcurlLine({ ...request, ...changes }, 50051), expected));
   }
 });
 

@@ -22,9 +22,9 @@ suite('console: the text format of metrics', () => {
     ['an exponent', 'a 1e-3', [{ name: 'a', labels: {}, value: 0.001 }]],
     ['comments', '# HELP a b\n# TYPE a counter', []],
     ['malformed lines', '<html>\n}{ 1\na', []],
-    ['nothing', '', []],
+    ['no text', '', []],
   ] as const) {
-    test(name, () => assert.deepEqual(parseMetrics(line), expected));
+    test(`the console reads metrics with ${name}`, () => assert.deepEqual(parseMetrics(line), expected));
   }
 });
 
@@ -34,7 +34,7 @@ function snapshot(atMs: number, requests: number, ...buckets: [number, number][]
 }
 
 suite('console: rates', () => {
-  test('include all requests except probes', () => {
+  test('rates include all requests except probes', () => {
     const text = [
       'users_service_requests_total{route="/users",status="200"} 10',
       'users_service_requests_total{route="/users",status="404"} 3',
@@ -50,11 +50,11 @@ suite('console: rates', () => {
     assert.deepEqual([...buckets], [[0.1, 15]]);
   });
 
-  test('are per second', () => {
+  test('rates are per second', () => {
     assert.equal(ratesBetween(snapshot(0, 10), snapshot(2_000, 30)).requests, 10);
   });
 
-  test('start again at 0 with a new process', () => {
+  test('rates start again at 0 with a new process', () => {
     const after = snapshot(1_000, 4, [0.1, 4], [Number.POSITIVE_INFINITY, 4]);
     const before = snapshot(0, 1_000, [0.1, 1_000], [Number.POSITIVE_INFINITY, 1_000]);
     assert.equal(ratesBetween(before, after).requests, 4);
@@ -63,16 +63,16 @@ suite('console: rates', () => {
 
   const empty = snapshot(0, 0, [0.1, 0], [0.2, 0], [Number.POSITIVE_INFINITY, 0]);
   for (const [name, counts, p50, p99] of [
-    ['spread evenly within a bucket', [100, 100, 100], 50, 99],
-    ['in the second bucket', [0, 100, 100], 150, 199],
-    ['over two buckets', [50, 100, 100], 100, 198],
+    ['that are spread evenly within a bucket', [100, 100, 100], 50, 99],
+    ['that are all in the second bucket', [0, 100, 100], 150, 199],
+    ['in two buckets', [50, 100, 100], 100, 198],
     ['above the last bound', [0, 0, 100], 200, 200],
-    ['with too few requests for p99', [10, 10, 10], 50, undefined],
-    ['with one request too few for p99', [99, 99, 99], 50, undefined],
-    ['with too few requests for p50', [9, 9, 9], undefined, undefined],
-    ['without requests', [0, 0, 0], undefined, undefined],
+    ['that are too few for p99', [10, 10, 10], 50, undefined],
+    ['that are one too few for p99', [99, 99, 99], 50, undefined],
+    ['that are too few for p50', [9, 9, 9], undefined, undefined],
+    ['that do not exist', [0, 0, 0], undefined, undefined],
   ] as const) {
-    test(`quantiles ${name}`, () => {
+    test(`the console estimates the p50 and p99 of requests ${name}`, () => {
       const [first, second, all] = counts;
       const after = snapshot(1_000, all, [0.1, first], [0.2, second], [Number.POSITIVE_INFINITY, all]);
       const latencies = latenciesBetween(empty, after);
@@ -86,15 +86,16 @@ suite('console: rates', () => {
 
 suite('console: Link headers', () => {
   for (const [name, header, expected] of [
-    ['several', '</a>; rel="first", </b?x=1,2;3>; rel="next"', { first: '/a', next: '/b?x=1,2;3' }],
+    ['several links', '</a>; rel="first", </b?x=1,2;3>; rel="next"', { first: '/a', next: '/b?x=1,2;3' }],
     ['a bare relation', '</a>; rel=next', { next: '/a' }],
     ['two relations', '</a>; rel="first prev"', { first: '/a', prev: '/a' }],
     ['other parameters', '</a>; title="x"; REL="Next"', { next: '/a' }],
     ['two equal relations', '</a>; rel="next", </b>; rel="next"', { next: '/a' }],
     ['no relation', '</a>', {}],
-    ['no header', null, {}],
+    ['no text', null, {}],
     ['nonsense', 'next; rel=</a', {}],
   ] as const) {
-    test(name, () => assert.deepEqual(parseLinks(header), expected));
+    test(`the console reads a Link header with ${name}`, () =>
+      assert.deepEqual(parseLinks(header), expected));
   }
 });

@@ -82,16 +82,16 @@ const cases: readonly [tool: string, files: Record<string, string>, then: string
   ['jest', { 'users.test.js': `${load}\n${unit}` }, 'true', /1 passed/],
 ];
 
-describe('the package works as described in src/embedding.md', () => {
+describe('the tools in src/embedding.md', () => {
   for (const [tool, files, then, prints] of cases) {
-    it(`in ${tool}`, { skip: whyNot([tool]) }, async (t) => {
+    it(`the package works in ${tool}`, { skip: whyNot([tool]) }, async (t) => {
       const name = tool === 'esbuild' ? tool : `${tool[0]?.toUpperCase()}${tool.slice(1)}`;
       const project = await createProject(t, files);
       assert.match(await run(project, `${line(name)} && ${then}`), prints);
     });
   }
 
-  it('in a route of Hono', { skip: whyNot(['hono']) }, async (t) => {
+  it('the package works in a route of Hono', { skip: whyNot(['hono']) }, async (t) => {
     const project = await createProject(t, {
       'app.js': `import { Hono } from 'hono';
         ${fetchHandler}
@@ -103,7 +103,7 @@ describe('the package works as described in src/embedding.md', () => {
     assert.equal(await run(project, 'node app.js'), '200 []\n');
   });
 
-  it('in a route handler of Next.js', { skip: whyNot(['next']) }, async (t) => {
+  it('the package works in a route handler of Next.js', { skip: whyNot(['next']) }, async (t) => {
     const [, route = ''] = /Next\.js, in `app\/api[^`]*` \| `([^`]+)`/.exec(page) ?? [];
     const project = await createProject(t, {
       'users.js': fetchHandler,

@@ -31,19 +31,19 @@ function changed(t: TestContext, from: string | RegExp, to: string): string {
 }
 
 describe('the gRPC contract', () => {
-  it('follows the rules of proto/buf.yaml', async () => {
+  it('the gRPC contract follows the rules of proto/buf.yaml', async () => {
     assert.deepEqual(await buf('lint', proto), { code: 0, output: '' });
   });
 
-  it('is formatted', async () => {
+  it('the gRPC contract is formatted by buf', async () => {
     assert.deepEqual(await buf('format', '--exit-code', '-d', proto), { code: 0, output: '' });
   });
 
-  it('is compatible with clients of the published contract', async () => {
+  it('the gRPC contract is compatible with clients of the published contract', async () => {
     assert.deepEqual(await buf('breaking', proto, '--against', published), { code: 0, output: '' });
   });
 
-  it('is the same file that the service serves', () => {
+  it('the gRPC contract is the same file that the service serves', () => {
     assert.equal(
       readFileSync(join(root, 'public', 'users.proto'), 'utf8'),
       contract,
@@ -66,19 +66,19 @@ describe('the gRPC contract', () => {
     ['another C# namespace', 'csharp_namespace = "UsersService"', 'csharp_namespace = "Users"'],
   ];
   for (const [name, from, to] of breaking) {
-    it(`rejects ${name}, which would break clients`, async (t) => {
+    it(`the check of the gRPC contract rejects ${name}, which would break clients`, async (t) => {
       const { code, output } = await buf('breaking', changed(t, from, to), '--against', published);
       assert.equal(code, 100, output);
       assert.match(output, /users\.proto:\d+/);
     });
   }
 
-  it('accepts a new field', async (t) => {
+  it('the check of the gRPC contract accepts a new field', async (t) => {
     const grown = changed(t, 'string name = 2;', 'string name = 2;\n  // Role, if any.\n  string role = 3;');
     assert.deepEqual(await buf('breaking', grown, '--against', published), { code: 0, output: '' });
   });
 
-  it('still rejects names that break the style', async (t) => {
+  it('the check of the gRPC contract rejects names that break the style', async (t) => {
     const { code, output } = await buf('lint', changed(t, 'int32 id = 1;', 'int32 userId = 1;'));
     assert.equal(code, 100);
     assert.match(output, /userId/);
@@ -86,7 +86,7 @@ describe('the gRPC contract', () => {
 });
 
 describe('the code generated from the contract', () => {
-  it('has the descriptors of the present contract (otherwise run npm run generate)', async (t) => {
+  it('the generated code has the descriptors of the present contract (otherwise run npm run generate)', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'image-'));
     t.after(() => rm(folder, { recursive: true }));
     const image = join(folder, 'users.binpb');
@@ -99,13 +99,13 @@ describe('the code generated from the contract', () => {
     );
   });
 
-  it('calls /Users/GetUser', () => {
+  it('the generated client calls /Users/GetUser', () => {
     assert.deepEqual(Object.keys(UsersService), ['getUser']);
     const { path, requestStream, responseStream } = UsersService.getUser;
     assert.deepEqual([path, requestStream, responseStream], ['/Users/GetUser', false, false]);
   });
 
-  it('encodes the fields with the numbers of the contract', () => {
+  it('the generated code encodes the fields with the numbers of the contract', () => {
     const request = new GetUserRequest();
     request.setId(1);
     assert.deepEqual([...request.serializeBinary()], [0x08, 1]);
@@ -115,13 +115,13 @@ describe('the code generated from the contract', () => {
     assert.deepEqual([...user.serializeBinary()], [0x08, 1, 0x12, 3, 0x41, 0x64, 0x61]);
   });
 
-  it('encodes a negative id in ten bytes, as int32 requires', () => {
+  it('the generated code encodes a negative id in ten bytes, as int32 requires', () => {
     const request = new GetUserRequest();
     request.setId(-1);
     assert.deepEqual([...request.serializeBinary()], [0x08, ...Array.from({ length: 9 }, () => 0xff), 1]);
   });
 
-  it('ignores unknown fields', () => {
+  it('the generated code ignores unknown fields', () => {
     const user = UserMessage.deserializeBinary(Uint8Array.of(0x08, 7, 0x1a, 1, 0x78));
     assert.deepEqual(user.toObject(), { id: 7, name: '' });
   });

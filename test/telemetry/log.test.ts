@@ -98,19 +98,19 @@ describe('a log line', () => {
     [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
   ];
   for (const [event, json, pretty] of rows) {
-    it(`for a ${event.type} event is one JSON object`, (t) => {
+    it(`a log line for a ${event.type} event is one JSON object`, (t) => {
       const log = start(t);
       log.observe(event);
       log.flush();
       assert.deepEqual(log.events(), [json]);
     });
-    it(`for a ${event.type} event has a readable form`, (t) => {
+    it(`a log line for a ${event.type} event has a readable form`, (t) => {
       const log = start(t, 'pretty');
       log.observe(event);
       log.flush();
       assert.match(log.lines().join('\n'), pretty);
     });
-    it(`for a ${event.type} event is not printed when the log is off`, (t) => {
+    it(`a log line for a ${event.type} event is not printed when the log is off`, (t) => {
       const log = start(t, 'off');
       log.observe(event);
       log.flush();
@@ -118,7 +118,7 @@ describe('a log line', () => {
     });
   }
 
-  it('for a failure contains all causes', (t) => {
+  it('a log line for a failure contains all causes', (t) => {
     const log = start(t);
     const cause = new Error('outer', { cause: new Error('inner') });
     log.observe({ type: 'failure', where: 'store', requestId: 'r1', cause });
@@ -129,7 +129,7 @@ describe('a log line', () => {
   });
 
   for (const cause of [undefined, null, 'text', 7n, Symbol('x'), Object.create(null), () => undefined]) {
-    it(`for a failure whose cause is a value of type ${typeof cause} is valid`, (t) => {
+    it(`a log line for a failure whose cause is a value of type ${typeof cause} is valid`, (t) => {
       const log = start(t);
       log.observe({ type: 'failure', where: 'http', cause });
       log.flush();
@@ -137,7 +137,7 @@ describe('a log line', () => {
     });
   }
 
-  it('never contains a line break from its values', (t) => {
+  it('a log line never contains a line break from its values', (t) => {
     const log = start(t);
     log.observe({ ...request, path: '/\n\u2028"\\', traceparent: 'a\r\nb' });
     log.flush();
@@ -145,7 +145,7 @@ describe('a log line', () => {
     assert.equal(log.events()[0]?.['path'], '/\n\u2028"\\');
   });
 
-  it('has a limited length even for long values of a client', (t) => {
+  it('a log line has a limited length even for long values of a client', (t) => {
     const log = start(t);
     const long = 'x'.repeat(16_000);
     log.observe({ ...request, path: long, traceparent: long });

@@ -127,27 +127,27 @@ const postLists: readonly [parameters: string, position: Position][] = [
   ['title=title&sort=-title', ['title 998', 89_990]],
 ];
 
-describe('a page of 200,000 users is served by an index', () => {
+describe('pages of 200,000 users', () => {
   for (const [parameters, position] of lists) {
     const query = userQuery(parameters);
-    it(`first of "${parameters}"`, async () => {
+    it(`the first page of users with "${parameters}" is served by an index`, async () => {
       assertFew(await cost(() => users.list(query.filter, query)));
     });
 
-    it(`after ${position} of "${parameters}"`, async () => {
+    it(`the page of users after ${position} with "${parameters}" is served by an index`, async () => {
       assertFew(await cost(() => users.list(query.filter, { ...query, start: { after: position } })));
     });
   }
 });
 
-describe("a page of one user's 45,000 posts is served by an index", () => {
+describe("pages of one user's 45,000 posts", () => {
   for (const [parameters, position] of postLists) {
     const query = postQuery(parameters);
-    it(`first of "${parameters}"`, async () => {
+    it(`the first page of posts with "${parameters}" is served by an index`, async () => {
       assertFew(await cost(() => posts.list({ userId: 1, ...query.filter }, query)));
     });
 
-    it(`after ${position} of "${parameters}"`, async () => {
+    it(`the page of posts after ${position} with "${parameters}" is served by an index`, async () => {
       assertFew(
         await cost(() =>
           posts.list({ userId: 1, ...query.filter }, { ...query, start: { after: position } }),

@@ -76,8 +76,8 @@ describe('the file of a SQLite store', () => {
     assert.equal(await store.countUsers({}), 1);
   });
 
-  describe('a SQLite file is rejected with its path and stays unchanged', () => {
-    it('when a newer version of the service has written it', async () => {
+  describe('a file that cannot be used', () => {
+    it('a SQLite file of a newer version of the service is rejected', async () => {
       const path = join(temporaryFolder(), 'users.db');
       await (await openSqliteStore(path)).close();
       const db = new DatabaseSync(path);
@@ -90,7 +90,7 @@ describe('the file of a SQLite store', () => {
       assert.deepEqual(readFileSync(path), bytes);
     });
 
-    it('when it is the database of another program', async () => {
+    it('a SQLite file of another program is rejected', async () => {
       const path = join(temporaryFolder(), 'other.db');
       const db = new DatabaseSync(path);
       db.exec('CREATE TABLE users (login TEXT)');
@@ -101,20 +101,20 @@ describe('the file of a SQLite store', () => {
       assert.deepEqual(readFileSync(path), bytes);
     });
 
-    it('when it is not a database', async () => {
+    it('a file that is no database is rejected', async () => {
       const path = join(temporaryFolder(), 'text.db');
       writeFileSync(path, 'some text that is longer than the header of a database file. '.repeat(20));
       const { message } = await refusal(path);
       assert.ok(message.includes(path) && message.includes('not a database'), message);
     });
 
-    it('when it is a folder', async () => {
+    it('a folder is rejected as a SQLite file', async () => {
       const path = temporaryFolder();
       const { message } = await refusal(path);
       assert.ok(message.includes(path) && message.includes('unable to open'), message);
     });
 
-    it('when its folder cannot be created', async () => {
+    it('a SQLite file is rejected when its folder cannot be created', async () => {
       const file = join(temporaryFolder(), 'file');
       writeFileSync(file, '');
       const path = join(file, 'users.db');
@@ -124,7 +124,7 @@ describe('the file of a SQLite store', () => {
     });
 
     for (const path of ['/proc/users-service/users.db', '/proc/a/b/c/users.db']) {
-      it(`at once when its folder cannot be created in a special folder: ${path}`, {
+      it(`the SQLite file ${path} is rejected at once, because its folder cannot be created`, {
         skip: !existsSync('/proc') && 'no /proc',
       }, async () => {
         const { kind, message } = await refusal(path);
@@ -133,7 +133,7 @@ describe('the file of a SQLite store', () => {
       });
     }
 
-    it('when another process keeps it locked', async (t) => {
+    it('a SQLite file is rejected when another process keeps it locked', async (t) => {
       const path = join(temporaryFolder(), 'users.db');
       const db = new DatabaseSync(path);
       t.after(() => db.close());
