@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { runMain, startProcess } from '../kit/process.ts';
+import { printed, runMain, startProcess } from '../kit/process.ts';
 
 async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'keys-'));
@@ -23,17 +22,15 @@ const statusOf = async (http: string, key: string, method = 'GET') =>
 test('a file of API keys is read at the start, and again at SIGHUP', async (t) => {
   const file = await keysFile(t, `# the keys\n\nfirst\nreader:read=sha256:${hash}\n`);
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file, '--api-key', 'always'];
-  const { child, http, lines } = await startProcess(t, args);
+  const running = await startProcess(t, args);
+  const { child, http } = running;
   for (const key of ['first', 'hashed', 'always']) assert.equal(await statusOf(http, key), 200, key);
   assert.equal(await statusOf(http, 'hashed', 'DELETE'), 405);
   assert.equal(await statusOf(http, hash), 401);
 
   await writeFile(file, 'second\n');
   child.kill('SIGHUP');
-  while (!lines.some((line) => line['event'] === 'reloaded')) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
+  await printed(running, 'reloaded');
   assert.equal(await statusOf(http, 'second'), 200);
   assert.equal(await statusOf(http, 'always'), 200);
   assert.equal(await statusOf(http, 'first'), 401);
@@ -42,13 +39,11 @@ test('a file of API keys is read at the start, and again at SIGHUP', async (t) =
 test('a SIGHUP with a malformed file keeps the keys and reports the line', async (t) => {
   const file = await keysFile(t, 'first\n');
   const args = ['--database', 'memory:', '--auth', 'all', '--api-keys-file', file];
-  const { child, http, lines } = await startProcess(t, args);
+  const running = await startProcess(t, args);
+  const { child, http, lines } = running;
   await writeFile(file, 'second\na:raed=third\n');
   child.kill('SIGHUP');
-  while (!lines.some((line) => line['event'] === 'failure')) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
+  await printed(running, 'failure');
   assert.match(JSON.stringify(lines), /line 2: apiKeys must give the key \\\\?"a\\\\?" scopes of read/);
   assert.doesNotMatch(JSON.stringify(lines), /third/);
   assert.equal(await statusOf(http, 'first'), 200);

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { environment, type ServiceProcess, startProcess } from '../kit/process.ts';
+import { environment, printed, startProcess } from '../kit/process.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
@@ -25,14 +25,6 @@ async function temporaryFolder(t: TestContext): Promise<string> {
 
 function portOf(url: string): number {
   return Number(new URL(url).port);
-}
-
-/** Resolves when the process has printed an event of this type. */
-async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
-  while (lines.filter((line) => line['event'] === event).length < count) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
 }
 
 function fileIn(folder: string): string[] {

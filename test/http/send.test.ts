@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import type { Handler } from '../../src/http/listener.ts';
 import { json, type Reply } from '../../src/http/reply.ts';
+import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { held, startKit } from '../support/http-kit.ts';
 import { Source } from '../support/source.ts';
@@ -109,7 +110,7 @@ test('a client that disconnects halfway closes the stream, and no failure is rep
   wire.socket.resetAndDestroy();
   assert.equal((await ended).status, 499);
   assert.equal(kit.face.inFlight, 0);
-  while (source?.returned !== true) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => source?.returned === true, 'the stream is closed');
   assert.deepEqual(
     kit.events.filter((event) => event.type === 'failure'),
     [],
@@ -125,7 +126,7 @@ test('a stream is not read further after its client has stopped reading and then
   await untilStalled(source);
   const { taken } = source;
   wire.socket.resetAndDestroy();
-  while (!source.returned) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => source.returned, 'the stream is closed');
   assert.equal(source.taken, taken);
 });
 
@@ -139,7 +140,7 @@ test('a client that disconnects while the stream creates a chunk closes the stre
   wire.socket.resetAndDestroy();
   await ended;
   made.resolve(chunk);
-  while (!source.returned) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => source.returned, 'the stream is closed');
   assert.ok(source.taken <= 2);
 });
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { until } from './until.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -59,6 +60,16 @@ export async function startProcess(
       return code;
     },
   };
+}
+
+/** Resolves when a process has printed this number of lines of an event. */
+export async function printed(
+  { lines }: Pick<ServiceProcess, 'lines'>,
+  event: string,
+  count = 1,
+): Promise<void> {
+  const isPrinted = () => lines.filter((line) => line['event'] === event).length >= count;
+  await until(isPrinted, `the process has printed ${event}`, 30_000);
 }
 
 export interface FinishedProcess {

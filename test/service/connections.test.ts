@@ -90,11 +90,13 @@ for (const secure of [false, true]) {
     const isOpen = (socket: Socket) => !socket.closed && !socket.readableEnded;
     for (const socket of [idle, silent]) socket.resume();
     // Until they have been idle for a moment, new connections are rejected.
-    while (isOpen(idle) || isOpen(silent)) {
+    const replaceIdle = async () => {
       const other = await open(head('GET /info'));
       const [answer] = await Promise.race([once(other, 'data'), once(other, 'close')]).catch(() => []);
       if (!String(answer).startsWith('HTTP/1.1 200')) other.destroy();
-    }
+      return !isOpen(idle) && !isOpen(silent);
+    };
+    await until(replaceIdle, 'both idle connections are closed');
     busy.write('{}');
     const [answer] = await once(busy, 'data');
     assert.match(String(answer), /^HTTP\/1.1 200/);

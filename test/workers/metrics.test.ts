@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { type ServiceProcess, startProcess } from '../kit/process.ts';
+import { printed, type ServiceProcess, startProcess } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { runTool } from '../support/tool.ts';
 import { untilWorkers } from './pool.ts';
@@ -54,13 +53,6 @@ async function pidsOf({ child }: ServiceProcess): Promise<number[]> {
     .map((line) => line.trim().split(/\s+/))
     .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
     .map(([pid]) => Number(pid));
-}
-
-async function printed({ lines, child }: ServiceProcess, event: string): Promise<void> {
-  while (!lines.some((line) => line['event'] === event)) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
 }
 
 /** Reads the metrics until they meet a condition. */

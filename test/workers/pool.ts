@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,12 +53,4 @@ export async function workersOf({ child }: ServiceProcess): Promise<number[]> {
   return rows
     .filter(([, parent, stat]) => Number(parent) === child.pid && stat?.[0] !== 'Z')
     .map(([pid]) => Number(pid));
-}
-
-/** Resolves when the log has this number of lines of the event. */
-export async function printed({ lines, child }: ServiceProcess, event: string, count = 1): Promise<void> {
-  while (lines.filter((line) => line['event'] === event).length < count) {
-    assert.ok(child.stdout);
-    await once(child.stdout, 'data');
-  }
 }

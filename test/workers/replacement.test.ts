@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
-import type { ServiceProcess } from '../kit/process.ts';
+import { printed, type ServiceProcess } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { fetch } from '../support/fetch.ts';
-import { create, printed, start, workersOf } from './pool.ts';
+import { create, start, workersOf } from './pool.ts';
 
 /** Sends requests to both APIs over keep-alive connections. The result stops them and returns failures. */
 function load(t: TestContext, { http, grpc }: ServiceProcess) {

@@ -7,9 +7,10 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { printed } from '../kit/process.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { fetch } from '../support/fetch.ts';
-import { create, printed, start, untilWorkers, workersOf } from './pool.ts';
+import { create, start, untilWorkers, workersOf } from './pool.ts';
 
 describe('a pool of workers', { concurrency: 4 }, () => {
   it('workers serve the same ports over the same file, and log the addresses once', async (t) => {
