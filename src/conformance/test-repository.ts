@@ -18,15 +18,16 @@ export { testTransfer } from './test-transfer.ts';
 
 /**
  * Declares the tests (`node:test`) that every repository must pass, ours and those of embedders. They check the
- * contract in `domain/repository.ts`. The name of the outermost `describe` includes what they do not test.
+ * contract in `domain/repository.ts`. The name of the suite includes what they do not test.
  */
 export function testRepository(name: string, open: OpenRepository, traits: RepositoryTraits = {}): void {
   const fixture = createFixture(open, traits);
   const untested = [
-    traits.feed ? [] : 'without a feed of changes',
-    traits.reopen === undefined ? 'without a restart' : [],
+    traits.feed ? [] : 'the feed of changes, which it lacks',
+    traits.reopen === undefined ? 'restarts, which lose its data' : [],
   ].flat();
-  describe([`${name}, as a repository`, ...untested].join(', '), () => {
+  const note = untested.length > 0 ? ` (not tested: ${untested.join('; ')})` : '';
+  describe(`${name}, as a repository${note}`, () => {
     testUsers(fixture);
     testChanges(fixture);
     testLists(fixture);
