@@ -58,8 +58,9 @@ export class Access {
   }
 
   /**
-   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Fails with `unauthenticated` for an unknown key. Calls `identify` with the name of a known key, if it has one, and
-   * then fails with `forbidden` if the key lacks the scope. So the log shows whose key it is.
+   * Checks the key of a request. `need` is the required scope, or `key`: any key, in every mode. Fails with
+   * `unauthenticated` for an unknown key. Calls `identify` with the name of a known key, if it has one, and then fails
+   * with `forbidden` if the key lacks the scope. So the log shows whose key it is.
    */
   check(need: Scope | 'key', presented: string | undefined, identify: (name: string) => void): void {
     if (need !== 'key' && (this.mode === 'none' || (this.mode === 'writes' && need === 'read'))) return;

@@ -3,6 +3,7 @@ import { duplexPair, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { http } from '../http/node-http.ts';
 import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
+import { fanOut } from '../telemetry/events.ts';
 import { createRequestListener, type RequestListenerOptions } from './app.ts';
 
 /** Returns the response to a request. Fails when its signal aborts or its body fails. */
@@ -20,7 +21,7 @@ const withoutBody = [204, 205, 304];
 export function createFetchHandler(options: RequestListenerOptions): FetchHandler {
   // This server never listens. It receives its connections from the handler.
   const server = http.createServer(createRequestListener(options));
-  const { observe = () => undefined } = options;
+  const observe = fanOut(options.observe);
   server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
   return async (request) => {
     const [near, far] = duplexPair();

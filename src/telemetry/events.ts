@@ -46,7 +46,7 @@ export interface RequestEvent {
   readonly key: string | undefined;
 }
 
-/** A connection or malformed head was rejected before it became a request. */
+/** A connection or malformed bytes were rejected before they became a request, or a slow client was cut. */
 export interface RefusedEvent {
   readonly type: 'refused';
   readonly face: 'http' | 'grpc';

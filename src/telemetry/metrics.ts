@@ -13,7 +13,10 @@ const families = {
   ],
   users_service_changes_sent_total: ['counter', 'Changes sent to clients that follow them.'],
   users_service_key_requests_total: ['counter', 'Requests by the name of their API key.'],
-  users_service_refused_total: ['counter', 'Connections rejected before they became requests.'],
+  users_service_refused_total: [
+    'counter',
+    'Rejected connections and malformed requests, and slow clients that were cut.',
+  ],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],
   users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import {
   type CallOptions,
   createFetchHandler,
   createRequestListener,
+  type FailureEvent,
   type FetchHandler,
   type RequestEvent,
   type RequestListenerOptions,
@@ -53,6 +55,22 @@ async function folderOf(t: TestContext, length: number): Promise<string> {
 }
 
 describe('the fetch handler', () => {
+  it('reports malformed requests to an observer that throws, and to the diagnostics channel', async (t) => {
+    const causes: unknown[] = [];
+    const onFailure = (event: unknown) => causes.push((event as FailureEvent).cause);
+    subscribe('users-service:failure', onFailure);
+    t.after(() => unsubscribe('users-service:failure', onFailure));
+    const bug = new Error('a bug of the host');
+    const { handle } = create({
+      observe({ type }) {
+        if (type === 'refused') throw bug;
+      },
+    });
+    const headers = { cookie: 'x'.repeat(20_000) };
+    assert.equal((await handle(new Request(`${base}/users`, { headers }))).status, 431);
+    assert.deepEqual(causes, [bug]);
+  });
+
   it('creates, reads, changes and deletes a user', async () => {
     const { handle } = create({ basePath: '/api' });
     const created = await post(handle, '/api/users', '{"name":"Ada"}');

@@ -16,7 +16,10 @@ import { postgresImport, postgresWrites } from './writes.ts';
 
 /** Settings of a PostgreSQL store. Times are in milliseconds. */
 export interface PostgresStoreOptions {
-  /** Connections for calls, 1 to 1,000; one more is opened for `ping`, and two for the feed. Default 10. */
+  /**
+   * Maximum number of connections for calls, 1 to 1,000. `ping` has one more, and the feed two. Each host of
+   * `readDatabase` may get as many, except for `ping`. Default 10.
+   */
   readonly poolSize?: number;
   /**
    * Maximum time that a call waits for a connection. After it, the call fails as `overloaded` if other calls were
