@@ -81,7 +81,7 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       if (isTrimming || writes % changesPerTrim !== 1 % changesPerTrim) return;
       isTrimming = true;
       position()
-        .then((upto) => pool.write(trimFeed, [kept, upto]))
+        .then((upto) => pool.write(trimFeed, [kept, upto], 'feed'))
         // The next clean-up removes the rest.
         .catch(() => undefined)
         .finally(() => {

@@ -117,8 +117,12 @@ export class PostgresPool {
   }
 
   /** A statement that is a transaction. */
-  write<Row extends QueryResultRow>(sql: Sql, values: readonly unknown[]): Promise<Row[]> {
-    return this.#start({ kind: 'write', purpose: 'calls' }, (send) => send<Row>(sql, values));
+  write<Row extends QueryResultRow>(
+    sql: Sql,
+    values: readonly unknown[],
+    purpose: Call['purpose'] = 'calls',
+  ): Promise<Row[]> {
+    return this.#start({ kind: 'write', purpose }, (send) => send<Row>(sql, values));
   }
 
   /** Several statements in one transaction; `work` runs again after a conflict with another transaction. */
