@@ -2,8 +2,6 @@ import type { TestContext } from 'node:test';
 import pg from 'pg';
 import { until } from './until.ts';
 
-export { until };
-
 /** A session of the test, in addition to those of the store. */
 export interface Session {
   /** Sends a statement and resolves to its rows. */

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { until } from '../kit/postgres-session.ts';
 import { startProcess } from '../kit/process.ts';
+import { until } from '../kit/until.ts';
 import { parseMetrics } from '../support/prometheus.ts';
 import { runTool } from '../support/tool.ts';
 

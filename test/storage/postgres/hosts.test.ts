@@ -7,7 +7,7 @@ import { openPostgresStore, type PostgresStoreOptions } from '../../../src/stora
 import { openForwarder } from '../../kit/forwarder.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
-import { until } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 
 describe('the hosts of a database URL', () => {

@@ -7,7 +7,7 @@ import { type StandbyRead, standbyReads } from '../../../src/storage/postgres/st
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
-import { until } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { send } from '../../support/client.ts';
 import { startService } from '../../support/service.ts';
 

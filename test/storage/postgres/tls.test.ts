@@ -6,7 +6,7 @@ import { after, describe, it } from 'node:test';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { startPostgres } from '../../kit/postgres.ts';
 import type { PostgresServer } from '../../kit/postgres-server.ts';
-import { until } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { createCertificate } from '../../support/certificate.ts';
 
 describe('a connection to PostgreSQL with TLS', async () => {
