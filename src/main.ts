@@ -13,8 +13,8 @@ if (Number.parseInt(process.versions.node, 10) < oldestNode) {
   // machine could put code for us to run into the shared folder of temporary files.
   if (home) (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
   const { run } = await import('./commands/commands.ts');
-  // Continue when the reader of our output closes the pipe.
-  process.stdout.on('error', () => undefined);
+  // Continue when a reader of our output or progress closes the pipe.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   process.exitCode = await run({
     args: process.argv.slice(2),
     env: process.env,

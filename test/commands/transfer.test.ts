@@ -8,7 +8,7 @@ import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { byKind } from '../../src/domain/record.ts';
 import { openStore } from '../../src/storage/open.ts';
-import { runMain, startProcess } from '../kit/process.ts';
+import { environment, runMain, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
 import { runTool } from '../support/tool.ts';
@@ -167,6 +167,33 @@ describe('export and import', () => {
     assert.equal(code, 0);
     assert.deepEqual(await readdir(folder), []);
   });
+});
+
+describe('a command whose standard error was closed by its reader', () => {
+  for (const [name, created] of [
+    ['export', 'new'],
+    ['import', 'new.db'],
+    ['backup', 'new'],
+  ] as const) {
+    it(`${name} succeeds and leaves no temporary file`, async (t) => {
+      const folder = await temporaryFolder(t);
+      const filledUrl = `sqlite:${join(folder, 'a.db')}`;
+      await fillStore(filledUrl);
+      const isImport = name === 'import';
+      const input = isImport ? (await runCommand(['export', '--database', filledUrl])).stdout : '';
+      const file = join(folder, created);
+      const args = isImport ? ['--database', `sqlite:${file}`] : [file, '--database', filledUrl];
+      const child = spawn(process.execPath, [main, name, ...args], {
+        env: { ...environment(), TMPDIR: folder },
+        stdio: ['pipe', 'ignore', 'pipe'],
+      });
+      child.stderr.destroy();
+      child.stdin.end(input);
+      const [code] = await once(child, 'exit');
+      assert.equal(code, 0);
+      assert.deepEqual(await readdir(folder), ['a.db', created]);
+    });
+  }
 });
 
 const user = '{"type":"user","id":1,"name":"Ada"}';
