@@ -1,5 +1,6 @@
-import { createWriteStream, existsSync } from 'node:fs';
-import { mkdtemp, open, rm } from 'node:fs/promises';
+import { constants, createReadStream, createWriteStream, existsSync, openSync } from 'node:fs';
+import { mkdtemp, open, rm, stat } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -132,7 +133,8 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
     const url = databaseUrl(flags, env);
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
-    const file = path === '-' ? await spool(stdin, removing) : path;
+    const input = path === '-' ? stdin : await openStream(path);
+    const file = input === undefined ? path : await spool(input, removing);
     // Check all records first, because records of a damaged file would later conflict with the correct ones.
     const { end, records, sha256 } = await readAll(readFile(file), createProgress(stderr, 'check'));
     if (end === undefined && records === 0) {
@@ -163,6 +165,15 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
 
 function countText(records: number): string {
   return `${records} record${records === 1 ? '' : 's'}`;
+}
+
+/** Opens a pipe or device, which can be read only once; `undefined` for a regular file. */
+async function openStream(path: string): Promise<Readable | undefined> {
+  const stats = await stat(path);
+  if (stats.isFile()) return undefined;
+  if (!stats.isFIFO()) return createReadStream(path);
+  // The process could not exit while a thread waits for a writer or for data, so nothing here may block.
+  return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
 }
 
 /** Writes the input to a temporary file, because it has to be read twice. */

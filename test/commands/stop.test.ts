@@ -14,6 +14,7 @@ import { openStore } from '../../src/storage/open.ts';
 import { environment } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { temporaryFolder } from '../storage/temporary.ts';
+import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -110,6 +111,25 @@ describe('a command that a signal stops', () => {
     child.kill('SIGINT');
     assert.deepEqual(await exited, [130, null]);
     assert.deepEqual(await readdir(folder), []);
+  });
+
+  it('import ends while it waits for the first data of a named pipe', async (t) => {
+    const folder = temporaryFolder();
+    const pipe = join(folder, 'pipe');
+    if ((await runTool('mkfifo', [pipe])).code !== 0) return t.skip('this system has no named pipes');
+    const child = spawn(process.execPath, [main, 'import', pipe, '--database', 'sqlite:never-created.db'], {
+      cwd: folder,
+      env: { ...environment(), TMPDIR: folder },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const exited = once(child, 'exit');
+    const isCopying = async () =>
+      (await readdir(folder, { recursive: true })).some((file) => file.endsWith('.ndjson'));
+    await until(isCopying, 'a copy of the input');
+    child.kill('SIGTERM');
+    assert.deepEqual(await exited, [143, null]);
+    assert.deepEqual(await readdir(folder), ['pipe']);
   });
 });
 

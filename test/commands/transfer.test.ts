@@ -158,6 +158,15 @@ describe('export and import', () => {
     assert.match(stdout, /^imported 10 new of 10 records, sha256 [0-9a-f]{64}\n$/);
   });
 
+  it('read a path that is a pipe, which can be read only once', async (t) => {
+    const database = `sqlite:${join(await temporaryFolder(t), 'a.db')}`;
+    const command = `"$1" "$2" import /dev/stdin --partial --database "$3"`;
+    const sh = ['-c', `echo '${user}' | ${command}`, 'sh', process.execPath, main, database];
+    const { code, stdout, stderr } = await runTool('sh', sh);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^imported 1 new of 1 record, /);
+  });
+
   it('remove their temporary copy of the input after the import', async (t) => {
     const folder = await temporaryFolder(t);
     const { code } = await runMain(['import', '--database', 'memory:', '--partial'], {
