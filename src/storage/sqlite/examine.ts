@@ -1,11 +1,11 @@
 import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
 import { platform } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { checkWritable } from './file.ts';
+import { checkWritable, realPath } from './file.ts';
 import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
@@ -18,9 +18,11 @@ const networkFileSystems = [0x5346414f, 0xc36400, 0xff534d42, 0x6969, 0x517b, 0x
 
 /** Examines a SQLite file without changing it. A service may be using the file. */
 export function examineSqlite(path: string): Finding[] {
-  const file = resolve(path);
-  const folder = nearestFolder(dirname(file));
+  let file: string;
+  let folder: string;
   try {
+    file = realPath(path);
+    folder = nearestFolder(dirname(file));
     checkWritable(join(folder, basename(file)));
   } catch (caught) {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];

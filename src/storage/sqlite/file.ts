@@ -3,27 +3,48 @@ import {
   type BigIntStats,
   constants,
   existsSync,
+  lstatSync,
   openSync,
+  readlinkSync,
   readSync,
+  realpathSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { userInfo } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { unavailable } from './errors.ts';
 
 /** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
+  /** The path of the database without symbolic links. */
   readonly path: string;
+  /** The path that the next start will use. It may be a symbolic link. */
+  readonly givenPath: string;
   /** The device and the inode number of each file. */
   readonly identities: readonly string[];
 }
 
 const suffixes = ['', '-wal', '-shm'];
 const missingCodes = ['ENOENT', 'ENOTDIR'];
+
+/**
+ * Resolves symbolic links, also for a file or folders that do not exist yet. SQLite keeps the log and its index beside
+ * the file itself, not beside a link to it.
+ */
+export function realPath(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch (caught) {
+    if (codeOf(caught) !== 'ENOENT') throw caught;
+  }
+  const file = join(realPath(dirname(path)), basename(path));
+  const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
+  return isLink ? realPath(resolve(dirname(file), readlinkSync(file))) : file;
+}
 
 /** Creates a file that no other user can read, unless it exists. */
 export function makeFile(path: string): void {
@@ -57,14 +78,16 @@ export function checkWritable(path: string): void {
       accessSync(place, constants.W_OK);
     } catch (caught) {
       // Another process may create or remove the log at any moment.
-      // Not `instanceof Error`: a test runner may load this file in a realm with another `Error`.
-      const code =
-        typeof caught === 'object' && caught !== null && 'code' in caught ? caught.code : undefined;
-      if (missingCodes.includes(String(code))) continue;
+      if (missingCodes.includes(codeOf(caught))) continue;
       const user = userName() ?? 'of this process';
       throw new Error(`the user ${user} cannot write to ${place}`, { cause: caught });
     }
   }
+}
+
+// Not `instanceof Error`: a test runner may load this file in a realm with another `Error`.
+function codeOf(caught: unknown): string {
+  return typeof caught === 'object' && caught !== null && 'code' in caught ? String(caught.code) : '';
 }
 
 function userName(): string | undefined {
@@ -76,22 +99,25 @@ function userName(): string | undefined {
   }
 }
 
-/** Returns the files that a connection has just opened. */
-export function openFiles(path: string): OpenFiles {
-  return { path, identities: suffixes.map((suffix) => identityOf(statOf(path + suffix))) };
+/** Returns the files that a connection has just opened at `path`, the real path of `givenPath`. */
+export function openFiles(path: string, givenPath: string): OpenFiles {
+  return { path, givenPath, identities: suffixes.map((suffix) => identityOf(statOf(path + suffix))) };
 }
 
 /**
- * Throws `unavailable` if a path no longer leads to the opened file: the file was removed or replaced, or its folder
- * was renamed. SQLite would continue to write to the old file, which is lost when the process ends.
+ * Throws `unavailable` if a path no longer leads to the opened file: the file was removed or replaced, its folder was
+ * renamed, or a link was changed. SQLite would continue to write to the old file, which the next start does not find.
  * Returns the sizes of the files.
  */
-export function checkFiles({ path, identities }: OpenFiles): bigint[] {
-  return suffixes.map((suffix, i) => {
-    const stats = statOf(path + suffix);
-    if (stats !== undefined && identityOf(stats) === identities[i]) return stats.size;
-    throw lost(`${path}${suffix} has been removed or replaced`);
-  });
+export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[] {
+  const sizeAt = (place: string, identity: string | undefined): bigint => {
+    const stats = statOf(place);
+    if (stats !== undefined && identityOf(stats) === identity) return stats.size;
+    throw lost(`${place} has been removed or replaced`);
+  };
+  const sizes = suffixes.map((suffix, i) => sizeAt(path + suffix, identities[i]));
+  sizeAt(givenPath, identities[0]);
+  return sizes;
 }
 
 /**
@@ -131,9 +157,9 @@ function lost(problem: string): DomainError {
   return unavailable(new Error(`the file ${problem} since it was opened`));
 }
 
-/** Files in a separate folder beside a database, so that they are on the same disk. */
+/** Files in a separate folder beside the real file of a database, so that they are on the same disk. */
 export async function openSqliteScratch(path: string): Promise<Scratch> {
-  const folder = await mkdtemp(`${path}.verify-`);
+  const folder = await mkdtemp(`${realPath(path)}.verify-`);
   let files = 0;
   return {
     async next() {

@@ -8,7 +8,15 @@ import type { CreateOptions, Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { fromSqlite, unavailable } from './errors.ts';
-import { checkFiles, checkWritable, makeFile, makeFolder, openFiles } from './file.ts';
+import {
+  checkFiles,
+  checkWritable,
+  makeFile,
+  makeFolder,
+  type OpenFiles,
+  openFiles,
+  realPath,
+} from './file.ts';
 import { sqliteReads } from './reads.ts';
 import { openMigrated } from './schema.ts';
 import { WriteQueue } from './write-queue.ts';
@@ -33,15 +41,17 @@ const numbers = {
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
   const settings = { ...readNumbers(options, numbers), now: options.now ?? Date.now };
-  const file = resolve(path);
+  const givenPath = resolve(path);
   try {
+    const file = realPath(givenPath);
     await makeFolder(dirname(file));
     makeFile(file);
     checkWritable(file);
-    return sqliteStore(file, await openMigrated(file, settings.busyTimeoutMs), settings);
+    const db = await openMigrated(file, settings.busyTimeoutMs);
+    return sqliteStore(openFiles(file, givenPath), db, settings);
   } catch (caught) {
     const problem = messageOf(caught);
-    throw new DomainError('unavailable', `cannot open the SQLite file ${file}: ${problem}`, {
+    throw new DomainError('unavailable', `cannot open the SQLite file ${givenPath}: ${problem}`, {
       cause: caught,
     });
   }
@@ -53,9 +63,8 @@ const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
-function sqliteStore(path: string, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
+function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
-  const files = openFiles(path);
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
   const workerData: WriterData = { files, busyTimeoutMs, changesKept };
