@@ -33,6 +33,8 @@ const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
+// What the service allows in a key. The error of `fetch` for other characters would show the key.
+const keyPattern = /^[\x21-\x7e]+$/;
 
 /** The fields of a server-sent event that this command uses. */
 type Event = Readonly<Partial<Record<'id' | 'event' | 'data', string>>>;
@@ -54,6 +56,8 @@ export const changes: Command = {
     const { after, state } = flags;
     const url = readUrl(flags);
     const key = context.env['API_KEY'];
+    if (key && !keyPattern.test(key))
+      throw new UsageError('API_KEY must be a key of visible ASCII characters');
     let position = (state === undefined ? undefined : await readState(state)) ?? after;
     let pauseMs = firstPauseMs;
     const stop = new AbortController();
@@ -73,9 +77,9 @@ export const changes: Command = {
         }
       } catch (error) {
         if (signal.aborted) break;
-        // `fetch` fails with a `TypeError`, and its signal with a `DOMException`.
-        const isKnown = [Refusal, TypeError, DOMException].some((Kind) => error instanceof Kind);
-        if (!isKnown) throw error;
+        // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
+        const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
+        if (!isLost && !(error instanceof Refusal)) throw error;
         context.stderr.write(`users-service: ${describeError(error)}\n`);
         if (error instanceof Refusal && error.code > 0) return error.code;
         pauseMs = Math.min(pauseMs * 2, longestPauseMs);
@@ -93,6 +97,9 @@ function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {
   const url = URL.parse(`${base.replace(/\/$/, '')}/changes`);
   if (url === null || !/^https?:$/.test(url.protocol)) {
     throw new UsageError('--url must be the address of a service, such as http://127.0.0.1:3000');
+  }
+  if (url.username || url.password || /[?#]/.test(base)) {
+    throw new UsageError('--url must have no user, password, query or fragment');
   }
   for (const [name, value] of Object.entries({ type, user })) {
     if (value !== undefined) url.searchParams.set(name, value);

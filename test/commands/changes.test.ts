@@ -127,17 +127,24 @@ describe('users-service changes', () => {
   });
 
   const url = ['--url', 'http://127.0.0.1:9'];
-  for (const [args, message] of [
+  const wrong: readonly [args: string[], message: RegExp, env?: Record<string, string>][] = [
     [[], /^users-service: usage: users-service changes --url URL/],
     [['--url', 'ftp://x'], /--url must be the address of a service/],
+    [['--url', 'http://ada:hunter2@127.0.0.1:9'], /--url must have no user, password, query or fragment/],
+    [['--url', 'http://127.0.0.1:9/?x=1'], /--url must have no user, password, query or fragment/],
     [[...url, '--after', 'x'], /--after must be a whole number/],
     [[...url, '--type', 'user'], /--type must be a comma list of user\.created/],
     [[...url, '--user', '0'], /--user must be a whole number/],
-  ] as const) {
-    it(`rejects ${JSON.stringify(args)} with exit code 2`, async () => {
-      const { code, stderr } = await runCommand(['changes', ...args]);
+    [url, /API_KEY must be a key of visible ASCII characters/, { API_KEY: 'hunter2\nhunter2' }],
+  ];
+  for (const [args, message, env = {}] of wrong) {
+    const given = [...Object.keys(env), JSON.stringify(args)].join(' with ');
+    it(`rejects ${given} with exit code 2, without secrets`, { timeout: 20_000 }, async (t) => {
+      const [code, stderr] = await startCommand(t, args, env).ended;
       assert.equal(code, 2);
       assert.match(stderr, message);
+      assert.equal(stderr.trim().split('\n').length, 1, stderr);
+      assert.doesNotMatch(stderr, /hunter2/);
     });
   }
 
