@@ -27,7 +27,7 @@ export type Coding = (typeof codings)[number];
 
 /**
  * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the
- * folder. A request can only select one of them, so no spelling of a path leads out of the folder.
+ * folder. Leaves out folders inside it that this user cannot read. A request can only select one of them, so no spelling of a path leads out of the folder.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync(publicFolder);
@@ -53,8 +53,19 @@ function walk(root: string, path: string, above: readonly string[]): KnownFile[]
     if (stat?.isFile()) {
       return [{ path: inner, within: target === inner ? inner : root, dev: stat.dev, ino: stat.ino }];
     }
-    return stat?.isDirectory() && !above.includes(target) ? walk(root, inner, [...above, target]) : [];
+    return stat?.isDirectory() && !above.includes(target) ? walkInner(root, inner, [...above, target]) : [];
   });
+}
+
+/** Like `walk`, but without files if this user cannot read the folder, such as the `lost+found` of a disk. */
+function walkInner(...parameters: Parameters<typeof walk>): KnownFile[] {
+  try {
+    return walk(...parameters);
+  } catch (caught) {
+    const code = caught instanceof Error && 'code' in caught ? caught.code : undefined;
+    if (code === 'EACCES' || code === 'EPERM') return [];
+    throw caught;
+  }
 }
 
 /** The path without links; `undefined` if a link leads nowhere. */

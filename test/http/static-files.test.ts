@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { promisify } from 'node:util';
 import { contentType } from '../../src/http/static-files.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { send } from '../support/client.ts';
@@ -93,3 +95,61 @@ test('pages of a custom public folder get no Content-Security-Policy header', as
   const { http } = await startService(t, { publicDir });
   assert.equal((await send(http, 'GET /')).headers['content-security-policy'], undefined);
 });
+
+/** The paths that `listFiles` finds in a folder as a user without root's privileges, or its error. */
+async function listAsNobody(folder: string): Promise<unknown> {
+  const module = new URL('../../src/http/static-files.ts', import.meta.url).href;
+  // Change the user after the import, because the other user may have no access to the checkout.
+  const source = `
+    import { listFiles } from ${JSON.stringify(module)};
+    if (process.getuid() === 0) process.setuid(65_534);
+    const list = () => listFiles(${JSON.stringify(folder)}).map(({ pattern }) => pattern.template).sort();
+    try {
+      console.log(JSON.stringify(list()));
+    } catch ({ code }) {
+      console.log(JSON.stringify(code));
+    }`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', source]);
+  return JSON.parse(stdout);
+}
+
+/** A public folder with the files `a.txt`, `inner/b.txt` and `inner/deep/c.txt`, and a link to each folder. */
+async function nestedFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'nested-'));
+  t.after(async () => {
+    // Another user than root cannot remove what it cannot read.
+    for (const inner of ['', 'inner', 'inner/deep']) await chmod(join(folder, inner), 0o755);
+    await rm(folder, { recursive: true });
+  });
+  await chmod(folder, 0o755);
+  await mkdir(join(folder, 'inner/deep'), { recursive: true });
+  for (const name of ['a.txt', 'inner/b.txt', 'inner/deep/c.txt']) await writeFile(join(folder, name), name);
+  await symlink('inner', join(folder, 'to-inner'));
+  await symlink('inner/deep', join(folder, 'to-deep'));
+  return folder;
+}
+
+const deep = ['/inner/deep/c.txt', '/to-deep/c.txt', '/to-inner/deep/c.txt'];
+const unreadable: readonly [what: string, folder: string, mode: number, want: unknown][] = [
+  [
+    'whose folders can be read',
+    'inner',
+    0o755,
+    ['/a.txt', '/inner/b.txt', ...deep, '/to-inner/b.txt'].sort(),
+  ],
+  ['with a folder that cannot be read', 'inner', 0o000, ['/a.txt']],
+  ['with a folder whose files cannot be opened', 'inner', 0o444, ['/a.txt']],
+  ['with a folder whose files cannot be listed', 'inner', 0o111, ['/a.txt', '/to-deep/c.txt']],
+  ['with a deep folder that cannot be read', 'inner/deep', 0, ['/a.txt', '/inner/b.txt', '/to-inner/b.txt']],
+  ['that cannot be read', '', 0o000, 'EACCES'],
+  ['whose files cannot be opened', '', 0o444, 'EACCES'],
+];
+for (const [what, inner, mode, want] of unreadable) {
+  test(`a public folder ${what} ${Array.isArray(want) ? 'has the files' : 'fails with'} ${want}`, {
+    skip: process.platform === 'win32' && 'Windows has no such file modes',
+  }, async (t) => {
+    const folder = await nestedFolder(t);
+    await chmod(join(folder, inner), mode);
+    assert.deepEqual(await listAsNobody(folder), want);
+  });
+}
