@@ -140,6 +140,8 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
   try {
     const response = await fetch(url, {
       headers: { accept: 'text/event-stream', ...given },
+      // Following a redirect would send the key to another server.
+      redirect: 'manual',
       signal: silence.signal,
     });
     await checkResponse(response);
@@ -163,6 +165,11 @@ async function checkResponse(response: Response): Promise<void> {
   const isStream = headers.get('content-type') === 'text/event-stream';
   if (status === 200 && isStream) return;
   const body = await response.text();
+  const location = status >= 300 && status < 400 ? headers.get('location') : null;
+  if (location !== null) {
+    const origin = URL.parse(location, response.url)?.origin ?? 'an address that is not valid';
+    throw new Refusal(`${response.url} answers ${status}: it redirects to ${origin}`, 1);
+  }
   const reason = /^\{"error":"(.*)"\}$/.exec(body)?.[1] ?? (isStream ? '' : 'not a stream of changes');
   // Retry only if the same request may succeed later.
   const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;

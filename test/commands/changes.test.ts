@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -50,6 +50,15 @@ async function temporaryFile(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'changes-'));
   t.after(() => rm(folder, { recursive: true, maxRetries: 10 }));
   return join(folder, 'position');
+}
+
+/** Starts an HTTP server that is not the service, and resolves to its address. */
+async function listen(t: TestContext, handle: RequestListener): Promise<string> {
+  const server = createServer(handle).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
 }
 
 describe('users-service changes', () => {
@@ -116,14 +125,24 @@ describe('users-service changes', () => {
     const refused = await runCommand(['changes', '--url', http]);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /answers 401: x-api-key is required$/m);
-    const other = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1');
-    t.after(() => other.close());
-    await once(other, 'listening');
-    const address = other.address();
-    const port = typeof address === 'object' && address !== null ? address.port : 0;
-    const wrong = await runCommand(['changes', '--url', `http://127.0.0.1:${port}`]);
+    const other = await listen(t, (_, response) => response.end('<!doctype html>'));
+    const wrong = await runCommand(['changes', '--url', other]);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /answers 200: not a stream of changes$/m);
+  });
+
+  it('exits with 1 at a redirect, and does not send the key to another server', async (t) => {
+    const keys: unknown[] = [];
+    const other = await listen(t, ({ headers }, response) => {
+      keys.push(headers['x-api-key']);
+      response.end();
+    });
+    const url = await listen(t, (_, response) => {
+      response.writeHead(307, { location: `${other}/changes?token=hunter2` }).end();
+    });
+    const { code, stderr } = await runCommand(['changes', '--url', url], { env: { API_KEY: 'secret' } });
+    const message = `users-service: ${url}/changes answers 307: it redirects to ${other}\n`;
+    assert.deepEqual([code, stderr, keys], [1, message, []]);
   });
 
   const url = ['--url', 'http://127.0.0.1:9'];
