@@ -102,7 +102,7 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
     {
       position,
       type,
-      time: time.toISOString(),
+      time: new Date(time).toISOString(),
       record: fromNames<Change['record']>(tables[kindOf(type)].columns, record),
       origin: { ...(request_id !== null && { requestId: request_id }), ...(key !== null && { key }) },
     },
@@ -130,7 +130,8 @@ interface PageRow {
   readonly upto: number;
   /** NULL, like the following columns, if there is no change. */
   readonly position: number | null;
-  readonly time: Date;
+  /** In milliseconds, because the text of a time depends on the settings of the session. */
+  readonly time: number;
   /** Only our statements write this column. */
   readonly type: ChangeType;
   readonly record: Readonly<Record<string, unknown>>;
@@ -150,7 +151,8 @@ const readPage = prepared(`
     FROM change_feed LIMIT 1
   )
   SELECT gone::float8, upto::float8, page.* FROM examined LEFT JOIN LATERAL (
-    SELECT position::float8, time, type, record, request_id, key FROM changes
+    SELECT position::float8, round(extract(epoch FROM time) * 1000)::float8 AS time, type, record, request_id, key
+    FROM changes
     WHERE position > $1 AND position <= upto
       AND ($5::text[] IS NULL OR type = ANY ($5)) AND ($6::integer IS NULL OR user_id = $6)
     ORDER BY position LIMIT $3

@@ -17,6 +17,18 @@ export function prepared(text: string): Sql {
   return { name: `users-service-${hash('sha256', text).slice(0, 24)}`, text };
 }
 
+// The types that our statements return, besides text. A host may have changed the parsers of the driver.
+const parsers: Readonly<Record<number, (text: string) => unknown>> = {
+  16: (text) => text === 't', // boolean
+  23: Number, // integer
+  114: JSON.parse, // json
+  701: Number, // float8
+  3802: JSON.parse, // jsonb
+};
+
+/** The parsers of values, for the driver. */
+export const types = { getTypeParser: (type: number) => parsers[type] ?? String };
+
 /** Sends a statement and resolves to its rows. */
 export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
 

@@ -38,12 +38,12 @@ export const look = prepared(`
         SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
         WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
       ) AS behind WHERE position = start + place), start)::float8 AS unbroken,
-    CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN ARRAY(
+    CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN to_json(ARRAY(
       SELECT virtualtransaction FROM pg_locks
       WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted
         AND mode <> 'AccessShareLock'
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    ) END AS writers
+    )) END AS writers
   FROM ends`);
 
 /** Finds the position up to which no change is missing, from states of the feed in the order of their reads. */

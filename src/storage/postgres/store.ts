@@ -5,7 +5,7 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import type { Warn } from './connection.ts';
+import { types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { type PoolSettings, PostgresPool } from './pool.ts';
@@ -88,6 +88,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
       (connectionString) =>
         new Client({
           connectionString,
+          types,
           application_name: applicationName,
           keepAlive: true,
           keepAliveInitialDelayMillis: keepAliveDelayMs,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
 import type { Change } from '../../../src/domain/change.ts';
 import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
@@ -253,6 +254,32 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await left.store.createUser({ name: 'Eve' });
     await later;
     assert.ok(wakes > 0);
+  });
+
+  it('has the times of changes with any DateStyle of the database', async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    await session.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET datestyle = 'German, DMY'`);
+    const before = Date.now() - 1_000;
+    const { store, feed } = await openAt(t, url);
+    await store.createUser({ name: 'Ada' });
+    const [change] = (await feed.read({ after: 0, limit: 1 })).changes;
+    assert.ok(Date.parse(change?.time ?? '') >= before, `${change?.time}`);
+  });
+
+  it('is right although the host has replaced the parsers of the driver', async (t) => {
+    for (const type of [16, 23, 114, 701, 1184]) {
+      const parse = pg.types.getTypeParser(type);
+      pg.types.setTypeParser(type, (text) => text);
+      t.after(() => pg.types.setTypeParser(type, parse));
+    }
+    const { store, feed } = await open(t);
+    const { value } = await store.createUser({ name: 'Ada' });
+    assert.deepEqual(value, { id: value.id, name: 'Ada', version: 1 });
+    assert.deepEqual(await store.getUser(value.id), value);
+    const [change] = (await feed.read({ after: 0, limit: 1 })).changes;
+    assert.deepEqual([change?.position, change?.record], [1, value]);
+    assert.equal(new Date(change?.time ?? '').toISOString(), change?.time);
   });
 
   it('removes old changes in steps, and keeps the newest', async (t) => {
