@@ -112,8 +112,17 @@ const loopbackPattern = /^(?:(?:.+\.)?localhost\.?|127\.[\d.]+|\[::(?:1|ffff:7f.
 
 /** Whether only programs on the same machine can connect to this address, in any notation. */
 export function isLoopback(host: string): boolean {
-  const url = URL.parse(`http://${host.includes(':') ? `[${host}]` : host}`);
-  return url !== null && loopbackPattern.test(url.hostname);
+  return loopbackPattern.test(normalized(host) ?? '');
+}
+
+// In a URL an IPv6 address has brackets.
+function authorityOf(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** The form of a host that clients send after they have parsed a URL; `undefined` if no URL can have it. */
+function normalized(host: string): string | undefined {
+  return URL.parse(`http://${authorityOf(host)}`)?.hostname;
 }
 
 /**
@@ -130,7 +139,10 @@ export function hostCheck(
   const loopback = listensOn !== undefined && isLoopback(listensOn);
   if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
   const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
-  if (listensOn !== undefined) names.add(listensOn.toLowerCase());
+  if (listensOn !== undefined) {
+    // Some clients, such as curl, send an IPv6 address as their user wrote it.
+    names.add(authorityOf(listensOn).toLowerCase()).add(normalized(listensOn) ?? listensOn);
+  }
   let served: string | undefined;
   return ({ headers, url = '' }) => {
     // The authority of an absolute target replaces Host (RFC 9112, 3.2.2).

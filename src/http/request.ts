@@ -124,9 +124,11 @@ export class HttpRequest {
    */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
+    const read = jsonReadByHost(this.raw);
+    if (read !== undefined) return read;
     const most = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
     checkBodyHead(this.raw, most);
-    return jsonReadByHost(this.raw) ?? parseJson(await this.#bytes(most));
+    return parseJson(await this.#bytes(most));
   }
 
   async #bytes(maxBytes: number): Promise<Buffer> {

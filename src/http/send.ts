@@ -100,8 +100,10 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   const cors = corsHeaders?.(request);
   const headers: Record<string, string | number> = { ...commonHeaders, ...cors, ...reply.headers };
   headers['x-request-id'] = id;
-  const vary = reply.headers?.['vary'];
-  if (vary !== undefined && cors?.['vary'] !== undefined) headers['vary'] = `${vary}, ${cors['vary']}`;
+  // Middleware of a host may have set a Vary too.
+  const vary = [response.getHeader('vary'), reply.headers?.['vary'], cors?.['vary']].flat();
+  const varies = vary.filter((one) => one !== undefined);
+  if (varies.length > 1) headers['vary'] = varies.join(', ');
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) headers['content-length'] = length;

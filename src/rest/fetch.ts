@@ -45,7 +45,9 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       headers: Object.fromEntries(headers),
       signal,
     });
-    outgoing.on('response', (incoming) => resolve(toResponse(incoming, method))).on('error', reject);
+    outgoing.on('response', (incoming) => resolve(toResponse(incoming, method)));
+    // If the body fails, the request fails too. The error of the body then comes first.
+    outgoing.on('error', (error) => setImmediate(reject, error));
     if (body === null) outgoing.end();
     else pipeline(body, outgoing).catch(reject);
     return await promise;

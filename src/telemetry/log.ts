@@ -158,8 +158,15 @@ function jsonText(event: Line, time: string, count: number): string {
   return JSON.stringify({ time, event: type, ...fields, ...cause, ...(count > 1 && { count }) });
 }
 
+// Paths of gRPC may contain any character. Some terminals obey control characters, also those above 0x7f.
+const controls = /(?!\n)\p{Cc}/gu;
+
 function prettyText(event: Line, time: string, count: number): string {
-  return `${time.slice(11, 23)} ${sentence(event)}${count > 1 ? ` (${count} times)` : ''}`;
+  const text = sentence(event).replace(
+    controls,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return `${time.slice(11, 23)} ${text}${count > 1 ? ` (${count} times)` : ''}`;
 }
 
 function sentence(event: Line): string {

@@ -249,6 +249,21 @@ describe('the fetch handler', () => {
     assert.equal(await repository.countUsers({}), 0);
   });
 
+  it('rejects with the error of a body that fails after its first bytes', async () => {
+    const { handle } = create();
+    const { promise: sent, resolve } = Promise.withResolvers<void>();
+    const body = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"name":'));
+        await sent;
+        controller.error(new Error('the host lost the body'));
+      },
+    });
+    const reply = post(handle, '/users', body, { duplex: 'half' });
+    setImmediate(resolve);
+    await assert.rejects(reply, /the host lost the body/);
+  });
+
   it('rejects wrong options as the listener does', () => {
     for (const createHandler of [createFetchHandler, createRequestListener]) {
       assert.throws(

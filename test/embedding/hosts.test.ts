@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener as NodeListener, type Server } from 'node:http';
 import { describe, it, type TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import express from 'express';
 import fastify from 'fastify';
 import Koa from 'koa';
@@ -159,6 +160,32 @@ it('uses a body that a parser of the host has already read', async (t) => {
     [refused.status, await refused.json()],
     [400, { error: 'the body must be at most 64 levels deep' }],
   );
+});
+
+it('uses a compressed body that a parser of the host has already read', async (t) => {
+  const app = express();
+  app.use(express.json());
+  app.use(createRequestListener({ repository: createMemoryStore(), publicDir: false }));
+  const url = await listenOn(t, createServer(app));
+  const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+  const body = gzipSync('{"name":"Ada"}');
+  const created = await fetch(`${url}/users`, { method: 'POST', headers, body });
+  assert.deepEqual([created.status, await created.json()], [201, { id: 1, name: 'Ada' }]);
+});
+
+it('keeps the Vary that middleware of the host has set', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), cors: ['https://a.example'] });
+  const server = createServer((request, response) => {
+    response.setHeader('vary', 'Accept-Language');
+    listener(request, response);
+  });
+  const url = await listenOn(t, server);
+  for (const [path, vary] of [
+    ['/users', 'Accept-Language, prefer, origin'],
+    ['/users/7', 'Accept-Language, origin'],
+  ] as const) {
+    assert.equal((await fetch(url + path)).headers.get('vary'), vary, path);
+  }
 });
 
 it('reports an error when the host has read a body without storing it', async (t) => {

@@ -97,6 +97,14 @@ describe('a log line', () => {
     ],
     [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
   ];
+
+  it('in the pretty format has no control character of a path, which a terminal could obey', (t) => {
+    const log = start(t, 'pretty');
+    log.observe({ ...request, path: '/Users/\u009b31m\u001b[2J' });
+    log.flush();
+    assert.match(log.lines().join('\n'), / \/Users\/\\u009b31m\\u001b\[2J /);
+  });
+
   for (const [event, json, pretty] of rows) {
     it(`a log line for a ${event.type} event is one JSON object`, (t) => {
       const log = start(t);
