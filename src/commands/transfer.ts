@@ -34,6 +34,7 @@ export const copy: Command = {
     checkDatabaseUrl({ label: '--from', text: fromUrl });
     checkDatabaseUrl({ label: '--to', text: toUrl });
     if (fromUrl === toUrl) throw new UsageError('--from and --to must differ');
+    checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(fromUrl), (store) => store.close());
     const target = stores.adopt(await openStore(toUrl), (store) => store.close());
@@ -68,6 +69,12 @@ export async function openSource(url: string): Promise<Store> {
   const file = scheme.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
   return await openStore(url);
+}
+
+/** Throws a `UsageError` for a store that loses its records when this process ends. */
+function checkTarget(url: string): void {
+  if (schemeOf(url)?.examine === undefined)
+    throw new UsageError(`${url} loses all records when the command ends`);
 }
 
 export const exportRecords: Command = {
@@ -131,6 +138,7 @@ ${databaseHelp}  --partial       accept a file without the end record of an expo
   async run(context, { flags, positionals: [path = '-'] }) {
     const { env, stdin, stdout, stderr } = context;
     const url = databaseUrl(flags, env);
+    checkTarget(url);
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
     const input = path === '-' ? stdin : await openStream(path);

@@ -22,6 +22,11 @@ async function temporaryFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
+/** The URL of a store that does not exist yet. */
+async function newStore(t: TestContext): Promise<string> {
+  return `sqlite:${join(await temporaryFolder(t), 'new.db')}`;
+}
+
 let filled: Promise<string> | undefined;
 after(async () => filled && (await rm(dirname(await filled), { recursive: true })));
 
@@ -169,7 +174,7 @@ describe('export and import', () => {
 
   it('remove their temporary copy of the input after the import', async (t) => {
     const folder = await temporaryFolder(t);
-    const { code } = await runMain(['import', '--database', 'memory:', '--partial'], {
+    const { code } = await runMain(['import', '--database', await newStore(t), '--partial'], {
       env: { TMPDIR: folder },
       input: user,
     });
@@ -236,18 +241,19 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     });
   }
 
-  it('except that --partial imports a file without an end record, perhaps with a byte order mark', async () => {
-    const { code, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
+  it('except that --partial imports a file without an end record, perhaps with a byte order mark', async (t) => {
+    const { code, stdout } = await runCommand(['import', '--partial', '--database', await newStore(t)], {
       input: `\uFEFF${user}`,
     });
     assert.equal(code, 0);
     assert.match(stdout, /^imported 1 new of 1 record, /);
   });
 
-  it('also with --partial if it is empty or damaged', async () => {
+  it('also with --partial if it is empty or damaged', async (t) => {
+    const database = await newStore(t);
     const end = '{"type":"end","records":1,"sha256":"00","lastUserId":1,"lastPostId":0}';
     for (const input of ['', `${user}\n${end}`]) {
-      const { code } = await runCommand(['import', '--partial', '--database', 'memory:'], { input });
+      const { code } = await runCommand(['import', '--partial', '--database', database], { input });
       assert.equal(code, 1, input);
     }
   });
@@ -280,20 +286,25 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     ['a repeated id', `${user}\n{"type":"user","id":1,"name":"Eve"}`, /user 1/],
   ];
   for (const [what, input, message] of wrong) {
-    it(`rejects ${what} with its line`, async () => {
-      const { code, stderr, stdout } = await runCommand(['import', '--partial', '--database', 'memory:'], {
-        input,
-      });
+    it(`rejects ${what} with its line`, async (t) => {
+      const args = ['import', '--partial', '--database', await newStore(t)];
+      const { code, stderr, stdout } = await runCommand(args, { input });
       assert.equal(code, 1, stdout);
       assert.match(stderr, message);
       assert.doesNotMatch(stderr, /^\s+at /m, 'no stack trace');
     });
   }
 
-  it('rejects a missing file', async () => {
-    const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', 'memory:']);
+  it('rejects a missing file', async (t) => {
+    const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', await newStore(t)]);
     assert.equal(code, 1);
     assert.equal(stderr, 'users-service: /nowhere.ndjson: no such file or directory\n');
+  });
+
+  it('rejects a store that does not outlive the command', async () => {
+    const { code, stderr } = await runMain(['import', '--partial', '--database', 'memory:'], { input: user });
+    assert.equal(code, 2);
+    assert.equal(stderr, 'users-service: memory: loses all records when the command ends\n');
   });
 });
 
@@ -388,11 +399,12 @@ describe('copy', () => {
     [['--from', 'memory:'], /usage: users-service copy/, 2],
     [['--from', 'memory:', '--to', 'memory:'], /must differ/, 2],
     [['--frm', 'memory:'], /--frm/, 2],
-    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'memory:'], /there is no file \/nowhere/, 1],
+    [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'sqlite:x.db'], /there is no file \/nowhere/, 1],
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
     [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: holds no records of another process/, 2],
-    [['--from', 'postgres://u:hunter2@127.0.0.1:1/x', '--to', 'memory:'], /127\.0\.0\.1/, 1],
+    [['--from', 'sqlite:x.db', '--to', 'memory:'], /memory: loses all records when the command ends/, 2],
+    [['--from', 'postgres://u:hunter2@127.0.0.1:1/x', '--to', 'sqlite:x.db'], /127\.0\.0\.1/, 1],
   ];
   for (const [args, message, expected] of wrong) {
     it(`fails for ${args.join(' ')} with one clear line and exit code ${expected}`, async () => {
