@@ -31,6 +31,15 @@ const cases: readonly Case[] = [
   ['localhost', [], 'evil.example', false],
   ['::1', [], 'evil.example', false],
   ['::1', [], '[::1]:3000', true],
+  ['::ffff:127.0.0.1', [], '[::ffff:127.0.0.1]:3000', true],
+  ['::FFFF:127.0.0.1', [], '[::FFFF:127.0.0.1]', true],
+  ['::ffff:127.0.0.1', [], '[::ffff:7f00:1]:3000', true],
+  ['::ffff:127.0.0.1', [], '[::ffff:7f00:2]:3000', false],
+  ['::ffff:127.0.0.1', [], '[::ffff:1.2.3.4]', false],
+  ['0:0:0:0:0:0:0:1', [], '[0:0:0:0:0:0:0:1]:3000', true],
+  ['0:0:0:0:0:0:0:1', [], '[::1]:3000', true],
+  ['127.2', [], '127.2:3000', true],
+  ['127.2', [], '127.0.0.2:3000', true],
   ['LOCALHOST', [], 'localhost:3000', true],
   ['Users.localhost', [], 'users.localhost:3000', true],
   ...['LocalHost', 'localhost.', '127.1', '2130706433', '0x7f000001', '0:0:0:0:0:0:0:1'].map(notation),
@@ -91,6 +100,19 @@ for (const [target, host, status] of targets) {
     assert.equal((await wire.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n\r\n`).next()).status, status);
   });
 }
+
+test('a service on an IPv4 address in the notation of IPv6 serves the address that it reports', async (t) => {
+  const { http } = await startService(t, { allowedHosts: [], host: '::ffff:127.0.0.1' });
+  const { host, port } = new URL(http);
+  for (const name of [host, `[::ffff:127.0.0.1]:${port}`]) {
+    const wire = await Wire.open(t, Number(port));
+    assert.equal(
+      (await wire.write(`GET /health HTTP/1.1\r\nHost: ${name}\r\n\r\n`).next()).status,
+      200,
+      name,
+    );
+  }
+});
 
 test('HTTP/1.0 requests without Host are served', async (t) => {
   const { port } = await startService(t, { allowedHosts: [] });
