@@ -135,7 +135,8 @@ export class HttpListener {
   }
 
   #report(request: HttpRequest, now: number): void {
-    const { id, method, raw, response, startedAt, template, keyName, longLived, stalled } = request;
+    const { id, method, raw, response, startedAt, template, keyName, longLived, stalled, failedStatus } =
+      request;
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
     this.#options.observe({
@@ -145,7 +146,7 @@ export class HttpListener {
       method,
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
       path: raw.url?.split('?', 1)[0] ?? '',
-      status: isWhole ? response.statusCode : clientLeft,
+      status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
       durationMs: now - startedAt,
       route: template,
       traceparent: request.header('traceparent'),
@@ -206,8 +207,10 @@ export class HttpListener {
     try {
       const error = toErrorResponse(caught, request);
       // Part of another reply was sent already. The client would read further bytes as its rest.
-      if (request.response.headersSent) request.response.destroy();
-      else send(request, errorReply(error, request));
+      if (request.response.headersSent) {
+        request.failedStatus = error.status;
+        request.response.destroy();
+      } else send(request, errorReply(error, request));
     } catch (cause) {
       // The error response could not be written: only closing the connection can signal the failure.
       observe({ type: 'failure', where: 'http', requestId: request.id, cause });

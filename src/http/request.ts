@@ -66,6 +66,8 @@ export class HttpRequest {
   #holdsMemory = false;
   /** Whether the reply is an endless stream. */
   longLived = false;
+  /** The status of an error after the head of the reply was sent, which ended the reply. */
+  failedStatus: number | undefined;
   /** Whether the client must read before more bytes are sent. */
   stalled = false;
   #target: Target | undefined;

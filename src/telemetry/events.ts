@@ -35,7 +35,10 @@ export interface RequestEvent {
   readonly route: string | undefined;
   /** The path without the query, which may contain names of users. */
   readonly path: string;
-  /** The HTTP status, 499 when the client closed the connection first; for gRPC the status code. */
+  /**
+   * The HTTP status, that of the error when the reply failed after its head, 499 when the client closed the connection
+   * first; for gRPC the status code.
+   */
   readonly status: number;
   readonly durationMs: number;
   /** Whether the response was an endless stream, such as `/changes`. Its duration is not a latency. */

@@ -133,7 +133,12 @@ test('a store failure while posts are streamed closes the connection and is repo
   const held = heldAfterFirstRead(store, () => {
     throw new Error('the disk is gone');
   });
-  const { http, failures } = await startService(t, { repository: store, expectFailures: true });
+  const ended = Promise.withResolvers<number>();
+  const { http, failures } = await startService(t, {
+    repository: store,
+    expectFailures: true,
+    observe: (event) => event.type === 'request' && ended.resolve(event.status),
+  });
   const response = await open(http, line, { headers: { 'x-request-id': 'streaming' } });
   await held.asked;
   held.go();
@@ -142,6 +147,7 @@ test('a store failure while posts are streamed closes the connection and is repo
     failures().map(({ where, requestId, cause }) => [where, requestId, String(cause)]),
     [['http', 'streaming', 'Error: the disk is gone']],
   );
+  assert.equal(await ended.promise, 500);
   assert.equal((await send(http, 'GET /health')).status, 200);
 });
 
