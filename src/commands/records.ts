@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
@@ -140,8 +141,9 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   let characters = 0;
   let lineNumber = 0;
   await using file = await open(path);
-  for await (const line of readLines(file)) {
+  for await (const bytes of readLines(file)) {
     lineNumber += 1;
+    const line = decodeLine(bytes, lineNumber);
     if (line.trim() === '') continue;
     if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
     if (batch.lines.length >= formats.users.batchRows || characters >= batchCharacters) {
@@ -155,15 +157,33 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   yield batch;
 }
 
+// The longest record is a post with a body of 10,000 characters, each escaped in 12 bytes.
+const maxLineBytes = 256 * 1024;
+
 // `FileHandle.readLines` also ends a line at U+2028 and U+2029, which a JSON text may contain.
-async function* readLines(file: FileHandle): AsyncGenerator<string, void> {
-  let rest = '';
-  for await (const chunk of file.createReadStream({ encoding: 'utf8' })) {
-    const lines = (rest + chunk).split(/\r?\n/);
-    rest = lines.pop() ?? '';
-    yield* lines;
+/** The bytes of each line. Stops in the middle of a line that is too long. */
+async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
+  let rest: Buffer[] = [];
+  let restBytes = 0;
+  for await (const chunk of file.createReadStream() as AsyncIterable<Buffer>) {
+    let start = 0;
+    for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', start)) {
+      yield Buffer.concat([...rest, chunk.subarray(start, end)]);
+      rest = [];
+      restBytes = 0;
+      start = end + 1;
+    }
+    rest.push(chunk.subarray(start));
+    restBytes += chunk.length - start;
+    if (restBytes > maxLineBytes) break;
   }
-  if (rest !== '') yield rest;
+  if (restBytes > 0) yield Buffer.concat(rest);
+}
+
+function decodeLine(bytes: Buffer, lineNumber: number): string {
+  if (bytes.length > maxLineBytes) throw new Error(`line ${lineNumber} is longer than ${maxLineBytes} bytes`);
+  if (!isUtf8(bytes)) throw new Error(`line ${lineNumber} is not valid UTF-8`);
+  return bytes.toString();
 }
 
 function emptyBatch(): Batch {
@@ -187,7 +207,7 @@ function readLine(line: string, lineNumber: number, batch: Batch): void {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw new Error(`line ${lineNumber}`, { cause: error });
     const hint = line.startsWith('> ') ? '; npm wrote it: export with npm start --silent -- export' : '';
-    throw new Error(`line ${lineNumber} is not JSON: ${quote(line)}${hint}`);
+    throw new Error(`line ${lineNumber} is not JSON: ${quote(line.trimEnd())}${hint}`);
   }
 }
 

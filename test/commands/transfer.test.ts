@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
@@ -294,6 +294,29 @@ describe('import rejects an incomplete or damaged file before it imports any rec
       assert.doesNotMatch(stderr, /^\s+at /m, 'no stack trace');
     });
   }
+
+  it('rejects text that is not UTF-8 with its line', async (t) => {
+    const file = join(await temporaryFolder(t), 'latin1.ndjson');
+    await writeFile(file, `${user}\n${user.replace('Ada', 'Zoë')}`, 'latin1');
+    const { code, stderr } = await runMain(['import', file, '--partial', '--database', await newStore(t)]);
+    assert.deepEqual([code, stderr], [1, 'users-service: line 2 is not valid UTF-8\n']);
+  });
+
+  it('rejects a line that is longer than any record, without reading all of it', async (t) => {
+    const file = join(await temporaryFolder(t), 'long.ndjson');
+    await writeFile(file, `${user}\n`);
+    await truncate(file, 64 * 1024 * 1024);
+    const { code, stderr } = await runMain(['import', file, '--partial', '--database', await newStore(t)]);
+    assert.deepEqual([code, stderr], [1, 'users-service: line 2 is longer than 262144 bytes\n']);
+  });
+
+  it('but accepts the longest record, with each character escaped, and lines that end with CR LF', async (t) => {
+    const escaped = (count: number) => '\\ud83d\\ude00'.repeat(count);
+    const post = `{"type":"post","id":1,"userId":1,"title":"${escaped(200)}","body":"${escaped(10_000)}"}`;
+    const args = ['import', '--partial', '--database', await newStore(t)];
+    const { stdout, stderr } = await runCommand(args, { input: `${user}\r\n${post}\r\n` });
+    assert.match(stdout, /^imported 2 new of 2 records, /, stderr);
+  });
 
   it('rejects a missing file', async (t) => {
     const { code, stderr } = await runCommand(['import', '/nowhere.ndjson', '--database', await newStore(t)]);
