@@ -241,11 +241,9 @@ export class Followers {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
     }
     // The reader is far behind, or the feed has restarted: each follower asks the store from its own position.
-    const next = new Recent(await this.#feed.position());
+    const position = await this.#feed.position();
     // The followers that needed this may have left, and others may have come.
-    if (recent !== this.#recent) return;
-    next.hasCaughtUp = true;
-    this.#recent = next;
+    if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
     this.#wake();
   }
 }
