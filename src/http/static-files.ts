@@ -26,8 +26,9 @@ export const codings = ['br', 'gzip'] as const;
 export type Coding = (typeof codings)[number];
 
 /**
- * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the
- * folder. Leaves out folders inside it that this user cannot read. A request can only select one of them, so no spelling of a path leads out of the folder.
+ * Lists the files that a folder serves: regular files, no dot-files, and links that lead to a place inside the folder.
+ * Leaves out folders inside it that this user cannot read. A request can only select one of these files, so no spelling
+ * of a path leads out of the folder.
  */
 export function listFiles(publicFolder: string): StaticFile[] {
   const folder = realpathSync(publicFolder);
