@@ -1,6 +1,7 @@
 import { addAbortListener } from 'node:events';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
 import { DomainError } from '../domain/errors.ts';
 import {
@@ -33,8 +34,6 @@ const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 // The service sends at least a comment every 15 seconds. After three times this interval, the connection is lost.
 const silenceMs = 45_000;
-// What the service allows in a key. The error of `fetch` for other characters would show the key.
-const keyPattern = /^[\x21-\x7e]+$/;
 
 /** The fields of a server-sent event that this command uses. */
 type Event = Readonly<Partial<Record<'id' | 'event' | 'data', string>>>;
@@ -56,8 +55,10 @@ export const changes: Command = {
     const { after, state } = flags;
     const url = readUrl(flags);
     const key = context.env['API_KEY'];
-    if (key && !keyPattern.test(key))
+    // The error of `fetch` for other characters would show the key.
+    if (key && !secretPattern.test(key)) {
       throw new UsageError('API_KEY must be a key of visible ASCII characters');
+    }
     let position = (state === undefined ? undefined : await readState(state)) ?? after;
     let pauseMs = firstPauseMs;
     const stop = new AbortController();

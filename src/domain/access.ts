@@ -16,7 +16,8 @@ interface Key {
   readonly digest: Buffer;
 }
 
-const secretPattern = /^[\x21-\x7e]+$/;
+/** The characters that a key may have. */
+export const secretPattern = /^[\x21-\x7e]+$/;
 const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
 const digestPattern = /^sha256:([0-9a-f]{64})$/i;
 
