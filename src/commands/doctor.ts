@@ -6,7 +6,7 @@ import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
-import { openBriefly } from './serve.ts';
+import { examineStandbys, openBriefly } from './serve.ts';
 import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 
 const help = `usage: users-service doctor [options]
@@ -86,11 +86,13 @@ async function examineKey(path: string): Promise<Finding> {
     : ok(`not every user may read ${path}`);
 }
 
-async function examineStore({ config: { database } }: ParsedConfig): Promise<Finding[]> {
+async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
+  const { database } = config;
   try {
-    return (await schemeOf(database)?.examine?.(database)) ?? [];
+    const findings = (await schemeOf(database)?.examine?.(database)) ?? [];
+    return [...findings, ...(await examineStandbys(config))];
   } catch (error) {
-    return [fail(describeError(error), 'correct --database')];
+    return [fail(describeError(error), 'correct the URL')];
   }
 }
 

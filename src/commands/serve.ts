@@ -3,6 +3,8 @@ import { createServer } from 'node:net';
 import { type Config, optionRows, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
+import type { Finding } from '../storage/finding.ts';
+import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
@@ -87,6 +89,18 @@ export const serve: Command = {
     }
   },
 };
+
+/** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
+export async function examineStandbys({ 'read-database': given = '' }: Config): Promise<Finding[]> {
+  // The service does not read this parameter in the URL of standbys.
+  const url = given.replace(/\btarget_session_attrs=[^&]*/, '');
+  const findings = (await schemeOf(url)?.examine?.(url)) ?? [];
+  return findings
+    .filter(({ what }) => what !== 'no host takes writes')
+    .map(({ level, what, remedy }) => {
+      return { level: level === 'fail' ? 'warn' : level, what: `--read-database: ${what}`, remedy };
+    });
+}
 
 /** The error with the flag or variable that the user wrote, instead of the library's option. */
 function withFlag(error: StartError, { settings }: ParsedConfig): Error {

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { after, describe, it } from 'node:test';
+import { freePorts } from '../kit/free-ports.ts';
+import { startPostgres } from '../kit/postgres.ts';
+import { runCommand } from '../support/command.ts';
+
+describe('the standbys of --read-database', async () => {
+  const postgres = await startPostgres({ fsync: 'on', full_page_writes: 'on' });
+  after(() => postgres.close());
+  const standby = await postgres.createStandby();
+  const [closed] = await freePorts(1);
+  const primary = postgres.server.url();
+  const urlOf = (...ports: unknown[]) =>
+    primary.replace(/127.*(?=\/)/, ports.map((port) => `127.0.0.1:${port}`).join());
+  const unreachable = `--read-database: 127.0.0.1:${closed} cannot be used: connect ECONNREFUSED 127.0.0.1:${closed}`;
+
+  async function doctor(standbys: string) {
+    const args = ['doctor', '--port', '0', '--grpc-port', '0', '--database', primary];
+    const { code, stdout } = await runCommand([...args, '--read-database', standbys]);
+    const lines = stdout.split('\n').filter((line) => line.includes('--read-database: '));
+    return { code, lines, problems: stdout.split('\n').filter((line) => /^(?:warn|fail)/.test(line)) };
+  }
+
+  it('doctor examines each of them, and warns of one that cannot be reached', async () => {
+    const { code, lines, problems } = await doctor(urlOf(standby.port, closed));
+    assert.deepEqual(problems, [`warn  ${unreachable}; check the URL, the server and the network`]);
+    assert.match(lines.join('\n'), /^ok {4}--read-database: 127\.0\.0\.1:\d+: PostgreSQL \S+.*, a standby/);
+    assert.equal(code, 3);
+  });
+
+  it('doctor finds no problem in one that can be used, whatever servers its URL asks for', async () => {
+    const { code, lines } = await doctor(`${urlOf(standby.port)}?target_session_attrs=standby`);
+    assert.ok(lines.length > 5, lines.join('\n'));
+    assert.equal(code, 0);
+  });
+});
