@@ -77,6 +77,7 @@ export const serve: Command = {
       // Without a log, still print the addresses: with port 0 there is no other way to learn them.
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
+      if (worker === undefined) void reportStandbys(config, log.observe);
       await signals.stopped;
       await runner.stop();
       return 0;
@@ -100,6 +101,14 @@ export async function examineStandbys({ 'read-database': given = '' }: Config): 
     .map(({ level, what, remedy }) => {
       return { level: level === 'fail' ? 'warn' : level, what: `--read-database: ${what}`, remedy };
     });
+}
+
+/** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
+async function reportStandbys(config: Config, observe: Observe): Promise<void> {
+  for (const { what } of await examineStandbys(config)) {
+    if (!what.includes(' cannot be used: ')) continue;
+    observe({ type: 'warning', message: `${what}; the primary serves its reads` });
+  }
 }
 
 /** The error with the flag or variable that the user wrote, instead of the library's option. */

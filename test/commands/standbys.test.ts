@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { freePorts } from '../kit/free-ports.ts';
 import { startPostgres } from '../kit/postgres.ts';
+import { printed, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 
 describe('the standbys of --read-database', async () => {
@@ -33,4 +34,17 @@ describe('the standbys of --read-database', async () => {
     assert.ok(lines.length > 5, lines.join('\n'));
     assert.equal(code, 0);
   });
+
+  for (const workers of ['1', '2']) {
+    it(`the service with --workers ${workers} warns once of one that cannot be reached`, async (t) => {
+      const args = ['--database', primary, '--workers', workers];
+      const running = await startProcess(t, [...args, '--read-database', urlOf(standby.port, closed)]);
+      await printed(running, 'warning');
+      assert.equal(await running.end(), 0);
+      assert.deepEqual(
+        running.lines.flatMap(({ event, message }) => (event === 'warning' ? [message] : [])),
+        [`${unreachable}; the primary serves its reads`],
+      );
+    });
+  }
 });
