@@ -3,7 +3,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, messageOf } from '../domain/errors.ts';
 import {
   type Arguments,
   type Command,
@@ -78,6 +78,10 @@ export const changes: Command = {
         }
       } catch (error) {
         if (signal.aborted) break;
+        // A retry would not help: `fetch` refuses to send requests to the ports of other protocols.
+        if (error instanceof TypeError && messageOf(error.cause) === 'bad port') {
+          throw new UsageError(`--url must have another port: ${url.port} is reserved for another protocol`);
+        }
         // `fetch` fails with a `TypeError` that has a cause, and its signal with a `DOMException`.
         const isLost = error instanceof DOMException || (error instanceof TypeError && 'cause' in error);
         if (!isLost && !(error instanceof Refusal)) throw error;
