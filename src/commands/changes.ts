@@ -16,8 +16,8 @@ import {
 
 const help = `usage: users-service changes --url URL [--after N] [--type LIST] [--user ID] [--state FILE]
 
-Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. Connects
-again after each failure, and continues where it was.
+Prints each change of a running service as a line of JSON (CloudEvents 1.0), until a signal stops it. After a
+lost connection, a 5xx status or 429 it connects again, and continues where it was. Any other status ends it.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
   --after N     start after this position [before the oldest change that is kept]

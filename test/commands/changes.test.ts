@@ -168,6 +168,17 @@ describe('users-service changes', () => {
     });
   }
 
+  it('describes in its help and its documentation after which failures it connects again', async () => {
+    const { stdout } = await runCommand(['changes', '--help']);
+    const page = await readFile(new URL('../../src/commands/README.md', import.meta.url), 'utf8');
+    for (const text of [stdout, page]) {
+      assert.match(
+        text.replaceAll('\n', ' '),
+        /After a lost connection, a 5xx status or 429 it connects again, .*Any other status ends it/,
+      );
+    }
+  });
+
   it('rejects a file without a saved position', async (t) => {
     const state = await temporaryFile(t);
     await writeFile(state, 'my diary');
