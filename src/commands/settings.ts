@@ -161,7 +161,8 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
     });
   };
 
-  await attempt('public', 'a folder that can be read', (path) => readdir(path));
+  // With `/.`, this also fails for a folder whose files can be listed, but not opened.
+  await attempt('public', 'a folder that can be read', (path) => readdir(`${path}/.`));
   const readPem = (flag: 'tls-cert' | 'tls-key', what: string, part: 'cert' | 'key') =>
     attempt(flag, `${what} in PEM that can be read`, async (path) => {
       const pem = await readFile(path);

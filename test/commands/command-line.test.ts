@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -10,6 +10,7 @@ import { urlForms } from '../../src/storage/open.ts';
 import { runMain } from '../kit/process.ts';
 import { createCertificate } from '../support/certificate.ts';
 import { runCommand } from '../support/command.ts';
+import { runTool } from '../support/tool.ts';
 
 describe('help and version', () => {
   for (const argv of [['--help'], ['-h'], ['help'], ['serve', '--help'], ['--port', 'x', '--help']]) {
@@ -236,4 +237,38 @@ describe('files and folders of options are checked before the database is create
       assert.deepEqual((await readdir(folder)).sort(), Object.keys(pem).sort(), 'no database was created');
     });
   }
+
+  it('a public folder whose files can be listed but not opened, by the service and by doctor', {
+    skip: process.platform === 'win32' && 'Windows has no such file modes',
+  }, async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'files-'));
+    const site = join(folder, 'site');
+    t.after(async () => {
+      // Another user than root cannot remove the file otherwise.
+      await chmod(site, 0o755);
+      await rm(folder, { recursive: true });
+    });
+    await mkdir(site);
+    await writeFile(join(site, 'index.html'), '');
+    await chmod(site, 0o444);
+    await chmod(folder, 0o755);
+    const moduleOf = (name: string) =>
+      JSON.stringify(new URL(`../../src/commands/${name}.ts`, import.meta.url).href);
+    const args = ['--public', site, '--database', 'memory:', '--port', '0', '--grpc-port', 'off'];
+    // Change the user after the imports, because the other user may have no access to the checkout.
+    const source = `
+      import { run } from ${moduleOf('commands')};
+      import ${moduleOf('doctor')};
+      if (process.getuid() === 0) process.setuid(65_534);
+      const { stdin, stdout, stderr, version: nodeVersion, exit } = process;
+      for (const name of ['serve', 'doctor']) {
+        const args = [name, ...${JSON.stringify(args)}];
+        const ignore = () => undefined;
+        await run({ args, env: {}, nodeVersion, stdin, stdout, stderr, onSignal: ignore, onCrash: ignore, exit });
+      }`;
+    const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', source]);
+    const problem = `--public must be a folder that can be read, not "${site}" (EACCES)`;
+    assert.equal(stderr, `users-service: ${problem}\n`);
+    assert.ok(stdout.includes(`\nfail  ${problem}; `), stdout);
+  });
 });
