@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
@@ -44,7 +44,8 @@ export async function backupSqlite(
 }
 
 function refuseExisting(path: string): void {
-  if (existsSync(path)) throw new Error('the target exists already');
+  // A link exists even if it leads nowhere.
+  if (lstatSync(path, { throwIfNoEntry: false })) throw new Error('the target exists already');
 }
 
 async function copy(from: string, to: string, onProgress: BackupProgress): Promise<number> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -86,6 +86,7 @@ describe('a backup of a SQLite file', () => {
     ['of a file that is not a database', 'text.txt', 'backup.db', /not a database/],
     ['onto an existing file', 'users.db', 'text.txt', /text\.txt.*exists already/],
     ['onto a folder', 'users.db', 'folder', /folder.*exists already/],
+    ['onto a link that leads nowhere', 'users.db', 'link', /link.*exists already/],
     ['onto itself', 'users.db', 'users.db', /exists already/],
     ['into a folder that is missing', 'users.db', 'missing/backup.db', /missing\/backup\.db/],
   ];
@@ -98,10 +99,12 @@ describe('a backup of a SQLite file', () => {
         'text that is longer than the header of a database. '.repeat(10),
       );
       mkdirSync(join(folder, 'folder'));
+      symlinkSync('nowhere', join(folder, 'link'));
       const backup = backupSqlite(join(folder, source), join(folder, target));
       await assert.rejects(backup, { kind: 'unavailable', message: problem });
       await rejects(backup, 'unavailable');
-      assert.deepEqual(readdirSync(folder).toSorted(), ['folder', 'text.txt', 'users.db']);
+      assert.deepEqual(readdirSync(folder).toSorted(), ['folder', 'link', 'text.txt', 'users.db']);
+      assert.equal(readlinkSync(join(folder, 'link')), 'nowhere');
       assert.equal(existsSync(join(folder, 'backup.db')), false);
     });
   }
