@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -49,4 +52,23 @@ test('npm start --silent prints only the output of the command', { skip }, async
   const { code, stdout } = await runTool('npm', ['start', '--silent', '--', '--version'], { cwd: root });
   assert.equal(code, 0);
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+});
+
+test('npm start prints one clear line on a Node.js that cannot run TypeScript', {
+  skip: process.platform === 'win32' && 'Windows runs no scripts of a shell',
+}, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const older = join(folder, 'older.cjs');
+  await writeFile(older, 'Object.defineProperty(process.versions, "node", { value: "20.20.2" })');
+  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+  const { code, stdout, stderr } = await runTool('/bin/sh', ['-c', scripts.start], {
+    cwd: root,
+    env: {
+      PATH: dirname(process.execPath),
+      NODE_OPTIONS: `--require=${older} --no-experimental-strip-types`,
+    },
+  });
+  assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
+  assert.match(stderr, /^users-service: needs Node\.js 24 or newer, this is v[\d.]+\n$/);
 });
