@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import fs, { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Readable, Writable } from 'node:stream';
@@ -18,9 +19,13 @@ import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** Runs a command on a terminal, and interrupts it when it shows its progress. `exitCode` is that of the signal. */
-async function interrupt(args: readonly string[]) {
+/**
+ * Runs a command on a terminal, and interrupts it when it shows its progress, or earlier by a call of the function that
+ * `prepare` receives. `exited` resolves to the exit code of the signal.
+ */
+async function interrupt(args: readonly string[], prepare: (stop: () => unknown) => void = () => undefined) {
   let signal = (): unknown => assert.fail('the command handles no signal');
+  prepare(() => signal());
   const exited = Promise.withResolvers<number>();
   const errors: string[] = [];
   const ignored = () => new Writable({ write: (_chunk, _encoding, done) => done() });
@@ -60,6 +65,26 @@ describe('a command that a signal stops', () => {
       (await readdir(folder)).filter((name) => name.endsWith('.ndjson')),
       [],
     );
+  });
+
+  it('export leaves no empty file if the signal arrives before its file is open', async (t) => {
+    const folder = temporaryFolder();
+    const database = `sqlite:${join(folder, 'users.db')}`;
+    await (await openStore(database)).close();
+    const file = join(folder, 'all.ndjson');
+    const { open } = fs;
+    const { exited } = await interrupt(['export', file, '--database', database], (stop) => {
+      const mock = t.mock.method(fs, 'open', async (...given: Parameters<typeof open>) => {
+        mock.mock.restore();
+        syncBuiltinESMExports();
+        await Promise.resolve();
+        stop();
+        return open(...given);
+      });
+      syncBuiltinESMExports();
+    });
+    assert.equal(await exited, 130);
+    assert.equal(existsSync(file), false);
   });
 
   it('export does not remove a file that it did not create', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
@@ -136,6 +136,19 @@ describe('export and import', () => {
     assert.equal(exported.code, 1);
     assert.equal(exported.stderr, `users-service: ${file}: file already exists\n`);
     assert.equal(await readFile(file, 'utf8'), 'precious');
+  });
+
+  it('leave no file when the export cannot write to it', async (t) => {
+    const folder = await temporaryFolder(t);
+    const url = `sqlite:${join(folder, 'a.db')}`;
+    await fillStore(url);
+    await using handle = await open(join(folder, 'a.db'));
+    t.mock.method(Object.getPrototypeOf(handle), 'writeFile', async () => {
+      throw new Error('ENOSPC: no space left on device, write');
+    });
+    const { code, stderr } = await runCommand(['export', join(folder, 'all.ndjson'), '--database', url]);
+    assert.deepEqual([code, stderr], [1, 'users-service: ENOSPC: no space left on device, write\n']);
+    assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
   it('show their progress, for an import once for each time it reads the file', async (t) => {
