@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import cluster, { type Worker } from 'node:cluster';
 import { EventEmitter } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -9,8 +10,10 @@ import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
 import { workerLink } from '../../src/workers/worker-link.ts';
 import { WorkerPool } from '../../src/workers/worker-pool.ts';
 import { runMain } from '../kit/process.ts';
+import { runCommand } from '../support/command.ts';
 
 const series = 'users_service_failures_total';
+const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
 
 /** A worker without a process, and the messages that it has received. */
@@ -35,15 +38,15 @@ async function startPool(t: TestContext, count: number): Promise<readonly FakeWo
   const waiting = [...workers];
   t.mock.method(cluster, 'fork', () => {
     const worker = waiting.shift();
-    setImmediate(() => worker?.emit('message', { ready: { http: 'http://127.0.0.1:1' } }));
+    setImmediate(() => worker?.emit('message', ready));
     return worker as unknown as Worker;
   });
   await createPool(count).start();
   return workers;
 }
 
-function createPool(count: number): WorkerPool {
-  return new WorkerPool({ count, port: 0, grpcPort: false, observe: () => undefined, stopTimeoutMs: 1_000 });
+function createPool(count: number, stopTimeoutMs = 1_000): WorkerPool {
+  return new WorkerPool({ count, port: 0, grpcPort: false, observe: () => undefined, stopTimeoutMs });
 }
 
 /** Returns the warnings of the process since then, such as `MaxListenersExceededWarning`. */
@@ -124,7 +127,7 @@ describe('the death of a worker during a replacement', () => {
           const dying = running[1];
           if (isFirstNew && dying !== undefined) end(dying, 'SIGKILL');
           if (isFirstNew && fails) end(worker, null);
-          else worker.emit('message', { ready: { http: 'http://127.0.0.1:1' } });
+          else worker.emit('message', ready);
         });
         return worker as unknown as Worker;
       });
@@ -136,6 +139,64 @@ describe('the death of a worker during a replacement', () => {
       assert.equal(running.length, 0);
     });
   }
+});
+
+describe('a stop message during the start of a worker', () => {
+  it('a worker that was starting receives the stop message again when it is ready', async (t) => {
+    const forks: FakeWorker[] = [];
+    const kills: unknown[] = [];
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      const exit = () => setImmediate(() => worker.emit('exit', 0, null));
+      const kill = (signal: unknown) => {
+        kills.push(signal);
+        exit();
+      };
+      Object.assign(worker, { process: { pid: 1, kill } });
+      let isReady = false;
+      // Like a process that does not read its messages yet.
+      worker.send = (message) => {
+        if (message === 'stop' && isReady) exit();
+        return worker.received.push(message);
+      };
+      worker.once('message', () => {
+        isReady = true;
+      });
+      if (forks.push(worker) === 1) setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
+    });
+    const pool = createPool(1, 10_000);
+    await pool.start();
+    const replaced = pool.reload();
+    const stopped = pool.stop();
+    const [, starting] = forks;
+    assert.deepEqual(starting?.received, ['stop']);
+    starting?.emit('message', ready);
+    await Promise.all([replaced, stopped]);
+    assert.deepEqual([starting?.received, forks.length, kills], [['stop', 'stop'], 2, []]);
+  });
+
+  it('a worker that receives the stop message before its port is open ends, and closes the port', async (t) => {
+    const worker = Object.assign(fakeWorker(), { disconnect: () => undefined });
+    Object.assign(cluster, { worker });
+    t.after(() => Reflect.deleteProperty(cluster, 'worker'));
+    const { listen } = Server.prototype;
+    const servers: Server[] = [];
+    t.mock.method(Server.prototype, 'listen', function (this: Server, ...given: unknown[]) {
+      servers.push(this);
+      worker.emit('message', 'stop');
+      return Reflect.apply(listen, this, given);
+    });
+    const folder = await mkdtemp(join(tmpdir(), 'workers-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const args = ['--workers', '2', '--database', `sqlite:${folder}/users.db`];
+    const { code } = await runCommand(args, { env: { USERS_SERVICE_WORKER_PORTS: '[0,false]' } });
+    assert.equal(code, 0);
+    assert.deepEqual(
+      servers.map(({ listening }) => listening),
+      [false],
+    );
+  });
 });
 
 describe('a primary whose workers cannot start', () => {
