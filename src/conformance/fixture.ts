@@ -99,11 +99,8 @@ export const userFilters: Readonly<Record<keyof UserFilter, string>> = {
 
 /** A query as a client writes it, such as `sort=-name&limit=3`. */
 export function userQuery(text = ''): UserQuery {
-  return parseUserQuery(new URLSearchParams(text), noCursor);
+  return parseUserQuery(new URLSearchParams(text));
 }
-
-/** Reads no cursor: only the HTTP API encodes positions. The tests pass the positions themselves. */
-export const noCursor = () => undefined;
 
 /** The options of a creation with an idempotency key. */
 export function keyed(key: string, fingerprint = 'fingerprint'): CreateOptions {

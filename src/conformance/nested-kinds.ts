@@ -10,7 +10,7 @@ import type {
   Records,
   Repository,
 } from '../domain/repository.ts';
-import { addUsers, noCursor } from './fixture.ts';
+import { addUsers } from './fixture.ts';
 
 /** A kind whose records belong to users. */
 export type NestedName = Exclude<RecordKind, 'users'>;
@@ -99,7 +99,7 @@ const posts: NestedKind<PostDraft, PostPatch, PostQuery> = {
 
 /** A query of posts as a client writes it. */
 export function postQuery(text = ''): PostQuery {
-  return parsePostQuery(1, new URLSearchParams(text), noCursor);
+  return parsePostQuery(1, new URLSearchParams(text));
 }
 
 const kinds: Readonly<Record<NestedName, NestedKind>> = { posts };

@@ -45,9 +45,6 @@ const countingNumber = /^[1-9][0-9]*$/;
 /** The decoded query parameters in their original order, including repetitions. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;
 
-/** Returns the sort values in a cursor of the list with this filter and sort; `undefined` for any other text. */
-export type ReadCursor = (cursor: string, filter: object, sort: Sort<string>) => unknown;
-
 /** The parameters that choose a page of a list. */
 export const pageParameters = ['sort', 'page', 'limit', 'cursor'] as const;
 
@@ -77,15 +74,13 @@ export function parsePage<Field extends string>(
   fields: SortFields<Field | 'id'>,
   filter: object,
   fixed: readonly string[],
-  readCursor: ReadCursor,
 ): ListQuery<Field> {
   const sort = parseSort(given.sort, fields, fixed);
   const limit = given.limit === undefined ? defaultLimit : parseCount('limit', given.limit);
   if (limit > maxLimit) throw invalid('limit', `must be at most ${maxLimit}`);
   if (given.cursor !== undefined) {
     if (given.page !== undefined) throw invalid('page', 'and cursor exclude each other');
-    const after = parsePosition(readCursor(given.cursor, filter, sort), sort, fields);
-    return { sort, limit, start: { after } };
+    return { sort, limit, start: { after: parseCursor(given.cursor, filter, sort, fields) } };
   }
   const offset = (parseCount('page', given.page ?? '1') - 1) * limit;
   if (offset > maxOffset) {
@@ -137,18 +132,31 @@ export function positionOf(row: object, sort: Sort<string>): Position {
   return sort.map(({ field }) => values[field] ?? '');
 }
 
-/** Parses a position that a client sent: a valid value for each key of the sort. */
-function parsePosition<Field extends string>(
-  values: unknown,
+/**
+ * A cursor is a position in a list, with the list's filter and sort, as base64url of JSON. It is not secret: the
+ * client has just received the values in it. Every copy of the service can read it, with any store that has the
+ * same rows.
+ */
+export function formatCursor(filter: object, sort: Sort<string>, after: Position): string {
+  return Buffer.from(JSON.stringify({ filter, sort: formatSort(sort), after })).toString('base64url');
+}
+
+/** Parses the cursor of a client: of this list, with a valid value for each key of the sort. */
+function parseCursor<Field extends string>(
+  cursor: string,
+  filter: object,
   sort: Sort<Field>,
   fields: SortFields<Field | 'id'>,
 ): Position {
   try {
-    if (Array.isArray(values) && values.length === sort.length) {
-      return sort.map(({ field }, i) => fields[field](values[i]));
+    const { after }: { after: unknown } = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+    const isPosition = Array.isArray(after) && after.length === sort.length;
+    // The text must be equal after formatting it again, which rejects other lists and other spellings.
+    if (isPosition && formatCursor(filter, sort, after) === cursor) {
+      return sort.map(({ field }, i) => fields[field](after[i]));
     }
   } catch {
-    // A value is invalid for its field: report the cursor, because clients do not know its content.
+    // Any mistake is one of the whole cursor, because clients do not know its content.
   }
   throw invalid('cursor', 'does not belong to this list, filter and sort');
 }

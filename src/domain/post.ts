@@ -1,11 +1,4 @@
-import {
-  type ListQuery,
-  type Parameters,
-  pageParameters,
-  parsePage,
-  parseParameters,
-  type ReadCursor,
-} from './list-query.ts';
+import { type ListQuery, type Parameters, pageParameters, parsePage, parseParameters } from './list-query.ts';
 import { bodyParsers, type Patch, parseRecordId, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
@@ -50,10 +43,10 @@ function parseTitle(value: unknown): string {
   return parseText('title', value, titleRule);
 }
 
-export function parsePostQuery(userId: number, parameters: Parameters, readCursor: ReadCursor): PostQuery {
+export function parsePostQuery(userId: number, parameters: Parameters): PostQuery {
   const given = parseParameters(parameters, ['title', ...pageParameters]);
   const filter = given.title === undefined ? {} : { title: parsePrefix('title', given.title, titleRule) };
-  return { filter, ...parsePage(given, postFields, { userId, ...filter }, [], readCursor) };
+  return { filter, ...parsePage(given, postFields, { userId, ...filter }, []) };
 }
 
 export const postBodies = bodyParsers<PostDraft>({

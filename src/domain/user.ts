@@ -1,12 +1,5 @@
 import { invalid } from './errors.ts';
-import {
-  type ListQuery,
-  type Parameters,
-  pageParameters,
-  parsePage,
-  parseParameters,
-  type ReadCursor,
-} from './list-query.ts';
+import { type ListQuery, type Parameters, pageParameters, parsePage, parseParameters } from './list-query.ts';
 import { bodyParsers, type Patch, parseIds, parseRecordId, type Stored } from './record.ts';
 import { parsePrefix, parseText } from './text.ts';
 
@@ -57,7 +50,7 @@ function parseName(value: unknown): string {
   return parseText('name', value, nameRule);
 }
 
-export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): UserQuery {
+export function parseUserQuery(parameters: Parameters): UserQuery {
   const given = parseParameters(parameters, ['role', 'name', 'id', ...pageParameters]);
   const filter: UserFilter = {
     ...(given.role !== undefined && { role: parseRole(given.role) }),
@@ -65,7 +58,7 @@ export function parseUserQuery(parameters: Parameters, readCursor: ReadCursor): 
     ...(given.id !== undefined && { id: parseIds(given.id) }),
   };
   const fixed = given.role === undefined ? [] : ['role'];
-  return { filter, ...parsePage(given, userFields, filter, fixed, readCursor) };
+  return { filter, ...parsePage(given, userFields, filter, fixed) };
 }
 
 export const userBodies = bodyParsers<UserDraft>({

@@ -1,11 +1,5 @@
 import type { Origin } from '../domain/change.ts';
-import {
-  asksForPage,
-  type ListQuery,
-  type Page,
-  type Parameters,
-  type ReadCursor,
-} from '../domain/list-query.ts';
+import { asksForPage, type ListQuery, type Page, type Parameters } from '../domain/list-query.ts';
 import {
   type PostDraft,
   type PostQuery,
@@ -50,7 +44,6 @@ import {
   memoize,
   monitorLinks,
   pageLinks,
-  readCursor,
   wantsCount,
 } from './paging.ts';
 
@@ -88,7 +81,7 @@ interface Resource<
    */
   view(row: Shown<Row>): Readonly<Record<keyof Shown<Row>, unknown>>;
   readonly bodies: BodyParsers<Draft>;
-  parseQuery(userId: number, parameters: Parameters, readCursor: ReadCursor): Query;
+  parseQuery(userId: number, parameters: Parameters): Query;
   list(store: Repository, userId: number, query: Query, options: CallOptions): Found<Page<Shown<Row>>>;
   count(store: Repository, userId: number, query: Query, options: CallOptions): Found<number>;
   create(store: Repository, userId: number, draft: Draft, options: CreateOptions): Found<Created<Row>>;
@@ -102,7 +95,7 @@ const users: Resource<StoredUser, UserDraft, UserQuery> = {
   isNested: false,
   view: ({ id, name, role }) => ({ id, name, role }),
   bodies: userBodies,
-  parseQuery: (_, parameters, readCursor) => parseUserQuery(parameters, readCursor),
+  parseQuery: (_, parameters) => parseUserQuery(parameters),
   list: (store, _, query, options) => store.listUsers(query, options),
   count: (store, _, { filter }, options) => store.countUsers(filter, options),
   create: (store, _, draft, options) => store.createUser(draft, options),
@@ -143,7 +136,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 
   const parseList = memoize((request) => {
     const userId = userIdOf(request);
-    const given = resource.parseQuery(userId, request.parameters, readCursor);
+    const given = resource.parseQuery(userId, request.parameters);
     const isWhole = isNested && !asksForPage(request.parameters);
     const query = isWhole ? { ...given, limit: maxStreamedRows } : given;
     const linksOf = isWhole

@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { asksForPage, formatSort, maxOffset, type Sort } from '../../src/domain/list-query.ts';
+import { asksForPage, formatSort, maxOffset } from '../../src/domain/list-query.ts';
 import { parsePostQuery } from '../../src/domain/post.ts';
 import { parseUserQuery } from '../../src/domain/user.ts';
 import { refuses } from './refuses.ts';
 
-// Replaces a cursor by readable text: its filter, its sort and the values.
-const readCursor = (cursor: string, filter: object, sort: Sort<string>): unknown => {
-  const list = `${JSON.stringify(filter)} ${formatSort(sort)} `;
-  return cursor.startsWith(list) ? JSON.parse(cursor.slice(list.length)) : undefined;
-};
-const users = (text: string) => parseUserQuery(new URLSearchParams(text), readCursor);
-const posts = (text: string) => parsePostQuery(7, new URLSearchParams(text), readCursor);
+/** The parameters of a query. A cursor in it is written as readable text: its filter, its sort and the values. */
+function parametersOf(text: string): URLSearchParams {
+  const parameters = new URLSearchParams(text);
+  const [, filter, sort, after] = /^(\{.*?\}) (\S+) (.*)$/.exec(parameters.get('cursor') ?? '') ?? [];
+  if (filter === undefined) return parameters;
+  const json = `{"filter":${filter},"sort":${JSON.stringify(sort)},"after":${after}}`;
+  parameters.set('cursor', Buffer.from(json).toString('base64url'));
+  return parameters;
+}
+const users = (text: string) => parseUserQuery(parametersOf(text));
+const posts = (text: string) => parsePostQuery(7, parametersOf(text));
 
 /** Sort parameters of clients, and their normal form. */
 const sorts: readonly (readonly [written: string, normal: string])[] = [

@@ -9,7 +9,6 @@ import { maxId } from '../../src/domain/record.ts';
 import { maxNameLength, parseRole, parseUserQuery, userBodies, userFields } from '../../src/domain/user.ts';
 import { parseEntityTags } from '../../src/http/conditional.ts';
 import { listFiles } from '../../src/http/static-files.ts';
-import { readCursor } from '../../src/rest/paging.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openStore } from '../../src/storage/open.ts';
 import {
@@ -161,7 +160,7 @@ describe('a schema accepts the same values as the service', () => {
     });
   }
 
-  const query = (name: string, value: string) => parseUserQuery([[name, value]], readCursor);
+  const query = (name: string, value: string) => parseUserQuery([[name, value]]);
   const parameters: readonly (readonly [string, (value: string) => unknown, readonly string[]])[] = [
     [
       'UserSort',
@@ -183,7 +182,7 @@ describe('a schema accepts the same values as the service', () => {
     ],
     [
       'PostSort',
-      (value) => parsePostQuery(1, [['sort', value]], readCursor),
+      (value) => parsePostQuery(1, [['sort', value]]),
       ['id', 'title', '-title,id', 'name', 'title,title', 'titled'],
     ],
     ['Role', (value) => query('role', value), ['admin', 'Admin', '', 'a b']],
@@ -194,7 +193,7 @@ describe('a schema accepts the same values as the service', () => {
     ],
     [
       'TitlePrefix',
-      (value) => parsePostQuery(1, [['title', value]], readCursor),
+      (value) => parsePostQuery(1, [['title', value]]),
       ['N', '', 'a\t', '😀'.repeat(200), '😀'.repeat(201)],
     ],
     [

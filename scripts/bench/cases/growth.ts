@@ -1,7 +1,7 @@
 import { constants, copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { formatCursor } from '../../../src/rest/paging.ts';
+import { formatCursor } from '../../../src/domain/list-query.ts';
 import { answersJson, keepsUser } from '../check.ts';
 import { dataFile, spreadIds } from '../data.ts';
 import { openDatabase } from '../peers/database.ts';
