@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { free } from './memory-budget.ts';
 import { HttpError } from './reply.ts';
 import { scheduler } from './scheduler.ts';
 
@@ -140,11 +141,6 @@ export function discardBody(message: IncomingMessage): void {
 // A host may keep the chunks itself, for example to check a signature of the body.
 function isOnlyReader(message: IncomingMessage): boolean {
   return message.listenerCount('data') + message.listenerCount('readable') === 0;
-}
-
-// Detaching an ArrayBuffer frees its memory. The chunks of Node's parser own theirs.
-function free({ buffer, length }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 
 // RFC 9112, 6.3. `node:http` emits no events on the stream of a request without a body.

@@ -9,6 +9,15 @@ const chunkBytes = 64 * 1024;
 const maxBudgetBytes = 64 * 1024 * 1024;
 
 /**
+ * Frees the memory of a chunk at once, if no other data shares it: V8 would first have to mark the whole heap. The chunks
+ * of Node's parser own theirs.
+ */
+export function free({ buffer, length }: Uint8Array): void {
+  // Detaching an ArrayBuffer frees its memory.
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
+}
+
+/**
  * The memory budget for data that waits for clients: bodies until their request ends, and replies until their client
  * has received them. Beyond it, the requests that have used memory for the longest time are cancelled. If new requests
  * waited instead, clients that read slowly could block all others.

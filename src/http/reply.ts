@@ -21,8 +21,8 @@ export interface ByteStream {
   readonly length?: number;
   /** Memory that the stream uses until its end, in which its chunks are views. Default: one chunk at a time. */
   readonly heldBytes?: number;
-  /** Called when a chunk has been written, and its memory can be reused. */
-  readonly release?: (chunk: string | Uint8Array) => void;
+  /** Called with each chunk of bytes after it was sent, unless a host may still use it. */
+  readonly release?: (chunk: Uint8Array) => void;
   /** Called at the end of the reply, even if no chunk was read. */
   readonly close?: () => Promise<void>;
 }

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { http } from './node-http.ts';
 import { endLingering } from './refusals.ts';
 import { type ByteStream, isStream, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
@@ -47,11 +49,11 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     // A client may read nothing until the server has read all of its request.
     if (linger) request.raw.resume();
     const drained = drains(response);
+    const release = isCopied(response) ? body.release : undefined;
     // Checked after each wait, because a destroyed reply emits no more events.
     while (next.done !== true && !response.destroyed) {
       const { value } = next;
-      // Middleware that compresses may never call back. The stream then reuses no memory.
-      if (!response.write(value, (error) => (error ? undefined : body.release?.(value)))) {
+      if (!response.write(value, (error) => !error && typeof value !== 'string' && release?.(value))) {
         request.hold(heldBytes ?? response.writableLength, () => response.destroy());
         await drained().finally(limitStall(request));
         if (response.destroyed) return;
@@ -69,6 +71,11 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     await chunks.return?.();
     await body.close?.();
   }
+}
+
+/** Whether a chunk has been copied when it is written. Middleware may keep it, and so may a connection in memory. */
+function isCopied({ req, write }: ServerResponse): boolean {
+  return req.socket instanceof Socket && write === http.ServerResponse.prototype.write;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type Validators,
 } from './conditional.ts';
 import type { Handler } from './listener.ts';
+import { free } from './memory-budget.ts';
 import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, type Reply } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
@@ -186,28 +187,17 @@ function requestedRange(request: HttpRequest, validators: Validators, size: numb
 }
 
 const chunkBytes = 64 * 1024;
-// Written chunks, at most 16 MiB, to reuse for any file. V8 frees a chunk only after it has marked the whole heap, so
-// without reuse it would spend much of its time there while many files are sent.
-const freeChunks: Uint8Array[] = [];
-const maxFreeChunks = 256;
 
 /** A range of an open file, whose end closes the file. */
 function fileStream(handle: FileHandle, start: number, end: number): ByteStream {
-  return {
-    chunks: readRange(handle, start, end),
-    length: end - start + 1,
-    release(chunk) {
-      if (typeof chunk === 'string' || freeChunks.length === maxFreeChunks) return;
-      freeChunks.push(new Uint8Array(chunk.buffer));
-    },
-    close: () => handle.close(),
-  };
+  const close = () => handle.close();
+  return { chunks: readRange(handle, start, end), length: end - start + 1, release: free, close };
 }
 
 async function* readRange(handle: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
   for (let position = start; position <= end; position += chunkBytes) {
-    const memory = freeChunks.pop() ?? new Uint8Array(chunkBytes);
-    yield await readFully(handle, position, memory.subarray(0, end - position + 1));
+    const length = Math.min(chunkBytes, end - position + 1);
+    yield await readFully(handle, position, Buffer.allocUnsafeSlow(length));
   }
 }
 

@@ -201,6 +201,23 @@ describe('the fetch handler', () => {
     assert.equal((await file.arrayBuffer()).byteLength, 3_000_000);
   });
 
+  it('sends a file unchanged to a client that reads slowly while other files are sent', async (t) => {
+    const folder = await folderOf(t, 3_000_000);
+    await writeFile(join(folder, 'other.bin'), Buffer.alloc(3_000_000, 'y'));
+    const { handle } = create({ publicDir: folder });
+    const { body } = await handle(new Request(`${base}/long.bin`));
+    assert.ok(body);
+    const received: Uint8Array[] = [];
+    for await (const chunk of body) {
+      received.push(chunk);
+      const other = await handle(new Request(`${base}/other.bin`));
+      await other.arrayBuffer();
+    }
+    const bytes = Buffer.concat(received);
+    assert.equal(bytes.length, 3_000_000);
+    assert.ok(bytes.equals(Buffer.alloc(bytes.length, 'x')), 'bytes of the other file');
+  });
+
   it('reports the status 499 when the client cancels the response', async (t) => {
     const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
     const { body } = await handle(new Request(`${base}/long.bin`));

@@ -78,6 +78,30 @@ test('a file is sent unchanged by a server that buffers more than a chunk', asyn
   assert.ok(texts.every((text) => text === long));
 });
 
+test('middleware of a host may keep the chunks of a file that were sent', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'kept-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const long = noise(1_000_000);
+  await writeFile(join(folder, 'long.txt'), long);
+  await writeFile(join(folder, 'other.txt'), 'x'.repeat(1_000_000));
+  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: folder, limits });
+  const kept: Uint8Array[] = [];
+  const keeper: RequestHandler = (request, response, next) => {
+    const write = response.write.bind(response);
+    response.write = (chunk: Uint8Array, ...rest: never[]) => {
+      if (request.url === '/long.txt') kept.push(chunk);
+      return write(chunk, ...rest);
+    };
+    next();
+  };
+  const app = express();
+  app.use(keeper);
+  app.use(listener);
+  const base = await listen(t, createServer(app));
+  for (const path of ['/long.txt', '/other.txt']) await (await fetch(base + path)).text();
+  assert.ok(Buffer.concat(kept).equals(Buffer.from(long)));
+});
+
 test('the connection of a client that does not read is closed even when the server has buffered the stream', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'buffered-'));
   t.after(() => rm(folder, { recursive: true }));
