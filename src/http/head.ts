@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import { MIMEType } from 'node:util';
 import { HttpError, noSuchResource } from './reply.ts';
 
 // RFC 3986, 3.2.2 and 3.2.3: an address in brackets or a name, and an optional port.
@@ -157,25 +158,14 @@ export function hostCheck(
   };
 }
 
-// RFC 9110, 5.6.2 (token), 5.6.4 (quoted-string) and 8.3.1 (media-type).
+// RFC 9110, 5.6.2 (token), 5.6.4 (quoted-string) and 8.3.1 (media-type). `MIMEType` alone ignores malformed parameters.
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const essencePattern = new RegExp(`^(${token}/${token})[ \\t]*`);
-const parameterPattern = new RegExp(`^;[ \\t]*(?:(${token})=(?:(${token})|"((?:[^"\\\\]|\\\\.)*)"))?[ \\t]*`);
+const parameter = `${token}=(?:${token}|"(?:[^"\\\\]|\\\\.)*")[ \\t]*`;
+const mediaTypePattern = new RegExp(`^${token}/${token}[ \\t]*(?:;[ \\t]*(?:${parameter})?)*$`);
 
-/** Parses a Content-Type strictly; `undefined` when it is not one. `essence` is `type/subtype`. Names are lower-case. */
-export function parseMediaType(text: string) {
-  const start = essencePattern.exec(text);
-  if (start?.[1] === undefined) return undefined;
-  const parameters: Record<string, string> = Object.create(null);
-  let rest = text.slice(start[0].length);
-  while (rest !== '') {
-    const found = parameterPattern.exec(rest);
-    if (found === null) return undefined;
-    const [all, name, plain, quoted] = found;
-    if (name !== undefined) parameters[name.toLowerCase()] = plain ?? quoted?.replace(/\\(.)/g, '$1') ?? '';
-    rest = rest.slice(all.length);
-  }
-  return { essence: start[1].toLowerCase(), parameters };
+/** Parses a Content-Type strictly; `undefined` when it is not one. */
+export function parseMediaType(text: string): MIMEType | undefined {
+  return mediaTypePattern.test(text) ? new MIMEType(text) : undefined;
 }
 
 /** Fails with 415, and a header with the accepted types, unless the body is UTF-8 JSON of one of `types`. */
@@ -185,7 +175,7 @@ export function checkContentType(
   acceptHeader: string,
 ): void {
   const type = contentType === undefined ? undefined : parseMediaType(contentType);
-  const charset = type?.parameters['charset']?.toLowerCase() ?? 'utf-8';
+  const charset = type?.params.get('charset')?.toLowerCase() ?? 'utf-8';
   if (type === undefined || !types.includes(type.essence) || charset !== 'utf-8') {
     const headers = { [acceptHeader]: types.join(', ') };
     throw new HttpError(415, `Content-Type must be ${types.join(' or ')} in UTF-8`, headers);

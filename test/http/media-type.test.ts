@@ -21,7 +21,7 @@ for (const [text, essence, parameters] of parsed) {
   test(`${text} parses as a media type`, () => {
     const type = parseMediaType(text);
     assert.equal(type?.essence, essence);
-    assert.deepEqual(Object.entries(type?.parameters ?? {}), Object.entries(parameters));
+    assert.deepEqual([...(type?.params ?? [])], Object.entries(parameters));
   });
 }
 
