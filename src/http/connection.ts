@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -58,7 +59,7 @@ export class Connection {
 
   /** Delays a pipelined request until the earlier ones have their responses. */
   wait({ headers, rawHeaders, url = '' }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
-    this.waiting.push(start);
+    this.waiting.push(AsyncResource.bind(start));
     const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     this.#waitingBytes += headBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));

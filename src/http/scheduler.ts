@@ -1,3 +1,5 @@
+import { AsyncResource } from 'node:async_hooks';
+
 const turnMs = 2;
 // How many bytes the kernel takes in a millisecond, at least. Node writes a chunk of a stream after the tasks of the turn,
 // so a turn estimates the time of its writes. A client with a small window makes them slow.
@@ -62,9 +64,10 @@ export class Scheduler {
     return now < this.#deadline && this.#waiting === 0;
   }
 
-  /** Runs a task, the start of a request, after those that wait. */
+  /** Runs a task, the start of a request, after those that wait, with the `AsyncLocalStorage` of its caller. */
   addTask(task: Task): void {
-    this.#tasks.push(task);
+    const caller = new AsyncResource('users-service');
+    this.#tasks.push(() => caller.runInAsyncScope(task));
     this.#schedule();
   }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { createServer, type RequestListener as NodeListener, type Server } from 'node:http';
 import { describe, it, type TestContext } from 'node:test';
@@ -8,6 +9,8 @@ import fastify from 'fastify';
 import Koa from 'koa';
 import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { until } from '../kit/until.ts';
+import { Wire } from '../kit/wire.ts';
 import { fetch as fetchDocumented } from '../support/fetch.ts';
 
 /** Mounts the service at `/api` of a host with the route `GET /own`, and resolves to the host's address. */
@@ -203,4 +206,37 @@ it('reports an error when the host has read a body without storing it', async (t
   const answer = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
   assert.equal(answer.status, 500, await answer.text());
   assert.match(String(failures[0]), /the body was already read by another parser before this listener/);
+});
+
+it('calls the store and the observer with the async local storage of each request, also if it has waited', async (t) => {
+  const storage = new AsyncLocalStorage<string>();
+  const store = createMemoryStore();
+  const calls: (readonly [where: string, request: string | undefined, found: string | undefined])[] = [];
+  const listener = createRequestListener({
+    repository: {
+      ...store,
+      getUser(id, options) {
+        calls.push(['store', `/users/${id}`, storage.getStore()]);
+        // Longer than a turn of the event loop may be, so that the other requests wait.
+        for (const end = performance.now() + 3; performance.now() < end; );
+        return store.getUser(id, options);
+      },
+    },
+    publicDir: false,
+    observe: (event) => event.type === 'request' && calls.push(['observer', event.path, storage.getStore()]),
+  });
+  const url = await listenOn(
+    t,
+    createServer((request, response) => storage.run(request.url ?? '', () => listener(request, response))),
+  );
+  const ids = Array.from({ length: 12 }, (_, i) => i + 1);
+  const heads = ids.map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`);
+  const wires = await Promise.all([1, 2, 3, 4].map(() => Wire.open(t, Number(new URL(url).port))));
+  for (const [i, wire] of wires.entries()) wire.write(heads.slice(3 * i, 3 * i + 3).join(''));
+  for (const wire of wires) for (const _ of [1, 2, 3]) await wire.next();
+  await until(() => calls.length === 2 * ids.length, 'every request is reported');
+  assert.deepEqual(
+    calls.filter(([, request, found]) => request !== found),
+    [],
+  );
 });
