@@ -10,7 +10,10 @@ import { createRequestListener, type RequestListenerOptions } from './app.ts';
 export type FetchHandler = (request: Request) => Promise<Response>;
 
 // Headers of the host's own connection (RFC 9110, 7.6.1), and the length of the body, which Node sets again.
-const ofConnection = ['connection', 'content-length', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'];
+// biome-ignore format: one line for each name is longer to read.
+const ofConnection = [
+  'connection', 'content-length', 'expect', 'keep-alive', 'trailer', 'transfer-encoding', 'upgrade',
+];
 // Statuses without a body (RFC 9110, 6.4.1), for which `Response` rejects one.
 const withoutBody = [204, 205, 304];
 
@@ -49,7 +52,11 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     // If the body fails, the request fails too. The error of the body then comes first.
     outgoing.on('error', (error) => setImmediate(reject, error));
     if (body === null) outgoing.end();
-    else pipeline(body, outgoing).catch(reject);
+    else {
+      // The response to the head, such as 401, may come before the first bytes of the body.
+      outgoing.flushHeaders();
+      pipeline(body, outgoing).catch(reject);
+    }
     return await promise;
   };
 }

@@ -281,6 +281,18 @@ describe('the fetch handler', () => {
     await assert.rejects(reply, /the host lost the body/);
   });
 
+  it('responds to a head whose body has not begun', async () => {
+    const { handle } = create({ apiKeys: ['key'], auth: 'writes' });
+    const response = await post(handle, '/users', new ReadableStream(), { duplex: 'half' });
+    assert.deepEqual([response.status, await response.json()], [401, { error: 'x-api-key is required' }]);
+  });
+
+  it('ignores the Trailer header of a request without a body', async () => {
+    const headers = { trailer: 'x-checksum' };
+    const response = await create().handle(new Request(`${base}/users`, { headers }));
+    assert.deepEqual([response.status, await response.json()], [200, []]);
+  });
+
   it('rejects wrong options as the listener does', () => {
     for (const createHandler of [createFetchHandler, createRequestListener]) {
       assert.throws(
