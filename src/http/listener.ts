@@ -83,9 +83,10 @@ export class HttpListener {
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
     mergeChunks(message);
-    // If its body is malformed, a waiting request gets its error response before it starts.
+    // A waiting request may already have a response: an error if its body is malformed, or one of the host.
     const start = (mayBeFirst: boolean): void => {
-      if (!response.headersSent) this.#start(connection, message, response, mayBeFirst);
+      if (response.headersSent) connection.startNext();
+      else this.#start(connection, message, response, mayBeFirst);
     };
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
     // invalid requests.

@@ -240,3 +240,20 @@ it('calls the store and the observer with the async local storage of each reques
     [],
   );
 });
+
+it('serves a pipelined request after one that the host has answered while it waited', async (t) => {
+  const store = createMemoryStore();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const getUser: Repository['getUser'] = (id, options) => released.then(() => store.getUser(id, options));
+  const listener = createRequestListener({ repository: { ...store, getUser }, publicDir: false });
+  const server = createServer((request, response) => {
+    listener(request, response);
+    if (request.url === '/users/2') response.end('own');
+    if (request.url === '/users/3') release();
+  });
+  const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+  wire.write([1, 2, 3].map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`).join(''));
+  const bodies: string[] = [];
+  for (const _ of [1, 2, 3]) bodies.push((await wire.next()).body);
+  assert.deepEqual(bodies, ['{"error":"user 1 not found"}', 'own', '{"error":"user 3 not found"}']);
+});
