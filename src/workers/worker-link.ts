@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
@@ -19,7 +20,34 @@ const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
 const gatherTimeoutMs = 2_000;
 
 export function forkWorker(ports: Ports): Worker {
-  return cluster.fork({ [portsVariable]: JSON.stringify(ports) });
+  const worker = cluster.fork({ [portsVariable]: JSON.stringify(ports) });
+  releaseOnExit(worker);
+  return worker;
+}
+
+/**
+ * Node.js passes a connection to a worker and waits for its reply. If the worker dies without replying, Node.js neither
+ * closes its own copy of the connection, so that the client would wait forever, nor emits `disconnect`.
+ */
+function releaseOnExit(worker: Worker): void {
+  const { process: child } = worker;
+  const { send } = child;
+  const passed = new Map<number, { close(): void }>();
+  Object.assign(child, {
+    send(...given: [message: { act?: string; seq: number }, handle: { close(): void }]): unknown {
+      const [{ act, seq }, handle] = given;
+      if (act === 'newconn') passed.set(seq, handle);
+      return Reflect.apply(send, child, given);
+    },
+  });
+  child.on('internalMessage', ({ ack }: { ack: number }) => passed.delete(ack));
+  worker.once('exit', async () => {
+    // The last messages may arrive after the exit.
+    while (child.connected) await setImmediate();
+    for (const handle of passed.values()) handle.close();
+    // `node:cluster` ignores a second event.
+    child.emit('disconnect');
+  });
 }
 
 export function sendTo(worker: Worker, message: ToWorker): void {

@@ -45,7 +45,7 @@ export class WorkerPool {
   #ports: Ports;
   #bound: Addresses | undefined;
   #gathering: Promise<MetricsSnapshot> | undefined;
-  #stopping = false;
+  readonly #ending = new AbortController();
   #pauseMs = firstPauseMs;
   /** The number of calls of `reload` since the current round of replacements began; 0 if none is running. */
   #reloads = 0;
@@ -80,9 +80,9 @@ export class WorkerPool {
         this.#reloads = 1;
         await this.#replaceAll();
       } while (this.#reloads > 1);
-      if (!this.#stopping) this.#options.observe({ type: 'reloaded' });
+      if (!this.#isStopping) this.#options.observe({ type: 'reloaded' });
     } catch (error) {
-      this.#reportFailure(error);
+      this.#reportFailedStart(error);
     } finally {
       this.#reloads = 0;
       // While a replacement runs beside the old workers, their number does not show that one has exited.
@@ -97,13 +97,13 @@ export class WorkerPool {
   }
 
   async #stopAll(): Promise<void> {
-    this.#stopping = true;
+    this.#ending.abort();
     await Promise.all([...this.#children].map((child) => this.#stop(child)));
   }
 
   async #replaceAll(): Promise<void> {
     for (const old of [...this.#children]) {
-      if (this.#stopping) return;
+      if (this.#isStopping) return;
       // It has exited in the meantime, and its replacement is already new.
       if (!this.#children.has(old)) continue;
       await this.#launch();
@@ -166,24 +166,24 @@ export class WorkerPool {
       void this.#refill();
     });
     const addresses = await ready;
-    if (this.#bound !== undefined && addresses.http !== this.#bound.http) {
+    const { http, grpc } = this.#bound ?? addresses;
+    if (addresses.http !== http || addresses.grpc !== grpc) {
       // The other workers exited while this one started, and their free port was lost.
       await this.#stop(child);
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }
     // A message that arrived before the worker was ready is lost.
-    if (this.#stopping || child.stopping) sendTo(worker, 'stop');
+    if (this.#isStopping || child.stopping) sendTo(worker, 'stop');
     return addresses;
   }
 
   async #refill(): Promise<void> {
-    while (!this.#stopping && this.#children.size < this.#options.count) {
-      await sleep(this.#pauseMs);
+    while (!this.#isStopping && this.#children.size < this.#options.count) {
+      const { signal } = this.#ending;
+      await sleep(this.#pauseMs, undefined, { signal }).catch(() => undefined);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);
-      if (this.#stopping || this.#children.size >= this.#options.count) return;
-      await this.#launch().catch((error: Error) => {
-        this.#reportFailure(error instanceof ReportedExit ? error.message : error);
-      });
+      if (signal.aborted || this.#children.size >= this.#options.count) return;
+      await this.#launch().catch((error) => this.#reportFailedStart(error));
     }
   }
 
@@ -208,6 +208,15 @@ export class WorkerPool {
       'users_service_workers{numbers="earlier"}': late,
     };
     return sumSnapshots([...this.#metrics.values(), this.#exited, { users_service_workers: workers }]);
+  }
+
+  get #isStopping(): boolean {
+    return this.#ending.signal.aborted;
+  }
+
+  /** Reports why a worker did not start, unless the pool stops, which also ends workers that are starting. */
+  #reportFailedStart(error: unknown): void {
+    if (!this.#isStopping) this.#reportFailure(error instanceof ReportedExit ? error.message : error);
   }
 
   #reportFailure(cause: unknown): void {

@@ -96,6 +96,24 @@ describe('metrics', () => {
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
   });
 
+  it('a connection of a worker that dies before it has accepted it is closed, and its metrics do not wait', async (t) => {
+    const running = await start(t);
+    const [stuck = 0] = await pidsOf(running);
+    process.kill(stuck, 'SIGSTOP');
+    t.after(() => running.child.kill('SIGKILL'));
+    const wires = await Promise.all([1, 2].map(() => Wire.open(t, portOf(running))));
+    for (const wire of wires) wire.write(head('GET /health'));
+    const answers = wires.map((wire) => wire.next().then(({ status }) => status));
+    assert.equal(await Promise.any(answers), 200);
+    process.kill(stuck, 'SIGKILL');
+    const ends = await Promise.allSettled(answers);
+    const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []));
+    assert.deepEqual(reasons, ['Error: ended after: ']);
+    await scrapeUntil(t, running, 'the killed worker is replaced', (text) => workersOf(text)[0] === 2);
+    assert.deepEqual(workersOf(await scrape(t, running)), [2, 0]);
+    assert.equal(await running.end(), 0);
+  });
+
   it('the metrics of several workers keep the counts of replaced workers', async (t) => {
     const running = await start(t);
     await ask(t, running, requests);

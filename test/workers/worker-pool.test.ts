@@ -6,6 +6,7 @@ import { Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
 import { workerLink } from '../../src/workers/worker-link.ts';
 import { WorkerPool } from '../../src/workers/worker-pool.ts';
@@ -18,6 +19,7 @@ const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 
 
 /** A worker without a process, and the messages that it has received. */
 interface FakeWorker extends EventEmitter {
+  readonly process: EventEmitter;
   readonly received: unknown[];
   send(message: unknown): unknown;
 }
@@ -26,7 +28,7 @@ function fakeWorker(): FakeWorker {
   const received: unknown[] = [];
   return Object.assign(new EventEmitter(), {
     received,
-    process: { pid: 1 },
+    process: Object.assign(new EventEmitter(), { pid: 1 }),
     isConnected: () => true,
     send: (message: unknown) => received.push(message),
   });
@@ -45,8 +47,8 @@ async function startPool(t: TestContext, count: number): Promise<readonly FakeWo
   return workers;
 }
 
-function createPool(count: number, stopTimeoutMs = 1_000): WorkerPool {
-  return new WorkerPool({ count, port: 0, grpcPort: false, observe: () => undefined, stopTimeoutMs });
+function createPool(count: number, stopTimeoutMs = 1_000, observe: Observe = () => undefined): WorkerPool {
+  return new WorkerPool({ count, port: 0, grpcPort: false, observe, stopTimeoutMs });
 }
 
 /** Returns the warnings of the process since then, such as `MaxListenersExceededWarning`. */
@@ -141,6 +143,65 @@ describe('the death of a worker during a replacement', () => {
   }
 });
 
+describe('a worker that starts during a replacement', () => {
+  const other = { ready: { http: 'http://127.0.0.1:2' } };
+  const otherGrpc = { ready: { ...ready.ready, grpc: '127.0.0.1:3' } };
+  for (const [what, message, stops, reported] of [
+    ['exits', undefined, false, 'a worker exited before it was ready: code 143'],
+    ['exits while the service stops', undefined, true, undefined],
+    ['has another port', other, false, 'a new worker cannot listen on the ports of the other workers'],
+    [
+      'has another gRPC port',
+      otherGrpc,
+      false,
+      'a new worker cannot listen on the ports of the other workers',
+    ],
+    ['has another port while the service stops', other, true, undefined],
+  ] as const) {
+    it(`a new worker that ${what} is ${reported ? 'reported' : 'not reported'}`, async (t) => {
+      const forks: FakeWorker[] = [];
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        const exit = () => setImmediate(() => worker.emit('exit', 143, null));
+        worker.send = (sent) => sent === 'stop' && exit();
+        if (forks.push(worker) === 1) setImmediate(() => worker.emit('message', ready));
+        return worker as unknown as Worker;
+      });
+      const events: ServiceEvent[] = [];
+      const pool = createPool(1, 10_000, (event) => events.push(event));
+      await pool.start();
+      const replaced = pool.reload();
+      const stopped = stops && pool.stop();
+      if (message === undefined) forks[1]?.emit('exit', 143, null);
+      else forks[1]?.emit('message', message);
+      await Promise.all([replaced, stopped]);
+      const causes = events.flatMap((event) => (event.type === 'failure' ? [event.cause] : []));
+      assert.deepEqual(
+        causes.map((cause) => (cause instanceof Error ? cause.message : cause)),
+        reported === undefined ? [] : [reported],
+      );
+    });
+  }
+});
+
+describe('a stop while a worker waits to be restarted', () => {
+  it('a pool that stops during the pause before a restart leaves no timer', async (t) => {
+    const countTimers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const worker = fakeWorker();
+    t.mock.method(cluster, 'fork', () => {
+      setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
+    });
+    const pool = createPool(1);
+    await pool.start();
+    const before = countTimers();
+    worker.emit('exit', null, 'SIGKILL');
+    assert.equal(countTimers(), before + 1);
+    await pool.stop();
+    assert.equal(countTimers(), before);
+  });
+});
+
 describe('a stop message during the start of a worker', () => {
   it('a worker that was starting receives the stop message again when it is ready', async (t) => {
     const forks: FakeWorker[] = [];
@@ -152,7 +213,7 @@ describe('a stop message during the start of a worker', () => {
         kills.push(signal);
         exit();
       };
-      Object.assign(worker, { process: { pid: 1, kill } });
+      Object.assign(worker.process, { kill });
       let isReady = false;
       // Like a process that does not read its messages yet.
       worker.send = (message) => {
