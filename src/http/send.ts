@@ -39,6 +39,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
 async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream): Promise<void> {
   const { response } = request;
   const { heldBytes } = body;
+  let left = body.length ?? Number.POSITIVE_INFINITY;
   const chunks = body.chunks[Symbol.asyncIterator]();
   try {
     if (request.method === 'HEAD') return sendWhole(request, reply, undefined);
@@ -53,8 +54,13 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     // Checked after each wait, because a destroyed reply emits no more events.
     while (next.done !== true && !response.destroyed) {
       const { value } = next;
-      if (!response.write(value, (error) => !error && typeof value !== 'string' && release?.(value))) {
-        request.hold(heldBytes ?? response.writableLength, () => response.destroy());
+      left -= value.length;
+      const onWritten = (error?: Error | null) => !error && typeof value !== 'string' && release?.(value);
+      const isFull = !response.write(value, onWritten);
+      if (isFull) request.hold(heldBytes ?? response.writableLength, () => response.destroy());
+      // End the response at once, because its client may close the connection at the last byte.
+      if (left === 0) break;
+      if (isFull) {
         await drained().finally(limitStall(request));
         if (response.destroyed) return;
         request.hold(0);

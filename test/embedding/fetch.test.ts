@@ -218,6 +218,12 @@ describe('the fetch handler', () => {
     assert.ok(bytes.equals(Buffer.alloc(bytes.length, 'x')), 'bytes of the other file');
   });
 
+  it('reports the status 200 when the client has read a long file to its end', async (t) => {
+    const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
+    await (await handle(new Request(`${base}/long.bin`))).arrayBuffer();
+    assert.equal((await ended).status, 200);
+  });
+
   it('reports the status 499 when the client cancels the response', async (t) => {
     const { handle, ended } = create({ publicDir: await folderOf(t, 3_000_000) });
     const { body } = await handle(new Request(`${base}/long.bin`));
