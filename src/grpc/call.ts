@@ -134,8 +134,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       if (!isReported) report(metadata, code);
       isReported = true;
     };
-    // Patch the call in place: a wrapper object around each call would cost more.
-    call.start = (listener) =>
+    const startCall: typeof start = (listener) =>
       start.call(call, {
         ...listener,
         onReceiveMetadata(received) {
@@ -152,10 +151,14 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           listener.onCancel();
         },
       });
-    call.sendStatus = (ending) => {
+    const endCall: typeof sendStatus = (ending) => {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
+    // Patch the call in place: a wrapper object around each call would cost more. V8 allocates a function expression that
+    // is assigned to a property among the old objects, where it would keep its call until the next full collection.
+    call.start = startCall;
+    call.sendStatus = endCall;
     // The type requires a wrapper, but grpc-js accepts the call itself.
     return call as ServerInterceptingCall;
   };

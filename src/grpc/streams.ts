@@ -30,8 +30,11 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  * stream open. The channels exist since Node.js 24.4.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
-  /** In the order in which they were opened. */
-  const open = new Set<Http2Stream>();
+  /**
+   * In the order in which they were opened. V8 would keep the streams of a `Set` until the next full collection, since a
+   * table of it that has become old points to all later ones.
+   */
+  const open: Http2Stream[] = [];
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
@@ -41,23 +44,24 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     if (!isReading()) return;
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
     stream.push = pushSlices;
-    open.add(stream);
+    open.push(stream);
     const [oldest] = open;
-    if (open.size > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
+    if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
     if (!hasLongLists(headers)) return;
     refuse(stream, 'the metadata has too many values');
     // grpc-js still reads them.
     for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
   };
   const remove = (message: unknown): void => {
-    open.delete((message as { stream: Http2Stream }).stream);
+    const index = open.lastIndexOf((message as { stream: Http2Stream }).stream);
+    if (index >= 0) open.splice(index, 1);
   };
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
     /** Resolves when all streams are closed. HTTP/2 notices a few turns later that a connection was closed. */
     async end(): Promise<void> {
-      for (let turn = 0; open.size > 0 && turn < maxTurns; turn += 1) await setImmediate();
+      for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await setImmediate();
       unsubscribe('http2.server.stream.created', add);
       unsubscribe('http2.server.stream.close', remove);
     },
