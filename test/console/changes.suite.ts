@@ -101,6 +101,32 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
   });
 
+  for (const status of [429, 503]) {
+    test(`are requested with growing pauses while the response is ${status}`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(http, [{ name: 'Ada' }]);
+      const page = await open(t, 'about:blank', { clock: true, fresh: true });
+      let requests = 0;
+      await page.route('**/changes', (route) => {
+        requests += 1;
+        return route.fulfill({ status, json: { error: 'too many clients follow the changes' } });
+      });
+      await page.goto(`${http}/`);
+      await page.getByText('Reconnecting…').waitFor();
+      await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1'));
+      for (let i = 0; i < 40; i += 1) {
+        await page.clock.runFor(500);
+        // The response to this request shows that an earlier one to `/changes` has its response too.
+        await page.evaluate("fetch('/health').then((response) => response.text())");
+      }
+      // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
+      assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
+      await page.unroute('**/changes');
+      await page.clock.runFor(20_000);
+      await isLive(page);
+    });
+  }
+
   test('are not requested if the service keeps no changes', async (t) => {
     const { http, events } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);

@@ -97,11 +97,12 @@ export class Changes extends EventTarget {
       this.#lose();
       return true;
     }
-    if (response.status >= 400 && response.status < 500) {
+    // Only an overload or an outage ends without a change of the page or its key. A proxy may send 429.
+    if (response.status >= 400 && response.status < 500 && ![408, 429].includes(response.status)) {
       this.#show('off');
       return false;
     }
-    if (!response.ok || response.body === null) return true;
+    if (!response.ok || response.body === null) throw new Error(`the stream failed with ${response.status}`);
     this.#show('live');
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
