@@ -52,7 +52,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
 
   test('with forced colours the open user, the state of a button and the series can be distinguished', async (t) => {
     const { http } = await startService(t);
-    await addUsers(http, numbered(2));
+    await addUsers(http, numbered(4));
     const page = await open(t, `${http}/#/users/1`);
     await page.emulateMedia({ forcedColors: 'active' });
     await page.getByRole('heading', { name: 'user 001' }).waitFor();
@@ -60,7 +60,36 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.notEqual(await background('tr[data-id="1"] td'), await background('tr[data-id="2"] td'));
     assert.notEqual(await styleOf(page, '#edit-save', 'color'), await styleOf(page, '#edit-delete', 'color'));
     assert.notEqual(await background('.key-1::before'), await background('.key-2::before'));
+    assert.notEqual(await background('.key-2::before'), await background('.key-3::before'));
+    const role = (id: number) => styleOf(page, `tr[data-id="${id}"] .pill`, 'color');
+    await page.locator('tr[data-id="4"] .pill').waitFor();
+    assert.equal(await role(1), await role(4), 'the role of the open user must have a system colour');
   });
+
+  for (const { size, width } of [
+    { size: 16, width: 320 },
+    { size: 24, width: 360 },
+    { size: 32, width: 414 },
+  ]) {
+    test(`with text of ${size} px, no page is wider than a window of ${width} px`, async (t) => {
+      const { http } = await startService(t, { auth: 'all', apiKeys: ['key'] });
+      const page = await open(t, 'about:blank', { width, height: 740, fresh: true });
+      const session = await page.context().newCDPSession(page);
+      await session.send('Page.setFontSizes', { fontSizes: { standard: size } });
+      const isWider = () => page.evaluate('document.documentElement.scrollWidth > innerWidth');
+      await page.goto(`${http}/`);
+      await page.getByRole('textbox', { name: 'Key' }).fill('wrong');
+      await page.keyboard.press('Enter');
+      await page.getByText('The service does not accept this key').waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'API key: rejected' }).waitFor();
+      assert.equal(await page.evaluate('getComputedStyle(document.documentElement).fontSize'), `${size}px`);
+      assert.equal(await isWider(), false, 'the console');
+      await page.goto(`${http}/api.html`);
+      await page.locator('article').first().waitFor();
+      assert.equal(await isWider(), false, 'the API page');
+    });
+  }
 
   test('an outage is shown below the header at any scroll position', async (t) => {
     const { http } = await startService(t);
