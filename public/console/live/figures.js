@@ -59,7 +59,7 @@ function render(history) {
  */
 function showNeed({ timed }) {
   const lacking = timed < needed.p50 ? 'p50' : timed < needed.p99 ? 'p99' : undefined;
-  const text = lacking && `${lacking} needs ${needed[lacking]} requests a minute; ${timed} so far`;
+  const text = lacking && `${lacking} needs ${needed[lacking]} requests a minute, has ${timed}`;
   setText('latency-need', text ?? '');
 }
 
