@@ -85,7 +85,7 @@ function showLine(item, place, button, line) {
  */
 function showStatus(place, { outcome }) {
   if (outcome.state === 'ended') {
-    place.textContent = outcome.status === 0 ? 'no answer' : String(outcome.status);
+    place.textContent = outcome.status === 0 ? 'no response' : String(outcome.status);
     place.dataset['class'] = String(Math.floor(outcome.status / 100));
   } else {
     place.textContent = outcome.state === 'pending' ? '…' : 'cancelled';
