@@ -103,7 +103,7 @@ function cancelError(call: { getDeadline(): Deadline }): DomainError {
 }
 
 /** Returns a function that reports the end of a call. */
-function reporter(observe: Observe, path: string, isKnownMethod = true) {
+function reporter(observe: Observe, path: string, isKnownMethod = true, isStream = false) {
   const startedAt = performance.now();
   return (metadata: Metadata, code: status): void =>
     observe({
@@ -115,6 +115,7 @@ function reporter(observe: Observe, path: string, isKnownMethod = true) {
       status: code,
       durationMs: performance.now() - startedAt,
       route: isKnownMethod ? path : undefined,
+      longLived: isKnownMethod && isStream,
       traceparent: text(metadata, 'traceparent'),
       key: keyNames.get(metadata),
     });
@@ -125,8 +126,8 @@ function reporter(observe: Observe, path: string, isKnownMethod = true) {
  * (415) does not count as a call.
  */
 export function reportCalls(observe: Observe): ServerInterceptor {
-  return ({ path, requestStream, responseSerialize }, call) => {
-    const report = reporter(observe, path, responseSerialize !== serializeNothing);
+  return ({ path, requestStream, responseStream, responseSerialize }, call) => {
+    const report = reporter(observe, path, responseSerialize !== serializeNothing, responseStream);
     const { start, sendStatus } = call;
     let metadata = new Metadata();
     let isReported = false;

@@ -41,7 +41,7 @@ export interface RequestEvent {
    */
   readonly status: number;
   readonly durationMs: number;
-  /** Whether the response was an endless stream, such as `/changes`. Its duration is not a latency. */
+  /** Whether the response was an endless stream, of `/changes` or a gRPC method. Its duration is not a latency. */
   readonly longLived?: boolean;
   /** The W3C trace context that the client sent. */
   readonly traceparent: string | undefined;

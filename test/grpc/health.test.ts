@@ -12,6 +12,7 @@ import {
 } from '@grpc/grpc-js';
 import { service as healthService } from 'grpc-health-check';
 import { addHealth } from '../../src/grpc/standard-services.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { startService } from '../support/service.ts';
 
 interface HealthStatus {
@@ -106,6 +107,28 @@ test('for an unknown service, Check returns NOT_FOUND and Watch SERVICE_UNKNOWN'
 test('the gRPC health service needs no API key, with any setting of auth', async (t) => {
   const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['k'] });
   assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: 'Users' }), { status: 'SERVING' });
+});
+
+test('the duration of a watch is not a latency in the metrics, and that of a check is', async (t) => {
+  const ended = Promise.withResolvers<void>();
+  const observe = (event: ServiceEvent) =>
+    event.type === 'request' && event.path.endsWith('/Watch') && ended.resolve();
+  const { grpc, service } = await startService(t, { grpcPort: 0, observe });
+  const client = healthClient(t, grpc);
+  await call(client, 'Check', { service: 'Users' });
+  const stream = watch(client, 'Users');
+  await next(stream);
+  stream.cancel();
+  await ended.promise;
+  for (const [name, latencies] of [
+    ['Check', 1],
+    ['Watch', 0],
+  ]) {
+    const path = `/grpc.health.v1.Health/${name}`;
+    const metrics = service.metrics();
+    assert.match(metrics, new RegExp(`^users_service_requests_total\\{.*"${path}".*\\} 1$`, 'm'));
+    assert.match(metrics, new RegExp(`_seconds_count\\{face="grpc",route="${path}"\\} ${latencies}$`, 'm'));
+  }
 });
 
 test('the gRPC health service does not call the store', async (t) => {
