@@ -76,6 +76,11 @@ export class GrpcServer {
     });
     const app = await this.#app?.catch(() => undefined);
     app?.drain();
+    // The app has closed only connections whose TLS handshake had ended.
+    this.#limits?.drain();
+    for (const socket of this.#sockets) {
+      if (this.#tls !== undefined && socket.bytesRead === 0) socket.end();
+    }
     await closed;
     await this.#limits?.end();
   }

@@ -18,6 +18,10 @@ const enhanceYourCalm = 11;
 const resourceExhausted = 8;
 // How long to wait for closed connections to close their streams.
 const maxTurns = 1_000;
+const timeoutName = 'grpc-timeout';
+const maxTimeoutMs = 2 ** 31 - 1;
+// The units in which a timeout, which has at most 8 digits, can be too long for a timer.
+const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
 const shortChunks = Symbol('the number of short chunks');
 
 type CountedStream = Http2Stream & { [shortChunks]?: number };
@@ -35,6 +39,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
    * table of it that has become old points to all later ones.
    */
   const open: Http2Stream[] = [];
+  let isDraining = false;
   const refuse = (stream: Http2Stream, reason: string): void => {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
@@ -44,7 +49,10 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     if (!isReading()) return;
     const { stream, headers } = message as { stream: Http2Stream; headers: IncomingHttpHeaders };
     stream.push = pushSlices;
+    // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
+    if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
     open.push(stream);
+    if (isDraining) stream.session?.close();
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
     if (!hasLongLists(headers)) return;
@@ -59,6 +67,10 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
+    /** Closes connections after their next call, such as those whose TLS handshake ends later. */
+    drain(): void {
+      isDraining = true;
+    },
     /** Resolves when all streams are closed. HTTP/2 notices a few turns later that a connection was closed. */
     async end(): Promise<void> {
       for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await setImmediate();
@@ -66,6 +78,10 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
       unsubscribe('http2.server.stream.close', remove);
     },
   };
+}
+
+function isLongTimeout(timeout: string): boolean {
+  return Number.parseInt(timeout, 10) * (msPerUnit[timeout.slice(-1)] ?? 0) > maxTimeoutMs;
 }
 
 function isBinary(name: string): boolean {

@@ -203,6 +203,22 @@ test('a failure of the store is reported even after the client has disconnected'
   );
 });
 
+for (const timeout of ['597H', '35792M', '2147484S']) {
+  test(`a call with the long grpc-timeout ${timeout} does not end before its store responds`, async (t) => {
+    const { grpc, asked, answer } = await startHeld(t);
+    const session = await connectWire(t, grpc);
+    const body = framed(Uint8Array.of(8, 1));
+    const call = callWire(session, '/Users/GetUser', body, { 'grpc-timeout': timeout });
+    const signal = await asked;
+    const client = usersClient(t, grpc);
+    const until = performance.now() + 20;
+    while (performance.now() < until) await getUser(client, 0);
+    assert.equal(signal.aborted, false);
+    answer.resolve(ann);
+    assert.equal((await call).code, status.OK);
+  });
+}
+
 for (const timeout of ['', '1', '1x', 'S']) {
   test(`a call with the invalid grpc-timeout ${JSON.stringify(timeout)} returns INTERNAL and does not reach the store`, async (t) => {
     const repository = createMemoryStore();

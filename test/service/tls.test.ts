@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { Agent, get, type RequestOptions } from 'node:https';
 import { connect } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { credentials, status } from '@grpc/grpc-js';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Certificate, createCertificate } from '../support/certificate.ts';
+import { callWire, framed } from '../support/grpc-wire.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 
 const first = createCertificate('first');
@@ -32,6 +35,17 @@ function clientOver(t: TestContext, address: string, { cert }: Certificate) {
   // Connect by name: grpc-js (1.14.7) sends the host as server name, and TLS does not allow an address there.
   const name = address.replace('127.0.0.1', 'localhost');
   return usersClient(t, name, {}, credentials.createSsl(Buffer.from(cert)));
+}
+
+/** An HTTP/2 connection, over an open connection if there is one. */
+function connectGrpc(t: TestContext, port: number, socket?: TLSSocket): ClientHttp2Session {
+  const session = connectHttp2(`https://localhost:${port}`, {
+    rejectUnauthorized: false,
+    ...(socket !== undefined && { createConnection: () => socket }),
+  });
+  session.on('error', () => undefined);
+  t.after(() => session.destroy());
+  return session;
 }
 
 async function peerName(t: TestContext, port: number): Promise<string> {
@@ -61,6 +75,40 @@ describe('with a certificate', () => {
     await assert.rejects(getOver(http, second), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
     const { code } = await getUser(clientOver(t, grpc, second), 1, { deadline: Date.now() + 500 });
     assert.notEqual(code, status.NOT_FOUND);
+  });
+
+  it('a gRPC connection that sends nothing does not delay close', async (t) => {
+    const { service, grpcPort } = await start(t);
+    const silent = connect(grpcPort, '127.0.0.1');
+    await once(silent.resume(), 'connect');
+    // The service accepts connections in their order.
+    await once(connectGrpc(t, grpcPort), 'remoteSettings');
+    const startedAt = performance.now();
+    await service.close({ timeoutMs: 30_000 });
+    assert.ok(performance.now() - startedAt < 20_000);
+  });
+
+  it('a gRPC connection whose handshake ends while the service stops is asked to close', async (t) => {
+    const { service, grpcPort } = await start(t);
+    const socket = connect(grpcPort, '127.0.0.1');
+    await once(socket, 'connect');
+    const [client, wire] = duplexPair();
+    const secure = connectTls({ socket: client, rejectUnauthorized: false, ALPNProtocols: ['h2'] });
+    const [hello]: Buffer[] = await once(wire, 'data');
+    assert.ok(hello);
+    socket.write(hello.subarray(0, 50));
+    const early = connectGrpc(t, grpcPort);
+    await once(early, 'remoteSettings');
+    const closed = service.close({ timeoutMs: 30_000 });
+    await once(early, 'close');
+    socket.write(hello.subarray(50));
+    wire.pipe(socket).pipe(wire);
+    const late = connectGrpc(t, grpcPort, secure);
+    const startedAt = performance.now();
+    const { code } = await callWire(late, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+    assert.equal(code, status.NOT_FOUND);
+    await closed;
+    assert.ok(performance.now() - startedAt < 20_000);
   });
 
   it('a client without TLS is rejected, and others are served', async (t) => {
