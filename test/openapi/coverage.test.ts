@@ -361,6 +361,14 @@ describe('a running service returns every response of the OpenAPI document as do
     await recorder.record(port, { method: 'GET', path: '/', status: 404 });
   });
 
+  it('for the first change of a user', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-24T09:30:00Z') });
+    const port = await start(t);
+    const headers = ['x-request-id: 3b1f8a52'];
+    await recorder.record(port, { method: 'POST', path: '/users', body: ada, headers, status: 201 });
+    await recorder.record(port, { method: 'GET', path: '/changes', status: 200 });
+  });
+
   it('for every example of a request body', async (t) => {
     const port = await start(t);
     await recorder.record(port, { method: 'POST', path: '/users', body: ada, status: 201 });
