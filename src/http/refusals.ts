@@ -8,7 +8,7 @@ import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 import type { HttpRequest } from './request.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
-// for a while.
+// for a while. After so many bytes it only waits, because some clients send everything before they read.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
@@ -146,7 +146,10 @@ export function endLingering(response: ServerResponse): void {
   };
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
-    if (bytes > lingerBytes) end();
+    if (bytes <= lingerBytes) return;
+    req.off('data', count);
+    // Further bytes stay in the kernel. The stream of the request itself resumes the socket.
+    socket.on('resume', socket.pause).pause();
   };
   const timer = setTimeout(end, lingerMs);
   // Counts before the other listeners may free the memory of a chunk.

@@ -8,6 +8,7 @@ import { discardBody, maxJsonDepth, mergeChunks, parseJson, readBody } from '../
 import type { Handler } from '../../src/http/listener.ts';
 import { json } from '../../src/http/reply.ts';
 import { scheduler } from '../../src/http/scheduler.ts';
+import { until } from '../kit/until.ts';
 import { head, post, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 
@@ -218,6 +219,23 @@ test('a client that continues to send beyond the limit can still read the reject
   assert.equal((await wire.next()).status, 413);
   assert.deepEqual(await wire.end(), []);
   assert.equal(wire.wasReset, false);
+});
+
+test('a client that sends its whole long body before it reads still receives the response', async (t) => {
+  let raw: IncomingMessage | undefined;
+  const handle: Handler = (request) => {
+    raw = request.raw;
+    return json(200, {});
+  };
+  const { port } = await startKit(t, { 'POST /deaf': handle });
+  const wire = await Wire.open(t, port);
+  wire.socket.pause();
+  wire.write(post('/deaf', 'a'.repeat(600_000)).slice(0, -1));
+  await until(() => raw?.socket.isPaused() === true || raw?.socket.destroyed === true, 'it stops reading');
+  const error = await new Promise((resolve) => wire.socket.write('a', resolve));
+  assert.equal(error ?? null, null, 'the connection was reset');
+  wire.socket.resume();
+  assert.equal((await wire.next()).status, 200);
 });
 
 test('the connection of a rejected request is closed as soon as its body has ended', async (t) => {
