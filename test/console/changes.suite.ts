@@ -11,6 +11,14 @@ import { startService } from './service.ts';
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
 
+/** Advances the clock of the page in steps, and lets its requests have their responses after each step. */
+async function advance(page: Page, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 500) {
+    await page.clock.runFor(500);
+    await page.evaluate("fetch('/health').then((response) => response.text())");
+  }
+}
+
 suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
 
@@ -113,19 +121,37 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       });
       await page.goto(`${http}/`);
       await page.getByText('Reconnecting…').waitFor();
-      await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1'));
-      for (let i = 0; i < 40; i += 1) {
-        await page.clock.runFor(500);
-        // The response to this request shows that an earlier one to `/changes` has its response too.
-        await page.evaluate("fetch('/health').then((response) => response.text())");
-      }
+      await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
+      await advance(page, 20_000);
       // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
       assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
       await page.unroute('**/changes');
-      await page.clock.runFor(20_000);
+      await advance(page, 20_000);
       await isLive(page);
     });
   }
+
+  test('are requested again if nothing arrives for 45 s, because the connection is lost', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, 'about:blank', { clock: true, fresh: true });
+    let requests = 0;
+    page.on('request', (request) => {
+      if (new URL(request.url()).pathname === '/changes') requests += 1;
+    });
+    await page.goto(`${http}/`);
+    await isLive(page);
+    await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
+    await advance(page, 40_000);
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+    await advance(page, 40_000);
+    assert.equal(requests, 1);
+    // On a slow machine, the service may send its own comment meanwhile.
+    for (let i = 0; i < 20 && requests === 1; i += 1) await advance(page, 5_000);
+    await isLive(page);
+    assert.equal(requests, 2);
+  });
 
   test('are not requested if the service keeps no changes', async (t) => {
     const { http, events } = await startService(t, { changesKept: false });

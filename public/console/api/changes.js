@@ -18,6 +18,8 @@ import { wait } from './wait.js';
 
 const longestPauseMs = 10_000;
 const firstPauseMs = 500;
+// The service sends something every 15 s, so a connection that is silent for longer is lost.
+const longestSilenceMs = 45_000;
 
 /**
  * Follows the changes of the service while the page is visible. It reads the stream with `fetch`, because an
@@ -32,6 +34,7 @@ export class Changes extends EventTarget {
   /** @type {string | undefined} */
   #position;
   #isRunning = false;
+  #pauseMs = firstPauseMs;
   #connection = new AbortController();
 
   /** @param {ApiKey} apiKey */
@@ -62,20 +65,19 @@ export class Changes extends EventTarget {
   async #run() {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    let pauseMs = firstPauseMs;
+    this.#pauseMs = firstPauseMs;
     while (this.#position !== undefined && !document.hidden) {
       this.#connection = new AbortController();
       const { signal } = this.#connection;
       try {
         if (!(await this.#follow(this.#position, signal))) break;
-        pauseMs = firstPauseMs;
       } catch {
         // The loop retries.
       }
       if (signal.aborted) continue;
       this.#show('reconnecting');
-      await wait(pauseMs * (1 + Math.random()), signal).catch(() => undefined);
-      pauseMs = Math.min(pauseMs * 2, longestPauseMs);
+      await wait(this.#pauseMs * (1 + Math.random()), signal).catch(() => undefined);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, longestPauseMs);
     }
     this.#isRunning = false;
   }
@@ -86,6 +88,26 @@ export class Changes extends EventTarget {
    * @returns {Promise<boolean>} whether to connect again
    */
   async #follow(position, signal) {
+    const silence = new AbortController();
+    const abort = () => silence.abort();
+    let timer = setTimeout(abort, longestSilenceMs);
+    try {
+      return await this.#read(position, AbortSignal.any([signal, silence.signal]), () => {
+        clearTimeout(timer);
+        timer = setTimeout(abort, longestSilenceMs);
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * @param {string} position
+   * @param {AbortSignal} signal
+   * @param {() => void} received called whenever bytes arrive
+   * @returns {Promise<boolean>} whether to connect again
+   */
+  async #read(position, signal, received) {
     const key = this.#apiKey.value;
     const headers = {
       accept: 'text/event-stream',
@@ -104,8 +126,10 @@ export class Changes extends EventTarget {
     }
     if (!response.ok || response.body === null) throw new Error(`the stream failed with ${response.status}`);
     this.#show('live');
+    this.#pauseMs = firstPauseMs;
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+      received();
       const blocks = (rest + text).split('\n\n');
       rest = blocks.pop() ?? '';
       for (const block of blocks) this.#take(block);
