@@ -58,6 +58,7 @@ export const serve: Command = {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
     });
+    let isStopped = false;
     const isPool = config.workers > 1;
     const worker = isPool ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
     try {
@@ -80,6 +81,7 @@ export const serve: Command = {
       if (worker === undefined) void reportStandbys(config, log.observe);
       await signals.stopped;
       await runner.stop();
+      isStopped = true;
       return 0;
     } catch (error) {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
@@ -87,6 +89,8 @@ export const serve: Command = {
       // The connection to its primary would keep a worker alive that failed to start.
       worker?.close();
       await log.end();
+      // A reader of the log that does not read would keep the process alive.
+      if (isStopped && stdout.writableLength > 0) context.exit(0);
     }
   },
 };

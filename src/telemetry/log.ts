@@ -102,14 +102,18 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     async end() {
       endLimits();
       const giveUpAt = performance.now() + endTimeoutMs;
-      while (texts.length > 0 && performance.now() < giveUpAt) {
-        await sleep(flushAfterMs);
-        write();
-      }
+      const waitForReader = async (): Promise<void> => {
+        while (texts.length + sink.writableLength > 0 && performance.now() < giveUpAt) {
+          await sleep(flushAfterMs);
+          write();
+        }
+      };
+      await waitForReader();
       for (const text of texts.splice(0)) dropped += text.split('\n').length - 1;
       if (dropped > 0) add({ type: 'dropped', count: dropped });
       dropped = 0;
       writeAll();
+      await waitForReader();
     },
   };
 }

@@ -247,6 +247,20 @@ describe('the process of the service', () => {
     assert.equal(await running.end(), 0);
   });
 
+  it('stops when its output is not read', async (t) => {
+    const running = await startProcess(t, ['--database', 'memory:']);
+    running.child.stdout?.removeAllListeners('data').pause();
+    const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(t, portOf(running.http))));
+    for (const wire of wires) {
+      // More lines than the pipe and the buffers of this process hold.
+      for (let i = 0; i < 100; i += 1) wire.write(head(`GET /${'x'.repeat(2_000)}`));
+      for (let i = 0; i < 100; i += 1) await wire.next();
+    }
+    const startedAt = performance.now();
+    assert.equal(await running.end(), 0);
+    assert.ok(performance.now() - startedAt < 20_000);
+  });
+
   it('logs an uncaught error before it ends with 1', async (t) => {
     const source = 'process.on("SIGUSR2", () => { throw new Error("not caught") })';
     const preload = `--import=data:text/javascript,${encodeURIComponent(source)}`;
