@@ -119,6 +119,10 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#key-button-label', { hasText: 'API key: rejected' }).waitFor();
     await dialog.getByText('The service does not accept this key').waitFor();
+    // The figures, which are read again every 2 s, need a key too.
+    await page.waitForResponse('**/metrics');
+    await page.waitForResponse('**/metrics');
+    assert.equal(await page.locator('#key-button-label').textContent(), 'API key: rejected');
     await dialog.getByLabel('Key').fill('r1');
     await page.keyboard.press('Enter');
     await page.getByText('No users yet').waitFor();

@@ -39,13 +39,13 @@ export class ApiKey extends EventTarget {
   }
 
   /**
-   * Records that the service requires a key.
+   * Records that the service requires a key. Only another key ends a rejection.
    * @param {boolean} rejected whether the service has rejected the present key
    */
   need(rejected = false) {
-    if (this.#isNeeded && this.isRejected === rejected) return;
+    if (this.#isNeeded && (this.isRejected || !rejected)) return;
     this.#isNeeded = true;
-    this.isRejected = rejected;
+    this.isRejected ||= rejected;
     this.dispatchEvent(new Event('need'));
   }
 
