@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
@@ -73,6 +75,7 @@ export const serve: Command = {
       const addresses = await runner.start();
       if (addresses === undefined) return 1;
       signals.isServing = true;
+      keepNewObjectsYoung();
       const { http, grpc } = addresses;
       if (worker !== undefined) worker.ready(addresses);
       // Without a log, still print the addresses: with port 0 there is no other way to learn them.
@@ -94,6 +97,16 @@ export const serve: Command = {
     }
   },
 };
+
+/**
+ * V8 learns from the first calls of gRPC, which all survive a collection, to allocate their objects among the old ones.
+ * There they keep others until the next full collection, so V8 never learns otherwise. Set at the start of the process, the
+ * flag would invalidate the code cache of Node.js; what was compiled before it must be saved before it.
+ */
+function keepNewObjectsYoung(): void {
+  flushCompileCache();
+  setFlagsFromString('--no-allocation-site-pretenuring');
+}
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
 export async function examineStandbys({ 'read-database': given = '' }: Config): Promise<Finding[]> {
