@@ -123,21 +123,25 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   } else if (status !== 204 && status !== 304) {
     headers['content-length'] = 0;
   }
-  const linger = hasLongUnreadBody(raw);
-  if (linger || (shared.draining && connection.newest === response)) headers['connection'] = 'close';
+  if (shared.draining && connection.newest === response) headers['connection'] = 'close';
+  const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
+  if (linger) headers['connection'] = 'close';
   if (headers['connection'] === 'close') connection.closing = true;
   response.writeHead(status, headers);
   return linger;
 }
 
-/** Whether the rest of a request body is too long to read, or has an unknown length. */
-function hasLongUnreadBody(message: IncomingMessage): boolean {
+/**
+ * Whether the rest of a request body must be read before the connection is closed. If the connection stays open, a short
+ * rest of known length needs no care.
+ */
+function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
   if (message.complete) return false;
   if (message.headers['transfer-encoding'] !== undefined) return true;
   const length = Number(message.headers['content-length'] ?? 0);
   // A client that sent Expect and received no 100 Continue may send its body or not, so the start of the next
   // request is uncertain.
-  return length > shortBodyBytes || (length > 0 && message.headers.expect !== undefined);
+  return length > (staysOpen ? shortBodyBytes : 0) || (length > 0 && message.headers.expect !== undefined);
 }
 
 /**

@@ -238,6 +238,26 @@ test('a client that sends its whole long body before it reads still receives the
   assert.equal((await wire.next()).status, 200);
 });
 
+for (const [whose, request] of [
+  ['a client that asks for it', post('/deaf', '[]', 'Connection: close')],
+  ['HTTP/1.0', post('/deaf', '[]').replace('HTTP/1.1', 'HTTP/1.0')],
+] as const) {
+  test(`the connection of ${whose} is not closed before the rest of a short unread body`, async (t) => {
+    let raw: IncomingMessage | undefined;
+    const handle: Handler = (request) => {
+      raw = request.raw;
+      return json(200, {});
+    };
+    const kit = await startKit(t, { 'POST /deaf': handle });
+    const ended = kit.nextRequest();
+    const wire = (await Wire.open(t, kit.port)).write(request.slice(0, -1));
+    assert.equal((await wire.next()).status, 200);
+    wire.write(']');
+    await ended;
+    assert.equal(raw?.complete, true);
+  });
+}
+
 test('the connection of a rejected request is closed as soon as its body has ended', async (t) => {
   const { port } = await startKit(t, routes, { limits: { maxBodyBytes: limit } });
   // Without timers, only the end of the body can close the connection.
