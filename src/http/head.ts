@@ -174,6 +174,8 @@ export function checkContentType(
   types: readonly string[],
   acceptHeader: string,
 ): void {
+  // Most clients send exactly this.
+  if (contentType !== undefined && types.includes(contentType)) return;
   const type = contentType === undefined ? undefined : parseMediaType(contentType);
   const charset = type?.params.get('charset')?.toLowerCase() ?? 'utf-8';
   if (type === undefined || !types.includes(type.essence) || charset !== 'utf-8') {
