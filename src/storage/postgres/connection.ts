@@ -217,16 +217,14 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     statement_timeout: limits.statementTimeoutMs,
     lock_timeout: limits.lockTimeoutMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
+    // Every value except off waits at least for the disk of this server, so the setting of the operator is kept. It is
+    // set too: the server applies a reloaded configuration to open sessions, except for what they have set.
+    synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
   };
-  const limit = ([name, ms]: [string, number]) =>
-    `CASE WHEN own THEN set_config('${name}', '${ms}', false) END`;
-  // Every value except off waits at least for the disk of this server, so the setting of the operator is kept.
+  const set = ([name, value]: [string, string | number]) => `
+    CASE WHEN own THEN set_config('${name}', ${value}::text, false) ELSE current_setting('${name}') END AS ${name}`;
   return `
-    SELECT own, current_setting('transaction_read_only') AS read_only,
-      ${Object.entries(settings).map(limit).join(', ')},
-      CASE WHEN own AND current_setting('synchronous_commit') = 'off'
-        THEN set_config('synchronous_commit', 'on', false)
-        ELSE current_setting('synchronous_commit') END AS synchronous_commit,
+    SELECT own, current_setting('transaction_read_only') AS read_only, ${Object.entries(settings).map(set)},
       current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes
     FROM (SELECT pg_backend_pid() = ${processIdOf(client)} AS own) AS session`;
 }

@@ -1,11 +1,27 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
-import { openTestPostgres } from '../../kit/postgres.ts';
-import { openSession } from '../../kit/postgres-session.ts';
+import { openTestPostgres, startPostgres } from '../../kit/postgres.ts';
+import { openSession, type Session } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 
 const postgres = await openTestPostgres();
 after(() => postgres.close());
+
+/** Notes the settings of each session that creates a user. Returns a function that reads them. */
+async function noteSettings({ query }: Session) {
+  await query(`
+    CREATE TABLE seen (synchronous_commit text, statement_timeout text, lock_timeout text, idle text, work_mem text);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO seen VALUES (
+          current_setting('synchronous_commit'), current_setting('statement_timeout'), current_setting('lock_timeout'),
+          current_setting('idle_in_transaction_session_timeout'), current_setting('work_mem'));
+        RETURN NEW;
+      END $$;
+    CREATE TRIGGER note BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION note()`);
+  return async () => (await query<Record<string, string>>('DELETE FROM seen RETURNING *')).at(-1);
+}
 
 /** The settings of the sessions of a store, in a database with other defaults. */
 async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, string>>) {
@@ -19,19 +35,9 @@ async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, str
   const onWarning = (message: string) => warnings.push(message);
   const store = await openPostgresStore(url, { lockTimeoutMs: 1_234, statementTimeoutMs: 4_321, onWarning });
   t.after(() => store.close());
-  await admin.query(`
-    CREATE TABLE seen (synchronous_commit text, statement_timeout text, lock_timeout text, idle text);
-    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
-      BEGIN
-        INSERT INTO seen VALUES (
-          current_setting('synchronous_commit'), current_setting('statement_timeout'),
-          current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout'));
-        RETURN NEW;
-      END $$;
-    CREATE TRIGGER note BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION note()`);
+  const seen = await noteSettings(admin);
   await store.createUser({ name: 'Ada' });
-  const [seen] = await admin.query<Record<string, string>>('SELECT * FROM seen');
-  return { seen, warnings };
+  return { seen: await seen(), warnings };
 }
 
 describe('a session of a PostgreSQL store', () => {
@@ -42,7 +48,30 @@ describe('a session of a PostgreSQL store', () => {
       statement_timeout: '4321ms',
       lock_timeout: '1234ms',
       idle: '10s',
+      work_mem: '4MB',
     });
+  });
+
+  it('commits durably after a reload of the configuration has turned it off', async (t) => {
+    const { createDatabase, server, close } = await startPostgres();
+    t.after(close);
+    const url = await createDatabase();
+    const store = await openPostgresStore(url, { poolSize: 1 });
+    t.after(() => store.close());
+    const seen = await noteSettings(await openSession(t, url));
+    await store.createUser({ name: 'Ada' });
+    assert.equal((await seen())?.['synchronous_commit'], 'on');
+    for (const sql of ['synchronous_commit = off', "work_mem = '5MB'"]) {
+      await server.query(`ALTER SYSTEM SET ${sql}`);
+    }
+    await server.query('SELECT pg_reload_conf()');
+    let settings: Record<string, string> | undefined;
+    await until(async () => {
+      await store.createUser({ name: 'Bob' });
+      settings = await seen();
+      return settings?.['work_mem'] === '5MB';
+    }, 'the session has the reloaded configuration');
+    assert.equal(settings?.['synchronous_commit'], 'on');
   });
 
   it('keeps a stronger durability of the database', async (t) => {
