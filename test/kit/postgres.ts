@@ -38,8 +38,11 @@ export function createPassword(): string {
 /** Settings for a server with much data. The test servers are small, because many run at a time. */
 export const largeServer = { shared_buffers: '2GB', max_wal_size: '8GB' };
 
-/** Starts a new PostgreSQL server in a temporary folder and on a free port. */
-export async function startPostgres(settings: ServerPlace['settings'] = {}): Promise<OwnPostgres> {
+/** Starts a new PostgreSQL server in a temporary folder and on a free port. Copies have one system identifier. */
+export async function startPostgres(
+  settings: ServerPlace['settings'] = {},
+  { isCopy = true } = {},
+): Promise<OwnPostgres> {
   // Resolve links in the path of the temporary folder, because PostgreSQL requires real paths.
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'users-service-postgres-'));
   await chmod(folder, 0o755);
@@ -52,7 +55,7 @@ export async function startPostgres(settings: ServerPlace['settings'] = {}): Pro
   };
   try {
     const binaries = await findPostgresBinaries(folder);
-    const shared = process.env['TEST_POSTGRES_PASSWORD'];
+    const shared = isCopy ? process.env['TEST_POSTGRES_PASSWORD'] : undefined;
     const server = await PostgresServer.create({
       binaries,
       folder: join(folder, 'primary'),

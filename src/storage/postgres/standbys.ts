@@ -24,24 +24,26 @@ interface Standby {
   leftUntil: number;
 }
 
-/** A place in the log of a primary. After a failover the log continues in another timeline. */
+/** A place in the log of a primary. */
 interface Place {
-  readonly timeline: number;
+  /** The identifier of the cluster, and the timeline: after a failover the log continues in another one. */
+  readonly history: string;
   readonly bytes: number;
 }
 
 type ReadCall = Parameters<PostgresPool['read']>;
 
 const flushed = prepared(`
-  SELECT ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer AS timeline,
+  SELECT (pg_control_system()).system_identifier || '/'
+      || ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer AS history,
     (place - '0/0')::float8 AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
 // A standby of an earlier timeline may have replayed what the new primary does not have. If the role may not read
 // `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
 const replayed = prepared(`
-  SELECT GREATEST((SELECT timeline_id FROM pg_control_checkpoint()),
-      (SELECT received_tli FROM pg_stat_wal_receiver)) AS timeline,
+  SELECT (pg_control_system()).system_identifier || '/'
+      || GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)) AS history,
     (pg_last_wal_replay_lsn() - '0/0')::float8 AS bytes
   WHERE pg_is_in_recovery()`);
 
@@ -134,6 +136,6 @@ export function standbyReads(
   };
 }
 
-function isThere(known: Place | undefined, { timeline, bytes }: Place): known is Place {
-  return known !== undefined && known.timeline === timeline && known.bytes >= bytes;
+function isThere(known: Place | undefined, { history, bytes }: Place): known is Place {
+  return known !== undefined && known.history === history && known.bytes >= bytes;
 }

@@ -129,6 +129,29 @@ describe('reads from standbys', async () => {
     await untilAnswered(id, quick);
   });
 
+  it('never use a standby of another cluster', async (t) => {
+    const other = await startPostgres({}, { isCopy: false });
+    t.after(() => other.close());
+    await other.server.query(`CREATE DATABASE ${database}`);
+    const foreign = await openPostgresStore(other.server.url(database));
+    for (const name of ['foreign', 'last']) await create(foreign, name);
+    await foreign.close();
+    const standby = await other.createStandby();
+    const lsnOf = async (server: PostgresServer) => {
+      const lsn = 'CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END';
+      const [row] = await server.query<{ bytes: string }>(`SELECT ${lsn} - '0/0' AS bytes`);
+      return Number(row?.bytes);
+    };
+    await until(async () => {
+      await other.server.query(`SELECT pg_logical_emit_message(true, 'test', repeat('x', 1000000))`);
+      return (await lsnOf(standby)) > (await lsnOf(primary)) + 1_000_000;
+    }, 'the log of the other cluster is longer');
+    const { store, outcomes } = await open(t, urlOf(primary), standby.url(database));
+    const id = await create(store, 'Ada');
+    assert.equal((await store.getUser(id))?.name, 'Ada');
+    assert.deepEqual(outcomes(), [`${standby.port} late`]);
+  });
+
   it('are counted in the metrics of a service', async (t) => {
     const { http } = await startService(t, { database: urlOf(primary), readDatabase: urlOf(quick) });
     await send(http, 'POST /users', { json: { name: 'Ada' } });
@@ -177,7 +200,7 @@ describe('reads from standbys', async () => {
 describe('the query for the place of a standby', () => {
   it('is sent again on a connection only after the primary has gone beyond the known place', async () => {
     let written = 100;
-    const place = () => ({ timeline: 1, bytes: written });
+    const place = () => ({ history: '1/1', bytes: written });
     const sent: string[] = [];
     const answer: Send = async <Row>({ text }: { text: string }) => {
       sent.push(text.includes('replay') ? 'place' : text);
@@ -197,7 +220,7 @@ describe('the query for the place of a standby', () => {
 describe('a read of the feed of changes', () => {
   it('uses the connections of the feed on the standby, and on the primary when the standby fails', async () => {
     const used: unknown[] = [];
-    const rows = async <Row>() => [{ timeline: 1, bytes: 100 }] as Row[];
+    const rows = async <Row>() => [{ history: '1/1', bytes: 100 }] as Row[];
     const primary = {
       read<Row>(...[{ text }, , , purpose]: Parameters<PostgresPool['read']>) {
         if (text === 'page') used.push(['primary', purpose]);
@@ -221,7 +244,7 @@ describe('a read of the feed of changes', () => {
 describe('the query for the end of the log', () => {
   it('is shared by the reads that arrive before it is sent, and by no later read', async () => {
     const questions: PromiseWithResolvers<void>[] = [];
-    const place = { timeline: 1, bytes: 100 };
+    const place = { history: '1/1', bytes: 100 };
     const primary = {
       async read<Row>() {
         const question = Promise.withResolvers<void>();
