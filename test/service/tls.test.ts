@@ -77,12 +77,15 @@ describe('with a certificate', () => {
     assert.notEqual(code, status.NOT_FOUND);
   });
 
-  it('a gRPC connection that sends nothing does not delay close', async (t) => {
-    const { service, grpcPort } = await start(t);
-    const silent = connect(grpcPort, '127.0.0.1');
-    await once(silent.resume(), 'connect');
+  it('connections that send nothing do not delay close', async (t) => {
+    const { service, http, port, grpcPort } = await start(t, { timeouts: { headersTimeoutMs: 60_000 } });
+    for (const to of [port, grpcPort]) {
+      const silent = connect(to, '127.0.0.1');
+      await once(silent.resume(), 'connect');
+    }
     // The service accepts connections in their order.
     await once(connectGrpc(t, grpcPort), 'remoteSettings');
+    assert.deepEqual(await getOver(http, first), [200, 'first']);
     const startedAt = performance.now();
     await service.close({ timeoutMs: 30_000 });
     assert.ok(performance.now() - startedAt < 20_000);
