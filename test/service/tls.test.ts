@@ -209,11 +209,11 @@ describe('both ports accept only current versions of TLS', () => {
             rejectUnauthorized: false,
             ...options,
           });
-          t.after(() => socket.destroy());
           const outcome = await once(socket, 'secureConnect').then(
             () => true,
             () => false,
           );
+          socket.destroy();
           assert.equal(outcome, accepted, `${round} on ${at === port ? 'HTTP' : 'gRPC'}`);
         }
         service.setTls(second);
