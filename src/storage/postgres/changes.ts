@@ -150,8 +150,8 @@ const readPage = prepared(`
       ORDER BY position OFFSET $4::bigint - 1 LIMIT 1), $2::bigint) AS upto
     FROM change_feed LIMIT 1
   )
-  SELECT gone::float8, upto::float8, page.* FROM examined LEFT JOIN LATERAL (
-    SELECT position::float8, round(extract(epoch FROM time) * 1000)::float8 AS time, type, record, request_id, key
+  SELECT gone, upto, page.* FROM examined LEFT JOIN LATERAL (
+    SELECT position, round(extract(epoch FROM time) * 1000)::bigint AS time, type, record, request_id, key
     FROM changes
     WHERE position > $1 AND position <= upto
       AND ($5::text[] IS NULL OR type = ANY ($5)) AND ($6::integer IS NULL OR user_id = $6)

@@ -20,9 +20,9 @@ export function prepared(text: string): Sql {
 // The types that our statements return, besides text. A host may have changed the parsers of the driver.
 const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   16: (text) => text === 't', // boolean
+  20: Number, // bigint: positions and times, never float8, whose text depends on the settings of the session
   23: Number, // integer
   114: JSON.parse, // json
-  701: Number, // float8
   3802: JSON.parse, // jsonb
 };
 

@@ -3,7 +3,7 @@ import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { processIdOf } from './connection.ts';
+import { processIdOf, types } from './connection.ts';
 import { connectError } from './errors.ts';
 import { type Host, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
@@ -36,6 +36,7 @@ export async function examinePostgres(url: string): Promise<Finding[]> {
 async function examineHost(Driver: typeof Client, { name, url }: Host) {
   const client = new Driver({
     connectionString: url,
+    types,
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
     application_name: 'users-service doctor',
@@ -85,7 +86,7 @@ interface State extends QueryResultRow {
 
 const stateSql = `
   SELECT pg_backend_pid() AS pid,
-    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     current_setting('server_version') AS version,
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
     current_setting('server_encoding') AS encoding,

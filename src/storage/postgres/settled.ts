@@ -1,7 +1,7 @@
 import type { QueryResultRow } from 'pg';
 import { prepared } from './connection.ts';
 
-/** The state of the feed. Positions are float8, because the driver returns a bigint as text. */
+/** The state of the feed. */
 export interface Look extends QueryResultRow {
   /** The last position that this statement can see. */
   readonly newest: number;
@@ -32,12 +32,12 @@ export const look = prepared(`
       GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
     FROM change_feed LIMIT 1
   )
-  SELECT newest::float8, gone::float8, pg_is_in_recovery() AS standby,
+  SELECT newest, gone, pg_is_in_recovery() AS standby,
     COALESCE((
       SELECT max(position) FROM (
         SELECT position, row_number() OVER (ORDER BY position) AS place FROM changes
         WHERE position > start ORDER BY position LIMIT ${maxUnbroken}
-      ) AS behind WHERE position = start + place), start)::float8 AS unbroken,
+      ) AS behind WHERE position = start + place), start) AS unbroken,
     CASE WHEN $2 OR newest > start + ${maxUnbroken} THEN to_json(ARRAY(
       SELECT virtualtransaction FROM pg_locks
       WHERE locktype = 'relation' AND relation = 'changes_position_seq'::regclass AND granted

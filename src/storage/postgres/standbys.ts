@@ -36,7 +36,7 @@ type ReadCall = Parameters<PostgresPool['read']>;
 const flushed = prepared(`
   SELECT (pg_control_system()).system_identifier || '/'
       || ('x' || left(pg_walfile_name(place), 8))::bit(32)::integer AS history,
-    (place - '0/0')::float8 AS bytes
+    (place - '0/0')::bigint AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
 // A standby of an earlier timeline may have replayed what the new primary does not have. If the role may not read
@@ -44,7 +44,7 @@ const flushed = prepared(`
 const replayed = prepared(`
   SELECT (pg_control_system()).system_identifier || '/'
       || GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)) AS history,
-    (pg_last_wal_replay_lsn() - '0/0')::float8 AS bytes
+    (pg_last_wal_replay_lsn() - '0/0')::bigint AS bytes
   WHERE pg_is_in_recovery()`);
 
 const maxWaitMs = 100;

@@ -107,6 +107,12 @@ describe('the examination of a PostgreSQL database', () => {
     assert.match(behind, /^warn HOST: its clock is [89]\d\.\d s behind the clock of this machine$/);
   });
 
+  it('reads the clock exactly with any extra_float_digits of the database', async (t) => {
+    const url = await createDatabase();
+    await change(t, url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET extra_float_digits = -15`);
+    assert.deepEqual(await problemsOf(url), []);
+  });
+
   it('reports a user who may not create tables', async (t) => {
     const url = new URL(await postgres.createDatabase());
     await change(t, url.href, "CREATE ROLE guest LOGIN PASSWORD 'guest'");
