@@ -1,4 +1,5 @@
 // One browser runs these suites: launching another one costs more processor time than several tests.
+import './history.suite.ts';
 import './keyboard.suite.ts';
 import './layout.suite.ts';
 import './list.suite.ts';

@@ -1,19 +1,21 @@
 // @ts-check
 
 /**
- * The state of the page in its address: which users are listed, and which one is open. A view can be
- * reloaded, shared and revisited.
+ * The state of the page: which users are listed, and which one is open. A view can be reloaded, shared and
+ * revisited. Everything is in the address except `visited`.
  * @typedef {object} View
  * @property {number | undefined} userId
  * @property {string} name the start of the names, or empty for any
  * @property {string} role the role, or empty for any
  * @property {string} sort a field, with `-` before it for descending
  * @property {number} limit rows on a page
- * @property {number} page the first page to show
+ * @property {number} page the number of the page
+ * @property {readonly string[]} visited the addresses with a cursor of this page and of those before it. Without
+ *   one, the page is requested by its number
  */
 
 /** @type {Readonly<View>} */
-const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, page: 1 };
+const home = { userId: undefined, name: '', role: '', sort: 'id', limit: 20, page: 1, visited: [] };
 
 const limits = [10, 20, 50, 100];
 const sortPattern = /^-?(?:id|name|role)$/;
@@ -39,6 +41,7 @@ export function parseView(fragment) {
     sort: sortPattern.test(given('sort')) ? given('sort') : home.sort,
     limit: limits.includes(Number(given('limit'))) ? Number(given('limit')) : home.limit,
     page: /^[1-9][0-9]{0,5}$/.test(given('page')) ? Number(given('page')) : home.page,
+    visited: home.visited,
   };
 }
 
@@ -54,7 +57,7 @@ export function formatView(view) {
 }
 
 /**
- * The reference of the first page to request from the API.
+ * The reference of the page in the API, by its number.
  * @param {View} view
  * @returns {string}
  */

@@ -19,27 +19,27 @@ import { createSortHeadings } from './sort-headings.js';
  * @param {UsersApi} users
  */
 export function createListControls(navigation, users) {
-  const name = createNameSearch(() => navigation.go({ name: name.value, page: 1 }));
+  const name = createNameSearch(() => navigation.list({ name: name.value }));
   const role = byId('role-filter', HTMLInputElement);
   const clear = byId('clear-filter', HTMLButtonElement);
   const size = byId('page-size', HTMLSelectElement);
   const total = byId('total', HTMLElement);
   const headings = createSortHeadings(byId('user-table', HTMLTableElement), (sort) =>
-    navigation.go({ sort, page: 1 }),
+    navigation.list({ sort }),
   );
   let shown = navigation.view;
   name.value = shown.name;
   role.value = shown.role;
 
-  wireFilterBox(role, () => navigation.go({ role: role.value, page: 1 }));
+  wireFilterBox(role, () => navigation.list({ role: role.value }));
   clear.addEventListener('click', () => {
     // Also clear typed text that still waits for its pause.
     name.value = '';
     role.value = '';
-    navigation.go({ name: '', role: '', page: 1 });
+    navigation.list({ name: '', role: '' });
     name.focus();
   });
-  size.addEventListener('change', () => navigation.go({ limit: Number(size.value), page: 1 }));
+  size.addEventListener('change', () => navigation.list({ limit: Number(size.value) }));
 
   byId('count-button', HTMLButtonElement).addEventListener('click', async () => {
     const { view } = navigation;

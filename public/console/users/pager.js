@@ -2,7 +2,7 @@
 import { byId, isEnabled, setEnabled } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
 
-/** @import { Trail } from './trail.js' */
+/** @import { View } from '../ui/view.js' */
 
 /**
  * The buttons that change the page.
@@ -15,19 +15,21 @@ export function createPager(steps) {
   const pager = byId('pager', HTMLElement);
   return {
     /**
-     * @param {Trail} trail
+     * @param {Pick<View, 'page' | 'limit'>} view
      * @param {number} rows on this page
+     * @param {boolean} hasNext
      */
-    show(trail, rows) {
-      const isOnly = trail.previous === undefined && trail.next === undefined;
+    show({ page, limit }, rows, hasNext) {
+      const isOnly = page === 1 && !hasNext;
+      const rowsBefore = (page - 1) * limit;
       pager.hidden = rows === 0;
       byId('page-steps', HTMLElement).hidden = isOnly;
       byId('count-button', HTMLButtonElement).hidden = isOnly;
-      setEnabled(first, trail.first !== undefined);
-      setEnabled(previous, trail.previous !== undefined);
-      setEnabled(next, trail.next !== undefined);
-      const from = formatNumber(trail.rowsBefore + 1);
-      const to = formatNumber(trail.rowsBefore + rows);
+      setEnabled(first, page > 1);
+      setEnabled(previous, page > 1);
+      setEnabled(next, hasNext);
+      const from = formatNumber(rowsBefore + 1);
+      const to = formatNumber(rowsBefore + rows);
       byId('page-range', HTMLElement).textContent =
         `${from === to ? `Row ${to}` : `Rows ${from}–${to}`}${isOnly ? ` of ${to}` : ''}`;
     },

@@ -1,12 +1,12 @@
 // @ts-check
+import { hasStatus } from '../api/api-error.js';
 import { apiUrl } from '../api/base.js';
 import { byId } from '../ui/dom.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
-import { nameText } from '../ui/toasts.js';
+import { announce, nameText } from '../ui/toasts.js';
 import { filterText, listReference } from '../ui/view.js';
 import { learnRoles } from './known-roles.js';
 import { createPager } from './pager.js';
-import { Trail } from './trail.js';
 
 /** @import { Navigation } from '../ui/navigation.js' */
 /** @import { Page } from '../api/record-calls.js' */
@@ -27,29 +27,27 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   const area = byId('table-area', HTMLElement);
   const tableElement = byId('user-table', HTMLTableElement);
   const state = byId('list-state', HTMLElement);
-  let reference = '';
-  let trail = new Trail(apiUrl('users'));
+  let here = apiUrl('users');
+  /** @type {URL | undefined} */
+  let next;
   let loading = new AbortController();
   /** @type {User | undefined} */
   let created;
 
+  const toFirst = () => navigation.go({ page: 1, visited: [] });
   const pager = createPager({
-    first: () => start(trail.first),
-    next: () => {
-      if (trail.next !== undefined) trail.forward(trail.next);
-      void step();
+    first: toFirst,
+    next() {
+      // The next page is unknown while this one is read.
+      if (next === undefined) return;
+      const { page, visited } = navigation.view;
+      navigation.go({ page: page + 1, visited: [...visited, next.href] });
     },
-    previous: () => {
-      if (!trail.back()) return start(trail.previous);
-      void step();
+    previous() {
+      const { page, visited } = navigation.view;
+      navigation.go({ page: Math.max(1, page - 1), visited: visited.slice(0, -1) });
     },
   });
-
-  /** @param {URL | undefined} url */
-  function start(url) {
-    if (url !== undefined) trail = new Trail(url);
-    void step();
-  }
 
   /** Scrolls to the top of a new page. */
   async function step() {
@@ -65,12 +63,16 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     const { signal } = loading;
     area.ariaBusy = 'true';
     try {
-      const page = await users.list(trail.here, signal);
+      const page = await users.list(here, signal);
       listed(page.links['monitor']);
-      trail.arrive(page.links);
+      next = page.links['next'] === undefined ? undefined : new URL(page.links['next'], here);
       show(page);
     } catch (error) {
       if (signal.aborted) return;
+      if (hasStatus(error, 400) && navigation.view.page > 1) {
+        announce('That page is no longer available. This is the first page');
+        return navigation.list({});
+      }
       tableElement.hidden = true;
       pager.hide();
       showFailure(state, 'The users could not be listed', error, load);
@@ -83,19 +85,20 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     learnRoles(items);
     table.show(items);
     tableElement.hidden = items.length === 0;
-    pager.show(trail, items.length);
+    pager.show(navigation.view, items.length, next !== undefined);
     showWhere(items);
+    const { page } = navigation.view;
     const filter = filterText(navigation.view);
-    const isEmpty = items.length === 0 && trail.rowsBefore === 0 && filter === '';
+    const isEmpty = items.length === 0 && page === 1 && filter === '';
     work.toggleAttribute('data-empty', isEmpty);
     if (items.length > 0) return clearState(state);
-    if (trail.rowsBefore > 0) {
+    if (page > 1) {
       showState(state, 'No more users', 'The rows that were here have been deleted.', {
         label: 'To the first page',
-        act: () => start(trail.first),
+        act: toFirst,
       });
     } else if (filter !== '') {
-      const act = () => navigation.go({ name: '', role: '', page: 1 });
+      const act = () => navigation.list({ name: '', role: '' });
       const hint = navigation.view.name === '' ? '' : 'Capital and small letters differ.';
       showState(state, `No users ${filter}`, hint, { label: 'Show all users', act });
     } else {
@@ -119,7 +122,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   }
 
   byId('list-note-show', HTMLButtonElement).addEventListener('click', () => {
-    navigation.go({ name: '', role: '', sort: '-id', page: 1 });
+    navigation.list({ name: '', role: '', sort: '-id' });
     byId('users-heading', HTMLElement).focus();
   });
   byId('refresh-button', HTMLButtonElement).addEventListener('click', load);
@@ -137,10 +140,12 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
 
     /** Lists the users of the view, unless they are already listed. */
     follow() {
-      const wanted = listReference(navigation.view);
-      if (wanted === reference) return table.readdress();
-      reference = wanted;
-      start(apiUrl(reference));
+      const { view } = navigation;
+      const wanted = apiUrl(view.visited.at(-1) ?? listReference(view));
+      if (wanted.href === here.href) return table.readdress();
+      here = wanted;
+      next = undefined;
+      void step();
     },
   };
 }
