@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { userQuery, walkUsers } from '../../src/conformance/fixture.ts';
+import { rejects, userQuery, walkUsers } from '../../src/conformance/fixture.ts';
+import { feedOf } from '../../src/conformance/follow.ts';
 import type { Store } from '../../src/domain/repository.ts';
 
-/** Checks that a store contains the records of the files `version-1.sql`, and can read and change them. */
+/** Checks that a store contains the records of the files `version-1.sql`, can read and change them, and has restarted its feed. */
 export async function checkMigrated(store: Store): Promise<void> {
+  await rejects(feedOf(store).read({ after: 0, limit: 1 }), 'gone');
   assert.deepEqual(await store.exportRows('users', 0, 10), [
     { id: 1, name: 'Ada', role: 'admin', version: 3 },
     { id: 2, name: 'Bob', version: 1 },

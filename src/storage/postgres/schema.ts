@@ -50,7 +50,8 @@ const migrations: readonly string[] = [
   `,
   // Posts have a version too.
   'ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0)',
-  // The feed of changes. A statement has one snapshot; a function that it calls takes a new one.
+  // The feed of changes. In a database that had users, it begins after position 1, because their changes are unknown.
+  // A statement has one snapshot; a function that it calls takes a new one.
   `
   CREATE TABLE changes (
     position bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME changes_position_seq) PRIMARY KEY,
@@ -65,7 +66,8 @@ const migrations: readonly string[] = [
     gone bigint NOT NULL,
     complete boolean NOT NULL
   );
-  INSERT INTO change_feed VALUES (0, true);
+  INSERT INTO change_feed
+    SELECT CASE WHEN is_called THEN nextval('changes_position_seq') ELSE 0 END, true FROM users_id_seq;
   CREATE FUNCTION take_posts(owner integer) RETURNS SETOF posts LANGUAGE sql VOLATILE
     AS 'DELETE FROM posts WHERE user_id = owner RETURNING *';
   `,
