@@ -87,6 +87,11 @@ describe('an example in src/embedding.md serves users below its prefix', () => {
       const created = await fetch(`${url}/api/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
       assert.equal(created.status, 201, await created.text());
       assert.equal(created.headers.get('location'), '/api/users/1');
+      for (const path of ['/api', '/api?from=a-link']) {
+        const home = await fetch(url + path);
+        assert.equal(new URL(home.url).pathname, '/api/', `${path} must lead to the console`);
+        assert.match(await home.text(), /<title>Users/);
+      }
       const other = await fetch(`${url}/other`);
       assert.ok(!other.headers.has('x-request-id'), 'the host must handle other paths');
     });
