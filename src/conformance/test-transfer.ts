@@ -4,7 +4,7 @@ import { byKind, maxId, maxVersion, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import type { StoredUser } from '../domain/user.ts';
 import { addUsers, fullUsers, keyed, rejects } from './fixture.ts';
-import { follow } from './follow.ts';
+import { feedOf, follow } from './follow.ts';
 import { nestedKinds } from './nested-kinds.ts';
 import { testNestedTransfer, users } from './nested-transfer.ts';
 
@@ -112,6 +112,22 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await store.updateUser(3, { name: 'Eve' });
       const [change] = await follow(feed, ({ length }) => length === 1, { after });
       assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
+    });
+
+    it('has no position of the store from which records or only the last ids were copied, if it has a feed', async (t) => {
+      const [from, full, empty] = [await open(t), await open(t), await open(t)];
+      if (from.changes === undefined) return t.skip('the store has no feed of changes');
+      await addUsers(from, 'a', 'b', 'c');
+      const feed = feedOf(from);
+      await follow(feed, ({ length }) => length === 3);
+      const after = await feed.position();
+      await full.importRows('users', await from.exportRows('users', 0, 10));
+      await empty.continueIds({ ...byKind(() => 0), users: 3 });
+      for (const to of [full, empty]) {
+        for (let i = 0; i <= after; i += 1) await addUsers(to, 'later');
+        await rejects(feedOf(to).read({ after, limit: 1 }), 'gone');
+        assert.ok((await feedOf(to).position()) > after);
+      }
     });
 
     it('imports an empty batch', async (t) => {

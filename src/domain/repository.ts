@@ -179,10 +179,11 @@ export interface Store extends Repository {
 
   /**
    * Adds records unchanged, all or none, and resolves to the number of new records. A record that exists with equal
-   * fields is skipped. An existing record that differs, or a missing user, fails the batch with `conflict`.
+   * fields is skipped. An existing record that differs, or a missing user, fails the batch with `conflict`. A new record
+   * restarts the feed of changes, at the `importPosition` or later.
    */
   importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 
-  /** Continues to assign ids above these. Lower values than the current ones have no effect. */
+  /** Continues to assign ids above these, and restarts the feed too. Lower values than the current ones have no effect. */
   continueIds(last: Readonly<Record<RecordKind, number>>): Promise<void>;
 }

@@ -145,7 +145,7 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.block(), undefined);
     const again = await Follower.open(t, http, '/changes');
     await repository.createUser({ name: 'Ada' });
-    assert.equal(await again.event(), '2 user.created users/10');
+    assert.match(String(await again.event()), /^\d+ user\.created users\/10$/);
   });
 
   it('continues after reads of the store have failed for a while', async (t) => {

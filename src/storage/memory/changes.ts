@@ -4,6 +4,7 @@ import {
   type ChangeQuery,
   ChangesGone,
   type ChangeType,
+  importPosition,
   isWanted,
   type Origin,
 } from '../../domain/change.ts';
@@ -27,7 +28,7 @@ export function createFeed(kept: number) {
 
     /** Removes all changes, after a write that the feed does not contain. */
     restart(): void {
-      last += 1;
+      last = Math.max(last + 1, importPosition());
       gone = last;
       changes = [];
     },

@@ -124,6 +124,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       return added.size;
     },
     continueIds(last) {
+      if (recordKinds.some((kind) => lastIds[kind] < last[kind])) changes.restart();
       for (const kind of recordKinds) lastIds[kind] = Math.max(lastIds[kind], last[kind]);
     },
   });

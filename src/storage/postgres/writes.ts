@@ -1,5 +1,6 @@
+import { importPosition } from '../../domain/change.ts';
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
-import { maxVersion, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
+import { maxVersion, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
 import type { Collection, Row, StoreBackend } from '../store.ts';
@@ -221,8 +222,8 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
         const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
         const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
         if (other !== undefined) throw rowDiffers(kind, other.id);
-        await raiseLastId(send, kind, last);
-        if (count > 0) await send(restartFeed);
+        await raise(send, `${kind}_id_seq`, last);
+        if (count > 0) await restart(send);
         return count;
       });
     },
@@ -230,20 +231,28 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
     async continueIds(last) {
       await pool.transaction(async (send) => {
         await lock(send, ...recordKinds);
-        for (const kind of recordKinds) await raiseLastId(send, kind, last[kind]);
+        const raised: boolean[] = [];
+        for (const kind of recordKinds) raised.push(await raise(send, `${kind}_id_seq`, last[kind]));
+        if (raised.includes(true)) await restart(send);
       });
     },
   };
 }
 
-/** Prevents others from assigning ids, because a sequence must not change between reading and setting it. */
+/** Prevents others from using a sequence, because it must not change between reading and setting it. */
 async function lock(send: Send, ...tables: string[]): Promise<void> {
   await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
 }
 
-async function raiseLastId(send: Send, kind: RecordKind, id: number): Promise<void> {
+async function restart(send: Send): Promise<void> {
+  await raise(send, 'changes_position_seq', importPosition());
+  await send(restartFeed);
+}
+
+/** Whether the last value of the sequence was lower. */
+async function raise(send: Send, sequence: string, last: number): Promise<boolean> {
   const text = `
-    SELECT setval('${kind}_id_seq', $1) FROM ${kind}_id_seq
+    SELECT setval('${sequence}', $1) FROM ${sequence}
     WHERE $1 > CASE WHEN is_called THEN last_value ELSE 0 END`;
-  await send({ text }, [id]);
+  return (await send({ text }, [last])).length > 0;
 }

@@ -5,6 +5,7 @@ import {
   type ChangeQuery,
   ChangesGone,
   type ChangeType,
+  importPosition,
   type Origin,
 } from '../../domain/change.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
@@ -33,7 +34,8 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     ),
   );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
-  const begin = db.prepare("INSERT INTO changes (type, time, record, user_id) VALUES ('', 0, '', 0)");
+  const begin = db.prepare(`
+    INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
   const raiseGone = db.prepare(
     `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
   );
@@ -55,7 +57,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     keepOnly(changesKept);
   };
   const restart = (): void => {
-    begin.run();
+    begin.run(importPosition());
     keepOnly(0);
   };
   return {

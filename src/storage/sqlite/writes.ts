@@ -78,8 +78,9 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     },
 
     continueIds(last: Readonly<Record<RecordKind, number>>): void {
-      const raise = db.prepare('UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?');
-      for (const kind of recordKinds) raise.run(last[kind], kind);
+      const raise = db.prepare('UPDATE sqlite_sequence SET seq = ?1 WHERE seq < ?1 AND name = ?2');
+      const raised = recordKinds.filter((kind) => raise.run(last[kind], kind).changes > 0);
+      if (raised.length > 0) log.restart();
     },
   };
 }

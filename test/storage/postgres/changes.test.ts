@@ -366,7 +366,6 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
     await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
     const imported = await feed.position();
-    assert.equal(imported, 2);
     assert.deepEqual(await feed.read({ after: imported, limit: 1 }), {
       changes: [],
       next: imported,
@@ -380,9 +379,10 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await without.createUser({ name: 'unseen' });
     const again = await openAt(t, url);
     await assert.rejects(again.feed.read({ after: imported, limit: 1 }), { kind: 'gone' });
-    assert.equal(await again.feed.position(), 3);
+    assert.equal(await again.feed.position(), imported + 1);
     const onceMore = await openAt(t, url);
-    assert.equal(await onceMore.feed.position(), 3, 'the feed must continue if no write was missed');
+    const position = await onceMore.feed.position();
+    assert.equal(position, imported + 1, 'the feed must continue if no write was missed');
   });
 
   it('allows writes by the previous release', async (t) => {
