@@ -109,15 +109,11 @@ function keepNewObjectsYoung(): void {
 }
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
-export async function examineStandbys({ 'read-database': given = '' }: Config): Promise<Finding[]> {
-  // The service does not read this parameter in the URL of standbys.
-  const url = given.replace(/\btarget_session_attrs=[^&]*/, '');
-  const findings = (await schemeOf(url)?.examine?.(url)) ?? [];
-  return findings
-    .filter(({ what }) => what !== 'no host takes writes')
-    .map(({ level, what, remedy }) => {
-      return { level: level === 'fail' ? 'warn' : level, what: `--read-database: ${what}`, remedy };
-    });
+export async function examineStandbys({ 'read-database': url = '' }: Config): Promise<Finding[]> {
+  const findings = (await schemeOf(url)?.examine?.(url, 'standby')) ?? [];
+  return findings.map(({ level, what, remedy }) => {
+    return { level: level === 'fail' ? 'warn' : level, what: `--read-database: ${what}`, remedy };
+  });
 }
 
 /** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */

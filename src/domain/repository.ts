@@ -180,7 +180,7 @@ export interface Store extends Repository {
   /**
    * Adds records unchanged, all or none, and resolves to the number of new records. A record that exists with equal
    * fields is skipped. An existing record that differs, or a missing user, fails the batch with `conflict`. A new record
-   * restarts the feed of changes, at the `importPosition` or later.
+   * restarts the feed of changes at the time in microseconds or later, beyond every position of another store.
    */
   importRows<Kind extends RecordKind>(kind: Kind, rows: readonly Records[Kind][]): Promise<number>;
 

@@ -24,8 +24,8 @@ export interface StoreScheme {
   readonly file?: (url: string) => string;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** Examines a store without changing it; `undefined` if its data is lost with the process. */
-  readonly examine: ((url: string) => Promise<Finding[]>) | undefined;
+  /** Examines a store, or standbys, without changing it; `undefined` if its data is lost with the process. */
+  readonly examine: ((url: string, role?: 'standby') => Promise<Finding[]>) | undefined;
   /** Prepares empty stores beside the one at a URL; `undefined` if every opened store is empty. */
   readonly scratch: ((url: string) => Promise<Scratch>) | undefined;
 }
@@ -71,7 +71,7 @@ export const storeSchemes: readonly StoreScheme[] = [
     isShared: true,
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
-    examine: async (url) => (await import('./postgres/examine.ts')).examinePostgres(url),
+    examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
     scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
   },
 ];

@@ -5,7 +5,7 @@ import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { processIdOf, types } from './connection.ts';
 import { connectError } from './errors.ts';
-import { type Host, loadDriver, parseHosts } from './hosts.ts';
+import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const oldestVersion = 12;
@@ -14,10 +14,11 @@ const clockSlackMs = 1_000;
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
-/** Examines each server of a database URL, and changes nothing. */
-export async function examinePostgres(url: string): Promise<Finding[]> {
+/** Examines each server of a database URL, and changes nothing. None of the standbys has to take writes. */
+export async function examinePostgres(url: string, role?: 'standby'): Promise<Finding[]> {
   const { Client } = await loadDriver();
-  const { hosts, writable } = parseHosts(Client, url);
+  const hosts = hostsOf(Client, url);
+  const writable = role === undefined && parseHosts(Client, url).writable;
   const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host)));
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
@@ -28,7 +29,7 @@ export async function examinePostgres(url: string): Promise<Finding[]> {
     const text = `${hosts[i]?.name} cannot be used: ${messageOf(connectError(result.reason))}`;
     return [problem(text, 'check the URL, the server and the network')];
   });
-  if (hasPrimary || answers.length === 0) return findings;
+  if (role === 'standby' || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
