@@ -48,6 +48,18 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No posts yet').waitFor();
   });
 
+  test('while the key dialog waits for an API key, the form does not wait for the service', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.locator('#edit-name').fill('Ada L');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog', { name: 'API key' }).waitFor();
+    await page.locator('#edit-form[aria-busy="true"]').waitFor();
+    const content = "getComputedStyle(document.querySelector('#edit-form .actions'), '::after').content";
+    assert.equal(await page.evaluate(content), 'none');
+  });
+
   test('an API key is stored only in its tab, and is never part of a displayed curl line', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);

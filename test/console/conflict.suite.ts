@@ -158,6 +158,18 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
   });
 
+  test('while the conflict dialog waits for a choice, the form does not wait for the service', async (t) => {
+    const { http, page } = await openFirst(t);
+    await changeUser(http, 1, { name: 'Theirs' });
+    await change(page, { Name: 'Mine' });
+    await conflictIn(page).waitFor();
+    assert.equal(await textAfterActions(page), 'none');
+    await page.route('**/users/1', () => undefined);
+    await choose(conflictIn(page), 'Yours Mine');
+    await conflictIn(page).waitFor({ state: 'hidden' });
+    assert.equal(await textAfterActions(page), '"Waiting for the service…"');
+  });
+
   test('two equal changes do not conflict', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Ada Lovelace' });
@@ -198,6 +210,10 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await announced(page, 'Deleted Countess');
   });
 });
+
+function textAfterActions(page: Page): Promise<unknown> {
+  return page.evaluate("getComputedStyle(document.querySelector('#edit-form .actions'), '::after').content");
+}
 
 function conflictIn(page: Page): Locator {
   return page.getByRole('dialog', { name: 'Which change should be kept?' });
