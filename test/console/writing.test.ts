@@ -1,5 +1,6 @@
 // One browser runs these suites: launching another one costs more processor time than several tests.
 import './conflict.suite.ts';
+import './deleted.suite.ts';
 import './post-edit.suite.ts';
 import './posts.suite.ts';
 import './users.suite.ts';

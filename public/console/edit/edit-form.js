@@ -142,6 +142,7 @@ export function createEditForm(form, kind, { choose, changed, drafted }) {
     /** Closes the record. Its draft is kept, and a running save continues. */
     close() {
       shown = undefined;
+      unsaved.hidden = true;
       setBusy(form, false);
     },
   };

@@ -3,7 +3,7 @@ import { hasStatus } from '../api/api-error.js';
 import { createDeleteDialog } from '../edit/delete-dialog.js';
 import { createEditForm } from '../edit/edit-form.js';
 import { byId, part } from '../ui/dom.js';
-import { writeDraft } from '../ui/drafts.js';
+import { readDraft, writeDraft } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';
 import { announce, nameText } from '../ui/toasts.js';
 import { draftName, postKind } from './post-kind.js';
@@ -70,6 +70,13 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     removed();
   }
 
+  /** Reports in the form that its post was deleted. */
+  function showDeleted() {
+    const note = part(form, 'note', HTMLElement);
+    note.textContent = 'Another person has deleted this post. You can still copy your text.';
+    note.hidden = false;
+  }
+
   function leave() {
     const left = opened?.record;
     close();
@@ -94,10 +101,16 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     /**
      * Shows a change of the open post by another person, and keeps the typed text.
      * @param {Tagged<Post>} tagged
-     * @returns {boolean} whether the post is open
+     * @param {'Changed' | 'Deleted'} what
+     * @returns {boolean} whether the post stays open
      */
-    change(tagged) {
+    change(tagged, what) {
       if (opened?.record.id !== tagged.record.id) return false;
+      if (what === 'Deleted') {
+        const isTyped = readDraft(draftName(tagged.record)) !== undefined;
+        if (isTyped) showDeleted();
+        return isTyped;
+      }
       opened = tagged;
       editForm.show(tagged);
       return true;
@@ -112,20 +125,25 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       close();
       opening = new AbortController();
       const { signal } = opening;
+      /** @type {Tagged<Post> | undefined} */
+      let found;
       try {
-        const tagged = await posts.get(post, signal);
-        opened = tagged;
-        item.append(form);
-        item.setAttribute('data-editing', '');
-        form.hidden = false;
-        editForm.show(tagged);
-        form.querySelector('input')?.focus();
+        found = await posts.get(post, signal);
       } catch (error) {
         if (signal.aborted) return;
         if (!hasStatus(error, 404)) return announce(`The post could not be opened: ${explain(error)}`);
-        forget(post);
-        announce(nameText(post.title), ' was already deleted');
+        if (readDraft(draftName(post)) === undefined) {
+          forget(post);
+          return announce(nameText(post.title), ' was already deleted');
+        }
       }
+      opened = found ?? { record: post, etag: '' };
+      item.append(form);
+      item.setAttribute('data-editing', '');
+      form.hidden = false;
+      editForm.show(opened);
+      if (found === undefined) showDeleted();
+      form.querySelector('input')?.focus();
     },
   };
 }

@@ -83,7 +83,7 @@ export function createPostsPanel(posts, choose, ready) {
      */
     change(tagged, what) {
       if (tagged.record.userId !== openId) return;
-      if (what === 'Deleted' || !editor.change(tagged)) items.change(tagged.record, what);
+      if (!editor.change(tagged, what)) items.change(tagged.record, what);
     },
 
     /** Retries a failed read. */

@@ -1,7 +1,9 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { byId } from '../ui/dom.js';
+import { readDraft } from '../ui/drafts.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
+import { announce } from '../ui/toasts.js';
 
 /** @import { createEditForm } from '../edit/edit-form.js' */
 /** @import { createPostsPanel } from '../posts/posts-panel.js' */
@@ -49,18 +51,37 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       show(await users.get({ id }, signal));
     } catch (error) {
       if (signal.aborted) return;
-      content.hidden = true;
-      if (hasStatus(error, 404)) {
-        const action = { label: 'Back to the list', act: close };
-        showState(state, `There is no user ${id}`, 'It may have been deleted.', action);
-      } else showFailure(state, 'The user could not be read', error, load);
+      if (hasStatus(error, 404)) showMissing(id);
+      else {
+        content.hidden = true;
+        showFailure(state, 'The user could not be read', error, load);
+      }
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
+  }
+
+  /**
+   * Shows that a user does not exist, above the forms if they have typed text.
+   * @param {number} id
+   */
+  function showMissing(id) {
+    const base = readDraft(`user.${id}`)?.base;
+    // After a reload of the page, only the draft has the text.
+    if (loaded === undefined && base !== undefined)
+      editForm.show({ record: { id, name: '', ...base }, etag: '' });
+    const isTyped = content.querySelector('form:not([hidden]) > p.unsaved:not([hidden])') !== null;
+    content.hidden = !isTyped;
+    content.toggleAttribute('data-deleted', isTyped);
+    const action = { label: 'Back to the list', act: close };
+    if (!isTyped) return showState(state, `There is no user ${id}`, 'It may have been deleted.', action);
+    showState(state, `User ${id} was deleted`, 'You can still copy your text from the form below.', action);
+    announce(`User ${id} was deleted. Your text is still here`);
   }
 
   /** @param {TaggedUser} tagged */
   function show(tagged) {
     loaded = tagged;
+    content.removeAttribute('data-deleted');
     clearState(state);
     content.hidden = false;
     heading.textContent = tagged.record.name;
@@ -105,6 +126,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       clearState(state);
       heading.textContent = `User ${id}`;
       byId('detail-facts', HTMLElement).textContent = '';
+      editForm.close();
       posts.open(id);
       await load();
       return openId === id;

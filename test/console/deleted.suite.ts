@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { noBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
+import { useBrowser } from './pages.ts';
+import { addUsers } from './people.ts';
+import { startService } from './service.ts';
+
+const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+
+suite('console: a user or post that is deleted while it is edited', {
+  skip: noBrowser,
+  concurrency: 2,
+}, () => {
+  const open = useBrowser();
+
+  for (const [title, type] of [
+    ['the name', (page: Page) => page.locator('#edit-name').fill('A long text')],
+    [
+      'a new post',
+      async (page: Page) => {
+        await page.getByText('Write a post').click();
+        await page.locator('#post-body').fill('A long text');
+      },
+    ],
+    [
+      'a post that is edited',
+      async (page: Page) => {
+        await page.getByRole('button', { name: 'Edit One' }).click();
+        await page.locator('#post-edit-body').fill('A long text');
+      },
+    ],
+  ] as const) {
+    test(`text typed for ${title} stays visible when another person deletes the open user`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+      await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+      const page = await open(t, `${http}/#/users/1`);
+      await page.locator('#post-list > li').waitFor();
+      await isLive(page);
+      await type(page);
+      const typed = page.locator('#detail-content :is(input, textarea):focus');
+      await send(http, 'DELETE /users/1');
+      await page.getByRole('heading', { name: 'User 1 was deleted' }).waitFor();
+      assert.equal(await typed.inputValue(), 'A long text');
+      for (const name of ['Save', 'Add post', 'Delete…', 'Edit One']) {
+        const button = page.locator('#detail').getByRole('button', { name });
+        assert.equal(await button.count(), 0, `${name} is shown, but would fail`);
+      }
+      // The text is not taken for that of another user.
+      await page.goto(`${http}/#/users/7`);
+      await page.getByText('There is no user 7').waitFor();
+      assert.equal(await page.locator('#detail-content').isVisible(), false);
+      await page.goto(`${http}/#/users/2`);
+      await page.locator('#detail').getByRole('button', { name: 'Delete…' }).first().waitFor();
+    });
+  }
+
+  test('text typed for a post stays when another person deletes the post, also when it is opened again', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    const form = page.getByRole('form', { name: 'Edit post' });
+    await form.getByLabel('Text').fill('A long text');
+    await isLive(page);
+    await send(http, 'DELETE /users/1/posts/1');
+    const note = form.getByText('Another person has deleted this post. You can still copy your text.');
+    await note.waitFor();
+    assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
+    await form.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await note.waitFor();
+    assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
+    await form.getByRole('button', { name: 'Discard' }).click();
+    await form.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.getByText('No posts yet').waitFor();
+  });
+
+  test('text typed for a deleted user is shown after a reload, and can be discarded', async (t) => {
+    const { http } = await startService(t, { changesKept: false });
+    await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const name = page.getByRole('form', { name: 'Edit user' }).getByLabel('Name');
+    await name.fill('A long text');
+    await send(http, 'DELETE /users/1');
+    await page.reload();
+    await page.getByRole('heading', { name: 'User 1 was deleted' }).waitFor();
+    assert.equal(await name.inputValue(), 'A long text');
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await page.reload();
+    await page.getByText('There is no user 1').waitFor();
+  });
+});
