@@ -90,6 +90,9 @@ suite('console: a user or post that is deleted while it is edited', {
     await page.reload();
     await page.getByRole('heading', { name: 'User 1 was deleted' }).waitFor();
     assert.equal(await name.inputValue(), 'A long text');
+    const failure = page.getByText('The posts could not be read');
+    await failure.waitFor({ state: 'attached' });
+    assert.equal(await failure.isVisible(), false, 'the missing posts are reported as a failure');
     await page.getByRole('button', { name: 'Discard' }).click();
     await page.reload();
     await page.getByText('There is no user 1').waitFor();
