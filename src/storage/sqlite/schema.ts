@@ -101,12 +101,21 @@ export function connect(path: string, prepare?: (db: DatabaseSync) => void): Dat
 }
 
 /** Opens a connection for reads, after creating or migrating the file. */
-export async function openMigrated(path: string, busyTimeoutMs: number): Promise<DatabaseSync> {
+export function openMigrated(path: string, busyTimeoutMs: number): Promise<DatabaseSync> {
+  return openShared(path, busyTimeoutMs, migrate);
+}
+
+/** Opens and prepares a connection to a file that other processes may use. */
+export async function openShared(
+  path: string,
+  busyTimeoutMs: number,
+  prepare: (db: DatabaseSync) => void,
+): Promise<DatabaseSync> {
   const deadline = performance.now() + busyTimeoutMs;
   for (;;) {
     try {
       checkLogIndex(path);
-      return connect(path, migrate);
+      return connect(path, prepare);
     } catch (caught) {
       if (!isBusy(caught) || performance.now() > deadline) throw withMissingIndex(path, caught);
     }
@@ -117,22 +126,19 @@ export async function openMigrated(path: string, busyTimeoutMs: number): Promise
 
 /**
  * Throws if the index of the log has been removed while another process uses it. SQLite would create a new one, and
- * processes with different indexes overwrite each other's commits.
+ * processes with different indexes overwrite each other's commits. The log may have been removed too.
  */
 function checkLogIndex(path: string): void {
-  if (!isIndexMissing(path)) return;
+  if (existsSync(`${path}-shm`)) return;
   // In this mode, SQLite needs no index, but no other process may have opened the file.
   using db = new DatabaseSync(path, { timeout: briefWaitMs });
   db.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
 }
 
 function withMissingIndex(path: string, caught: unknown): unknown {
-  if (!isBusy(caught) || !isIndexMissing(path)) return caught;
-  return new Error(`${path}-shm has been removed while another process uses it`, { cause: caught });
-}
-
-function isIndexMissing(path: string): boolean {
-  return existsSync(`${path}-wal`) && !existsSync(`${path}-shm`);
+  if (!isBusy(caught) || existsSync(`${path}-shm`)) return caught;
+  const problem = `the database is locked by another process, and ${path}-shm is missing`;
+  return new Error(problem, { cause: caught });
 }
 
 function migrate(db: DatabaseSync): void {

@@ -264,23 +264,28 @@ describe('the files of a SQLite store that is in use', () => {
     });
   }
 
-  it('are not opened again while the index of the log is missing (simulation, seed 704)', async (t) => {
-    const path = join(temporaryFolder(), 'users.db');
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
-    renameSync(`${path}-shm`, `${path}-moved`);
-    const { kind, message } = await refusal(path, { busyTimeoutMs: 0 });
-    assert.equal(kind, 'unavailable');
-    assert.match(message, /users\.db-shm has been removed while another process uses it/);
-    assert.equal(existsSync(`${path}-shm`), false, 'a second index would let processes overwrite commits');
-    renameSync(`${path}-moved`, `${path}-shm`);
-    const second = await openSqliteStore(path);
-    t.after(() => second.close());
-    assert.equal(await second.countUsers({}), 1);
-    await store.createUser({ name: 'Bob' });
-    assert.equal(await second.countUsers({}), 2);
-  });
+  for (const [what, suffixes] of [
+    ['the index of the log is missing (simulation, seed 704)', ['-shm']],
+    ['the log and its index are missing', ['-shm', '-wal']],
+  ] as const) {
+    it(`are not opened again while ${what}`, async (t) => {
+      const path = join(temporaryFolder(), 'users.db');
+      const store = await openSqliteStore(path);
+      t.after(() => store.close());
+      await store.createUser({ name: 'Ada' });
+      for (const suffix of suffixes) renameSync(path + suffix, `${path}-moved${suffix}`);
+      const { kind, message } = await refusal(path, { busyTimeoutMs: 0 });
+      assert.equal(kind, 'unavailable');
+      assert.match(message, /locked by another process, and \S+\/users\.db-shm is missing$/);
+      assert.equal(existsSync(`${path}-shm`), false, 'a second index would let processes overwrite commits');
+      for (const suffix of suffixes) renameSync(`${path}-moved${suffix}`, path + suffix);
+      const second = await openSqliteStore(path);
+      t.after(() => second.close());
+      assert.equal(await second.countUsers({}), 1);
+      await store.createUser({ name: 'Bob' });
+      assert.equal(await second.countUsers({}), 2);
+    });
+  }
 
   it('are opened after they were copied without the index of the log', async (t) => {
     const folder = temporaryFolder();
