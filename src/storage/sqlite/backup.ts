@@ -2,15 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { backup, DatabaseSync } from 'node:sqlite';
+import { backup } from 'node:sqlite';
 import { DomainError, messageOf } from '../../domain/errors.ts';
-import { makeFile } from './file.ts';
+import { checkWritable, makeFile, realPath } from './file.ts';
+import { openShared } from './schema.ts';
 
 /** Receives the number of copied pages and of all pages. */
 export type BackupProgress = (done: number, total: number) => void;
 
 // 4 MiB at a time: few steps are fast, but there must be enough of them to show progress.
 const pagesPerStep = 1_000;
+// The limit for a process that locks the file, such as a starting service.
+const busyTimeoutMs = 1_000;
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
@@ -27,8 +30,10 @@ export async function backupSqlite(
     refuseExisting(to);
     // Fail for a missing file, because SQLite would create it.
     await access(from);
+    const source = realPath(from);
+    checkWritable(source);
     makeFile(part);
-    const pages = await copy(from, part, onProgress);
+    const pages = await copy(source, part, onProgress);
     await sync(part);
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
@@ -50,9 +55,10 @@ function refuseExisting(path: string): void {
 
 async function copy(from: string, to: string, onProgress: BackupProgress): Promise<number> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
-  using db = new DatabaseSync(from);
-  // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
-  db.exec('BEGIN; SELECT count(*) FROM sqlite_schema');
+  using db = await openShared(from, busyTimeoutMs, (opened) =>
+    // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
+    opened.exec('BEGIN; SELECT count(*) FROM sqlite_schema'),
+  );
   const pages = await backup(db, to, {
     rate: pagesPerStep,
     progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),

@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -79,6 +87,37 @@ describe('a backup of a SQLite file', () => {
     const copy = await openSqliteStore(join(folder, 'backup.db'));
     t.after(() => copy.close());
     assert.equal(await copy.countUsers({}), 1);
+  });
+
+  it('is rejected while the index of the log is missing, and creates no other index', async (t) => {
+    const folder = temporaryFolder();
+    const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
+    const store = await openSqliteStore(source);
+    t.after(() => store.close());
+    await addUsers(store, 'Ada');
+    renameSync(`${source}-shm`, `${source}-moved`);
+    const message = /locked by another process, and \S+\/users\.db-shm is missing$/;
+    await assert.rejects(backupSqlite(source, target), { kind: 'unavailable', message });
+    assert.deepEqual(readdirSync(folder).toSorted(), ['users.db', 'users.db-moved', 'users.db-wal']);
+    renameSync(`${source}-moved`, `${source}-shm`);
+    await backupSqlite(source, target);
+    const copy = await openSqliteStore(target);
+    t.after(() => copy.close());
+    assert.equal(await copy.countUsers({}), 1);
+  });
+
+  it('waits for a process that is opening the file', async () => {
+    const folder = temporaryFolder();
+    const source = join(folder, 'users.db');
+    await (await openSqliteStore(source)).close();
+    const opening = new DatabaseSync(source);
+    opening.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
+    const backup = backupSqlite(source, join(folder, 'backup.db'));
+    // The backup creates its temporary file, and then tries to open the source, before other code can run.
+    while (!readdirSync(folder).some((name) => name.endsWith('.part')))
+      await new Promise((resolve) => setImmediate(resolve));
+    opening.close();
+    assert.ok((await backup) > 0);
   });
 
   const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [

@@ -330,7 +330,7 @@ describe('the access rights of the files of a SQLite store', () => {
   });
 
   for (const what of ['file', 'folder', 'log'] as const) {
-    it(`are checked at the start: a read-only ${what} is reported with the user`, async () => {
+    it(`are checked at the start and by a backup: a read-only ${what} is reported with the user`, async () => {
       const folder = temporaryFolder();
       const path = join(folder, 'users.db');
       await (await openSqliteStore(path)).close();
@@ -341,20 +341,19 @@ describe('the access rights of the files of a SQLite store', () => {
       chmodSync(place, what === 'folder' ? 0o555 : 0o444);
       // Root can write everywhere, so run the process as another user.
       const user = userInfo().uid === 0 ? 'process.setgid(65_534); process.setuid(65_534);' : '';
-      const module = new URL('../../../src/storage/sqlite/store.ts', import.meta.url);
-      // Change the user after the import, because the other user may have no access to the checkout.
-      const script = `
-        import { openSqliteStore } from '${module}';
-        ${user}
-        await (await openSqliteStore('${path}')).close();`;
-      const args = ['--input-type=module', '-e', script];
-      const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+      for (const [file, call] of [
+        ['store', `openSqliteStore('${path}')`],
+        ['backup', `backupSqlite('${path}', '/nowhere/backup.db')`],
+      ] as const) {
+        const url = new URL(`../../../src/storage/sqlite/${file}.ts`, import.meta.url);
+        // Change the user after the import, because the other user may have no access to the checkout.
+        const script = `const module = await import('${url}'); ${user} await module.${call};`;
+        const args = ['--input-type=module', '-e', script];
+        const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+        assert.equal(status, 1, String(stderr));
+        assert.match(stderr, new RegExp(`cannot .* ${path}.*: the user \\S+ cannot write to ${place}\n`));
+      }
       chmodSync(folder, 0o755);
-      assert.equal(status, 1, String(stderr));
-      const message = new RegExp(
-        `cannot open the SQLite file ${path}: the user \\S+ cannot write to ${place}\n`,
-      );
-      assert.match(stderr, message);
     });
   }
 });
