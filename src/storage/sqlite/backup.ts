@@ -50,7 +50,11 @@ export async function backupSqlite(
 
 function refuseExisting(path: string): void {
   // A link exists even if it leads nowhere.
-  if (lstatSync(path, { throwIfNoEntry: false })) throw new Error('the target exists already');
+  const exists = (place: string) => lstatSync(place, { throwIfNoEntry: false }) !== undefined;
+  if (exists(path)) throw new Error('the target exists already');
+  // SQLite would apply the log or the journal of an earlier file to the copy.
+  const stale = ['-wal', '-journal'].map((suffix) => path + suffix).find(exists);
+  if (stale !== undefined) throw new Error(`${stale} of an earlier file exists`);
 }
 
 async function copy(from: string, to: string, onProgress: BackupProgress): Promise<number> {

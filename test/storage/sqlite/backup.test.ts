@@ -5,6 +5,7 @@ import {
   readdirSync,
   readlinkSync,
   renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -119,6 +120,20 @@ describe('a backup of a SQLite file', () => {
     opening.close();
     assert.ok((await backup) > 0);
   });
+
+  for (const suffix of ['-wal', '-journal']) {
+    it(`is rejected beside the file backup.db${suffix} of an earlier database, which would damage it`, async () => {
+      const folder = temporaryFolder();
+      const [source, target] = [join(folder, 'users.db'), join(folder, 'backup.db')];
+      await (await openSqliteStore(source)).close();
+      writeFileSync(target + suffix, '');
+      const message = new RegExp(`\\S+/backup\\.db${suffix} of an earlier file exists$`);
+      await assert.rejects(backupSqlite(source, target), { kind: 'unavailable', message });
+      assert.deepEqual(readdirSync(folder).toSorted(), [`backup.db${suffix}`, 'users.db']);
+      rmSync(target + suffix);
+      await backupSqlite(source, target);
+    });
+  }
 
   const refusals: readonly (readonly [what: string, source: string, target: string, problem: RegExp])[] = [
     ['of a file that is missing', 'missing.db', 'backup.db', /missing\.db.*no such file/],
