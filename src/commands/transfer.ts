@@ -10,7 +10,7 @@ import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
 import { type Command, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { checkSubset, countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
+import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./data/users.db]
@@ -62,6 +62,23 @@ export const copy: Command = {
   },
 };
 
+/** Fails unless the source contains every record of the target. Both return their lines in the same order. */
+async function checkSubset(target: Store, source: Store): Promise<void> {
+  const wanted = linesOf(source);
+  for await (const line of linesOf(target)) {
+    let next = await wanted.next();
+    while (next.done !== true && next.value !== line) next = await wanted.next();
+    if (next.done === true) {
+      const { type, id } = JSON.parse(line);
+      throw new Error(`the target contains other records: ${type} ${id} is not in the source`);
+    }
+  }
+}
+
+async function* linesOf(store: Store): AsyncGenerator<string, void> {
+  for await (const batch of readStore(store)) yield* batch.lines;
+}
+
 /** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
 export async function openSource(url: string): Promise<Store> {
   const scheme = schemeOf(url);
@@ -91,9 +108,15 @@ ${databaseHelp}`,
     await using removing = removals(context);
     await using cleanup = new AsyncDisposableStack();
     const store = cleanup.adopt(await openSource(databaseUrl(flags, env)), (opened) => opened.close());
-    // Read first: the importing store must not assign an id again that is assigned during the export.
+    // Read first, as the limit of the export: the importing store continues after these ids.
     const summary = await store.summary();
     const lastIds = byKind((kind) => summary[kind].lastId);
+    for (const kind of recordKinds) {
+      const [above] = await store.exportRows(kind, lastIds[kind], 1);
+      // Either it was created meanwhile, which raised the last id, or another program inserted it with its id.
+      if (above !== undefined && above.id > (await store.summary())[kind].lastId)
+        throw new Error(`${nameOf(kind)} ${above.id} is above the last id that the store has assigned`);
+    }
     // Never overwrite an existing file, which may be the only other copy.
     const opening = path === '-' ? undefined : open(path, 'wx', 0o600);
     let isComplete = opening === undefined;
@@ -112,7 +135,7 @@ ${databaseHelp}`,
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
     const { records, sha256 } = await readAll(
-      readStore(store),
+      readStore(store, lastIds),
       progress,
       ({ lines }) => print(lines),
       (content) => print([endLine({ ...content, lastIds })]),

@@ -76,6 +76,26 @@ describe('batches of a store', () => {
     });
   }
 
+  it('up to the last ids contain no record that is created meanwhile, and no post without its user', async () => {
+    const store = createMemoryStore();
+    const post = { title: 't', body: '' };
+    await store.createUser({ name: 'Ada' });
+    await store.createPost(1, post);
+    const exportRows: Store['exportRows'] = async (kind, ...range) => {
+      if (kind === 'posts' && (await store.countUsers({})) === 1) {
+        await store.createUser({ name: 'Bob' });
+        for (const userId of [2, 1]) await store.createPost(userId, post);
+      }
+      return store.exportRows(kind, ...range);
+    };
+    const ids: string[] = [];
+    // The last id of posts is newer than that of users.
+    for await (const { rows } of readStore({ ...store, exportRows }, { users: 1, posts: 2 })) {
+      for (const kind of recordKinds) ids.push(...rows[kind].map(({ id }) => `${kind} ${id}`));
+    }
+    assert.deepEqual(ids, ['users 1', 'posts 1']);
+  });
+
   it('are read one batch ahead, and a failure is reported when its batch is requested', async () => {
     let calls = 0;
     const full = createMemoryStore();

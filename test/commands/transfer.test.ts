@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { copyFile, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { byKind } from '../../src/domain/record.ts';
@@ -151,6 +152,51 @@ describe('export and import', () => {
     assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
+  it('work while the store is written', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
+    const store = await openStore(a);
+    t.after(() => store.close());
+    await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+    // Several batches, so that users are created between the last read of users and that of posts.
+    const posts = Array.from({ length: 10_000 }, (_, i) => ({
+      id: i + 1,
+      userId: 1,
+      title: 't',
+      body: '',
+      version: 1,
+    }));
+    await store.importRows('posts', posts);
+    let isExported = false;
+    let created = 0;
+    const writing = (async () => {
+      while (!isExported) {
+        const { value } = await store.createUser({ name: 'new' });
+        await store.createPost(value.id, { title: 'of a new user', body: '' });
+        created += 1;
+      }
+    })();
+    const file = join(folder, 'all.ndjson');
+    const exported = await runCommand(['export', file, '--database', a]);
+    isExported = true;
+    await writing;
+    assert.equal(exported.code, 0, exported.stderr);
+    assert.ok(created > 1, `${created} users were created`);
+    const imported = await runCommand(['import', file, '--database', b]);
+    assert.equal(imported.code, 0, imported.stderr);
+  });
+
+  it('reject a record above the last assigned id, which the file would not contain', async (t) => {
+    const folder = await temporaryFolder(t);
+    await fillStore(`sqlite:${join(folder, 'a.db')}`);
+    const db = new DatabaseSync(join(folder, 'a.db'));
+    db.exec("UPDATE sqlite_sequence SET seq = 3 WHERE name = 'posts'");
+    db.close();
+    const { code, stderr } = await runCommand(['export', '--database', `sqlite:${join(folder, 'a.db')}`]);
+    assert.equal(code, 1);
+    assert.equal(stderr, 'users-service: post 4 is above the last id that the store has assigned\n');
+  });
+
   it('show their progress, for an import once for each time it reads the file', async (t) => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
@@ -231,6 +277,11 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     ['cut', (all) => all.slice(0, 3), noEnd],
     ['without a record', (all) => all.toSpliced(2, 1), /the file is damaged: the checksum of its 9 records/],
     ['with another name', (all) => all.with(0, all[0]?.replace('Ada', 'Eve') ?? ''), /the file is damaged/],
+    [
+      'with another last id',
+      (all) => all.with(-1, all.at(-1)?.replace(':6,', ':0,') ?? ''),
+      /line 11: endSha256/,
+    ],
     ['with a broken line at the end', (all) => [...all.slice(0, -1), '{"type":'], /line 11 is not JSON: "\{/],
     ['with a line after its end', (all) => [...all, user], /line 12 follows the end record/],
     ['empty', () => [], /the file is empty/],
