@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
 import { postBodies } from '../domain/post.ts';
@@ -231,13 +231,21 @@ export async function importBatch(target: Store, { rows }: Batch): Promise<numbe
 
 export function endLine({ records, sha256, lastIds }: EndRecord): string {
   const ids = recordKinds.map((kind) => [lastIdField(kind), lastIds[kind]]);
-  return JSON.stringify({ type: 'end', records, sha256, ...Object.fromEntries(ids) });
+  const fields = { records, sha256, ...Object.fromEntries(ids) };
+  return JSON.stringify({ type: 'end', ...fields, endSha256: digestOf(fields) });
 }
 
 // The kinds of the first release. An export does not contain the last id of a kind that was added after it.
 const firstKinds: readonly RecordKind[] = ['users', 'posts'];
 
-function parseEnd({ records, sha256, ...ids }: Fields): EndRecord {
+// Without it, a damaged last id would let the target give ids again.
+const digestOf = (fields: Fields): string => hash('sha256', JSON.stringify(fields));
+
+function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
+  // Earlier exports have none.
+  if (endSha256 !== undefined && endSha256 !== digestOf(fields))
+    throw invalid('endSha256', 'is not the checksum of this record: the file is damaged');
+  const { records, sha256, ...ids } = fields;
   if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {
     records: parseInteger('records', records, 0, Number.MAX_SAFE_INTEGER),
