@@ -115,8 +115,8 @@ export async function readAll(
 }
 
 /**
- * All records of a store, in the order in which they can be imported. With `lastIds`, records that are created meanwhile
- * are left out: posts are read after users, so the user of a new post could be missing.
+ * All records of a store, in the order in which they can be imported. With `lastIds`, records that are created during
+ * the export are left out: posts are read after users, so the user of a new post could be missing.
  */
 export async function* readStore(store: Store, lastIds?: LastIds): AsyncGenerator<Batch, void> {
   for (const kind of recordKinds) yield* readKind(store, kind, lastIds);
@@ -244,7 +244,7 @@ const digestOf = (fields: Fields): string => hash('sha256', JSON.stringify(field
 function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
   // Earlier exports have none.
   if (endSha256 !== undefined && endSha256 !== digestOf(fields))
-    throw invalid('endSha256', 'is not the checksum of this record: the file is damaged');
+    throw new Error('the end record is damaged: it does not match its checksum');
   const { records, sha256, ...ids } = fields;
   if (typeof sha256 !== 'string') throw invalid('sha256', 'must be a string');
   return {

@@ -280,7 +280,7 @@ describe('import rejects an incomplete or damaged file before it imports any rec
     [
       'with another last id',
       (all) => all.with(-1, all.at(-1)?.replace(':6,', ':0,') ?? ''),
-      /line 11: endSha256/,
+      /line 11: the end record is damaged/,
     ],
     ['with a broken line at the end', (all) => [...all.slice(0, -1), '{"type":'], /line 11 is not JSON: "\{/],
     ['with a line after its end', (all) => [...all, user], /line 12 follows the end record/],
