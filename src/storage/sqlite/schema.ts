@@ -157,15 +157,16 @@ function migrate(db: DatabaseSync): void {
 
 /** The version of the schema of a file. Throws when it is not one of this service. */
 export function stepsTaken(db: DatabaseSync): number {
-  // In one statement, so that both numbers are from the same moment.
-  const { steps, tables } = {
-    ...db
-      .prepare(
-        'SELECT user_version AS steps, (SELECT count(*) FROM sqlite_schema) AS tables FROM pragma_user_version',
-      )
-      .get(),
-  };
+  // In one statement, so that all numbers are from the same moment. Every version has the tables counted in `ours`.
+  const query = db.prepare(`
+    SELECT user_version AS steps, (SELECT count(*) FROM sqlite_schema) AS entries,
+      (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
+        AND name IN ('users', 'posts', 'idempotency_keys')) AS ours
+    FROM pragma_user_version`);
+  const { steps, entries, ours } = { ...query.get() };
   if (Number(steps) > schemaVersion) throw new Error('a newer version of this service has written it');
-  if (steps === 0 && tables !== 0) throw new Error('it is the database of another program');
+  if (Number(steps) < 0 || (steps === 0 ? entries !== 0 : ours !== 3)) {
+    throw new Error('it is the database of another program');
+  }
   return Number(steps);
 }

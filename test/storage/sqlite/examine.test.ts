@@ -128,6 +128,12 @@ describe('the examination of a SQLite file', () => {
       (path) => run(path, 'PRAGMA user_version = 0'),
       /^fail .* another program$/,
     ],
+    ['has a negative version', (path) => run(path, 'PRAGMA user_version = -1'), /^fail .* another program$/],
+    [
+      'lacks a table of every version',
+      (path) => run(path, 'DROP TABLE idempotency_keys'),
+      /^fail .* another program$/,
+    ],
     [
       'has an older schema',
       (path) => run(path, 'PRAGMA user_version = 3'),
@@ -154,7 +160,8 @@ describe('the examination of a SQLite file', () => {
     const path = join(temporaryFolder(), 'users.db');
     run(
       path,
-      `PRAGMA encoding = 'UTF-16le'; CREATE TABLE users (id); PRAGMA user_version = ${schemaVersion}`,
+      `PRAGMA encoding = 'UTF-16le'; PRAGMA user_version = ${schemaVersion};
+      CREATE TABLE users (id); CREATE TABLE posts (id); CREATE TABLE idempotency_keys (key)`,
     );
     chmodSync(path, 0o600);
     assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);

@@ -18,7 +18,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { rejects } from '../../../src/conformance/fixture.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
-import { connect } from '../../../src/storage/sqlite/schema.ts';
+import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -90,16 +90,22 @@ describe('the file of a SQLite store', () => {
       assert.deepEqual(readFileSync(path), bytes);
     });
 
-    it('a SQLite file of another program is rejected', async () => {
-      const path = join(temporaryFolder(), 'other.db');
-      const db = new DatabaseSync(path);
-      db.exec('CREATE TABLE users (login TEXT)');
-      db.close();
-      const bytes = readFileSync(path);
-      const { message } = await refusal(path);
-      assert.ok(message.includes(path) && message.includes('another program'), message);
-      assert.deepEqual(readFileSync(path), bytes);
-    });
+    for (const version of [0, 1, schemaVersion - 1, schemaVersion, -1]) {
+      it(`a SQLite file of another program with user_version ${version} is rejected`, async () => {
+        const path = join(temporaryFolder(), 'other.db');
+        const db = new DatabaseSync(path);
+        db.exec(`
+          CREATE TABLE users (id INTEGER PRIMARY KEY AUTOINCREMENT);
+          CREATE TABLE posts (id);
+          CREATE TABLE meta (key);
+          PRAGMA user_version = ${version}`);
+        db.close();
+        const bytes = readFileSync(path);
+        const { message } = await refusal(path);
+        assert.ok(message.includes(path) && message.includes('another program'), message);
+        assert.deepEqual(readFileSync(path), bytes);
+      });
+    }
 
     it('a file that is no database is rejected', async () => {
       const path = join(temporaryFolder(), 'text.db');
