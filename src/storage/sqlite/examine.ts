@@ -38,14 +38,15 @@ function nearestFolder(path: string): string {
 
 function examineFile(file: string): Finding[] {
   const { mode, mtimeMs } = statSync(file);
+  const lastWriteMs = Math.max(mtimeMs, statSync(`${file}-wal`, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   // Windows has no such file modes.
   const isOpen = platform() !== 'win32' && (mode & 0o007) !== 0;
   return [
     isOpen
       ? warn(`every user of this machine may open ${file}`, `run chmod 600 ${file}`)
       : ok(`${file} can be written, and not every user may open it`),
-    mtimeMs > Date.now() + clockSlackMs
-      ? warn(`${file} was written in the future, ${new Date(mtimeMs).toISOString()}`, 'set the clock')
+    lastWriteMs > Date.now() + clockSlackMs
+      ? warn(`${file} was written in the future, ${new Date(lastWriteMs).toISOString()}`, 'set the clock')
       : ok(`the clock is not behind the last write of ${file}`),
   ];
 }

@@ -167,6 +167,17 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(problemsOf(path), ['fail the encoding is UTF-16le, which sorts differently']);
   });
 
+  it('reports a write-ahead log that was written in the future', async (t) => {
+    const path = makeFile();
+    const store = await openSqliteStore(path);
+    t.after(() => store.close());
+    await store.createUser({ name: 'Ada' });
+    utimesSync(`${path}-wal`, 4e9, 4e9);
+    const [first = '', ...others] = problemsOf(path);
+    assert.match(first, /^warn .* in the future, 2096-/);
+    assert.deepEqual(others, []);
+  });
+
   const disks: readonly [what: string, disk: { free: number; type?: number }, problem?: RegExp][] = [
     ['a full disk', { free: 1_000_000 }, /^fail the disk of .* has 1\.0 MiB free$/],
     ['a disk with less than 100 MiB', { free: 100 * 2 ** 20 - 1 }, /^fail the disk of /],
