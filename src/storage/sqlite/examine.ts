@@ -29,6 +29,8 @@ export function examineSqlite(path: string): Finding[] {
   }
   const space = examineSpace(file, statfsSync(folder));
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
+  // Opening a FIFO would wait for a writer.
+  if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];
   return [...examineFile(file), ...space, examineLog(file), ...examineData(file)];
 }
 

@@ -178,6 +178,14 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(others, []);
   });
 
+  it('reports a FIFO instead of waiting for its writer', {
+    skip: process.platform === 'win32' && 'Windows has no FIFOs in folders',
+  }, async (t) => {
+    const path = join(publicFolder(t), 'users.db');
+    await promisify(execFile)('mkfifo', ['-m', '666', path]);
+    assert.match(await examineAsNobody(path), /^fail .* is not a regular file$/);
+  });
+
   const disks: readonly [what: string, disk: { free: number; type?: number }, problem?: RegExp][] = [
     ['a full disk', { free: 1_000_000 }, /^fail the disk of .* has 1\.0 MiB free$/],
     ['a disk with less than 100 MiB', { free: 100 * 2 ** 20 - 1 }, /^fail the disk of /],
@@ -263,6 +271,7 @@ async function examineAsNobody(path: string): Promise<string> {
     import { examineSqlite } from ${JSON.stringify(examine)};
     if (${user} !== undefined) process.setuid(${user});
     console.log(JSON.stringify(examineSqlite(${JSON.stringify(path)})));`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', source]);
+  const args = ['--input-type=module', '--eval', source];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 });
   return problems(JSON.parse(stdout)).join('\n');
 }
