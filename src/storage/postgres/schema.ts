@@ -99,6 +99,9 @@ async function migrate(client: ClientBase): Promise<void> {
   // No limit: creating an index on a large table takes long, and so does waiting for another process that migrates.
   await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+  // Migrate the tables where they are: an earlier schema of the search path may have been created after them.
+  await client.query(`SELECT set_config('search_path', quote_ident(nspname), true)
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('meta')`);
   // `to_regclass` could still miss a table that was just created, because a session caches missing names.
   await client.query('CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)');
   const version = await readVersion(client);

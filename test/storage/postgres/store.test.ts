@@ -112,6 +112,22 @@ describe('opening a PostgreSQL store', () => {
     });
   }
 
+  it('migrates the tables where they are, whatever schemas were created after them', async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    await session.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
+    await session.query('CREATE SCHEMA "a new, earlier one"');
+    const name = new URL(url).pathname.slice(1);
+    await session.query(`ALTER DATABASE ${name} SET search_path = "a new, earlier one", public`);
+    const store = await openPostgresStore(url, patient);
+    t.after(() => store.close());
+    await checkMigrated(store);
+    const schemas = await session.query(
+      `SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('meta', 'changes')`,
+    );
+    assert.deepEqual(schemas, [{ schemaname: 'public' }]);
+  });
+
   it('rejects a database of a newer release', async (t) => {
     const { url } = await open(t);
     const session = await openSession(t, url);
