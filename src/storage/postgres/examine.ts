@@ -4,13 +4,14 @@ import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { processIdOf, types } from './connection.ts';
-import { connectError } from './errors.ts';
+import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const oldestVersion = 12;
 const timeoutMs = 5_000;
 const clockSlackMs = 1_000;
+const ownTables = 'make the user the owner of the tables';
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
@@ -54,7 +55,8 @@ async function examineHost(Driver: typeof Client, { name, url }: Host) {
       (version) => examineSchema(version, state),
       (error) => {
         if (client.connection.stream.destroyed) throw error;
-        return fail(messageOf(error), 'start the newer release');
+        const mayNotRead = sqlState(error) === '42501';
+        return fail(messageOf(error), mayNotRead ? ownTables : 'start the newer release');
       },
     );
     const clock = examineClock(state.now, sentAt, receivedAt);
@@ -81,6 +83,8 @@ interface State extends QueryResultRow {
   readonly full_page_writes: string;
   readonly synchronous_commit: string;
   readonly may_create: boolean;
+  /** The tables that the user may not read, or may not write on a primary. */
+  readonly denied: readonly string[];
   readonly max_connections: number;
   readonly connections: number;
 }
@@ -98,6 +102,10 @@ const stateSql = `
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
+    to_json(ARRAY(SELECT name FROM unnest('{users,posts,idempotency_keys,changes,change_feed}'::text[]) AS name
+      WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
+        WHERE NOT has_table_privilege(to_regclass(name), privilege)
+          AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
     current_setting('max_connections')::int AS max_connections,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int AS connections`;
 
@@ -143,8 +151,9 @@ function examineClock(now: number, sentAt: number, receivedAt: number): Finding 
     : ok('its clock agrees with the clock of this machine');
 }
 
-function examineSchema(version: number, { may_create, read_only }: State): Finding {
+function examineSchema(version: number, { may_create, read_only, denied }: State): Finding {
   const text = `the schema has version ${version}`;
+  if (denied.length > 0) return fail(`the user may not read and write ${denied.join(', ')}`, ownTables);
   if (version === schemaVersion) return ok(text);
   if (!may_create && !read_only) {
     return fail(

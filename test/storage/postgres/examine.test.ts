@@ -122,6 +122,24 @@ describe('the examination of a PostgreSQL database', () => {
     ]);
   });
 
+  it('reports a user who may not read, or not write, tables of another owner', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query("CREATE ROLE reader LOGIN PASSWORD 'reader'");
+    [url.username, url.password] = ['reader', 'reader'];
+    assert.deepEqual(await problemsOf(url.href), ['fail HOST: permission denied for table meta']);
+    const findings = await examinePostgres(url.href);
+    const remedies = findings.map(({ remedy }) => remedy).filter((remedy) => remedy !== '');
+    assert.deepEqual(remedies, ['make the user the owner of the tables']);
+    await session.query('GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader');
+    await session.query('GRANT INSERT, UPDATE, DELETE ON users, changes, change_feed TO reader');
+    assert.deepEqual(await problemsOf(url.href), [
+      'fail HOST: the user may not read and write posts, idempotency_keys',
+    ]);
+    await session.query('GRANT ALL ON posts, idempotency_keys TO reader');
+    assert.deepEqual(await problemsOf(url.href), []);
+  });
+
   it('reports a server without free connections', async (t) => {
     const url = await createDatabase();
     // Each examination needs two connections.
