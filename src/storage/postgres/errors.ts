@@ -34,7 +34,10 @@ const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
 const readOnly = unavailable('the database takes no writes at present');
 const contended = unavailable('too many conflicting changes at once');
+const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
+const tookTooLong = (cause: unknown) =>
+  new DomainError('deadline-exceeded', 'the database took too long', { cause });
 
 /** By SQLSTATE or how it begins. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const meanings: Readonly<Record<string, Meaning>> = {
@@ -46,6 +49,8 @@ const meanings: Readonly<Record<string, Meaning>> = {
   // A standby or a demoted primary. By now, the address may lead to another server.
   '25006': { fault: 'stale', error: readOnly },
   '25P03': { fault: 'lost', error: gone },
+  // `transaction_timeout` ends the session too.
+  '25P04': { fault: 'lost', error: tookTooLong },
   // A prepared statement is missing, or exists already: the pooler has changed the session.
   '26000': { fault: 'unprepared', error: gone },
   '40001': { fault: 'rolled-back', error: contended },
@@ -53,10 +58,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '42P05': { fault: 'unprepared', error: gone },
   '53': { fault: 'final', error: full },
   '55P03': { fault: 'final', error: locked },
-  '57014': {
-    fault: 'final',
-    error: (cause) => new DomainError('deadline-exceeded', 'the database took too long', { cause }),
-  },
+  '57014': { fault: 'final', error: tookTooLong },
   // Ended by an administrator, a shutdown, a crash of another session or a timeout; or still starting.
   '57P': { fault: 'lost', error: gone },
 };
@@ -89,7 +91,7 @@ export function connectError(caught: unknown): unknown {
 }
 
 export function cannotConnect(cause: unknown): DomainError {
-  return new DomainError('unavailable', 'the database cannot be reached', { cause });
+  return meaningOf(cause).error === full ? full(cause) : unreachable(cause);
 }
 
 export function overloaded(): DomainError {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
 import {
+  cannotConnect,
   cannotOpen,
   type Fault,
   faultOf,
@@ -29,6 +30,7 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['23514', 'final', 'internal'], // check
   ['25006', 'stale', 'unavailable'], // read-only transaction
   ['25P03', 'lost', 'unavailable'], // idle in transaction for too long
+  ['25P04', 'lost', 'deadline-exceeded'], // transaction timeout
   ['26000', 'unprepared', 'unavailable'], // prepared statement does not exist
   ['28P01', 'final', 'internal'], // wrong password
   ['40001', 'rolled-back', 'unavailable'], // serialization failure
@@ -79,6 +81,14 @@ describe('a PostgreSQL error', () => {
       assert.equal(toDomainError(error, faultOf(error)).message, message);
     });
   }
+
+  it('of a connection is a lack of capacity only if the server says so', () => {
+    const messageOf = (cause: unknown) => cannotConnect(cause).message;
+    assert.equal(messageOf(fromServer('53300')), 'the database has no capacity left');
+    for (const other of [fromServer('28P01'), fromServer('57P03'), fromSystem('ECONNREFUSED')]) {
+      assert.equal(messageOf(other), 'the database cannot be reached');
+    }
+  });
 
   it('has a SQLSTATE only if the server sent it', () => {
     assert.equal(sqlState(fromServer('40001')), '40001');
