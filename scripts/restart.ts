@@ -156,6 +156,9 @@ listen http
   stats uri /balancer
 ${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.http} check`).join('\n')}
 listen grpc
+  # A health watch sends nothing while the health stays the same.
+  timeout client 1h
+  timeout server 1h
   bind 127.0.0.1:${grpc} proto h2
 ${copies.map((copy, n) => `  server copy${n} 127.0.0.1:${copy.grpc} proto h2 check port ${copy.http} check-proto h1`).join('\n')}
 `,

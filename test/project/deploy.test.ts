@@ -53,6 +53,16 @@ test('systemd and Kubernetes wait longer than the drain of the service may take'
   assert.ok(seconds(manifests, /terminationGracePeriodSeconds: (\d+)/) > drainMs(environments['Kubernetes']));
 });
 
+test('systemd restarts the service after every end but that for an invalid option, without giving up', () => {
+  const settings = [
+    'StartLimitIntervalSec=0',
+    'Restart=always',
+    'RestartSec=1',
+    'RestartPreventExitStatus=2',
+  ];
+  for (const line of settings) assert.ok(unit.split('\n').includes(line), line);
+});
+
 test('the container file copies existing files, and its user is not root', () => {
   const copied = [...container.matchAll(/^COPY (?!--)(.*) \S+$/gm)].flatMap(([, names = '']) =>
     names.split(' '),
