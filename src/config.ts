@@ -30,7 +30,7 @@ const requirements = {
   PATH: ['a path', (value) => isText(value) || value === false],
   'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
   KEYS: [
-    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +`,
+    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +, and 64 hexadecimal digits after sha256:`,
     (value) => isList(value, isKey),
   ],
   ORIGINS: [

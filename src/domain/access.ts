@@ -19,7 +19,7 @@ interface Key {
 /** The characters that a key may have. */
 export const secretPattern = /^[\x21-\x7e]+$/;
 const namedPattern = /^([\w.-]{1,64}):([^=:/]*)=(.*)$/;
-const digestPattern = /^sha256:([0-9a-f]{64})$/i;
+const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
  * Parses a key of the configuration: a plain secret, which has all scopes, or `name:read+write=secret`. The secret
@@ -37,7 +37,11 @@ export function parseKey(text: string): Key {
   if (known.length !== given.length) {
     throw new TypeError(`apiKeys must give the key "${name}" scopes of ${scopes.join(', ')}, joined by +`);
   }
-  const hex = digestPattern.exec(secret)?.[1];
+  const [prefix, hex] = digestPattern.exec(secret) ?? [];
+  // A mistyped digest must not become a secret: everyone who can read the configuration would know it.
+  if (prefix !== undefined && hex === undefined) {
+    throw new TypeError('apiKeys must have 64 hexadecimal digits after each sha256:');
+  }
   return { name, scopes: known, digest: hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex') };
 }
 

@@ -134,11 +134,15 @@ for (const [key, problem] of [
   ['a:read+=secret', /the key "a" scopes/],
   ['a:read=', /visible ASCII/],
   ['', /visible ASCII/],
+  ['a:read=sha256:secret', /64 hexadecimal digits after each sha256:/],
+  [`a:read=sha256:${digest.slice(1)}`, /64 hexadecimal digits/],
+  [`a:read=sha256:${digest}0`, /64 hexadecimal digits/],
+  [`SHA256:${digest.slice(1)}`, /64 hexadecimal digits/],
 ] as const) {
   test(`the key ${JSON.stringify(key)} is rejected, and the error does not contain its secret`, () => {
     assert.throws(
       () => parseKey(key),
-      (error: Error) => problem.test(error.message) && !error.message.includes('secret'),
+      (error: Error) => problem.test(error.message) && !/secret|[0-9a-f]{63}/.test(error.message),
     );
   });
 }
