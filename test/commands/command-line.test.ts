@@ -255,20 +255,22 @@ describe('files and folders of options are checked before the database is create
     const moduleOf = (name: string) =>
       JSON.stringify(new URL(`../../src/commands/${name}.ts`, import.meta.url).href);
     const args = ['--public', site, '--database', 'memory:', '--port', '0', '--grpc-port', 'off'];
-    // Change the user after the imports, because the other user may have no access to the checkout.
+    // Change the user after the imports, because the other user may have no access to the checkout. `run` would import.
     const source = `
-      import { run } from ${moduleOf('commands')};
-      import ${moduleOf('doctor')};
+      import { readArguments } from ${moduleOf('command-line')};
+      import { doctor } from ${moduleOf('doctor')};
+      import { serve } from ${moduleOf('serve')};
       if (process.getuid() === 0) process.setuid(65_534);
       const { stdin, stdout, stderr, version: nodeVersion, exit } = process;
-      for (const name of ['serve', 'doctor']) {
-        const args = [name, ...${JSON.stringify(args)}];
-        const ignore = () => undefined;
-        await run({ args, env: {}, nodeVersion, stdin, stdout, stderr, onSignal: ignore, onCrash: ignore, exit });
+      const ignore = () => undefined;
+      const context = { args: [], env: {}, nodeVersion, stdin, stdout, stderr, onSignal: ignore, onCrash: ignore, exit };
+      for (const command of [serve, doctor]) {
+        const given = readArguments(${JSON.stringify(args)}, command);
+        await command.run(context, given).catch(({ problems }) => stderr.write(problems.join()));
       }`;
     const { stdout, stderr } = await runTool(process.execPath, ['--input-type=module', '--eval', source]);
     const problem = `--public must be a folder that can be read, not "${site}" (EACCES)`;
-    assert.equal(stderr, `users-service: ${problem}\n`);
+    assert.equal(stderr, problem);
     assert.ok(stdout.includes(`\nfail  ${problem}; `), stdout);
   });
 });
