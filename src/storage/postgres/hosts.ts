@@ -122,6 +122,11 @@ export class HostSearch {
     }
   }
 
+  /** Whether the server refuses more connections than the open ones. Then calls wait for those. */
+  isFull(opened: number): boolean {
+    return opened > 0 && /^(28|53)/.test(sqlState(this.failure?.cause) ?? '');
+  }
+
   isUsable({ isDead, isCut, generation }: Connection): boolean {
     return !isDead && !isCut && generation === this.generation;
   }

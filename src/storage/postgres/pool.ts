@@ -222,14 +222,18 @@ export class PostgresPool {
     for (let hasRecovered = false; ; ) {
       if (this.#isClosed) throw storeClosed();
       if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.hosts.failure !== undefined && !queue.hasIdle) {
+      if (this.hosts.failure !== undefined && !queue.hasIdle && !this.hosts.isFull(queue.opened)) {
         if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
-        await this.hosts.recover(call.signal);
         hasRecovered = true;
+        await this.hosts.recover(call.signal).catch((error) => {
+          if (!this.hosts.isFull(queue.opened)) throw error;
+        });
+        continue;
       }
-      call.connection = await queue.take(call.signal);
+      call.connection = await queue.take(call.signal, this.hosts.isFull(queue.opened));
       if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
         call.connection = await this.hosts.open();
+        if (call.connection !== undefined) queue.opened += 1;
       }
       const { connection } = call;
       if (connection !== undefined && this.hosts.isUsable(connection) && !call.signal?.aborted) {
@@ -244,8 +248,10 @@ export class PostgresPool {
   #release(call: Call): void {
     const { connection } = call;
     const isUsable = connection !== undefined && this.hosts.isUsable(connection);
+    const queue = this.#queues[call.purpose];
+    if (connection !== undefined && !isUsable) queue.opened -= 1;
     if (!isUsable) void connection?.close();
     call.connection = undefined;
-    this.#queues[call.purpose].give(isUsable ? connection : undefined);
+    queue.give(isUsable ? connection : undefined, this.hosts.isFull(queue.opened));
   }
 }

@@ -6,6 +6,8 @@ import { notInTime, overloaded } from './errors.ts';
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection. One that was aborted does not count. */
   calls = 0;
+  /** The number of open connections, idle or in use. */
+  opened = 0;
   readonly #waitTimeoutMs: number;
   /** How many more connections may be opened. */
   #unopened: number;
@@ -23,11 +25,11 @@ export class ConnectionQueue {
     return this.#idle.length > 0;
   }
 
-  /** Resolves to a connection, or to `undefined` if the caller may open one. */
-  async take(signal: AbortSignal | undefined): Promise<Connection | undefined> {
+  /** Resolves to a connection, or to `undefined` if the caller may open one. Waits rather than that if `isFull`. */
+  async take(signal: AbortSignal | undefined, isFull: boolean): Promise<Connection | undefined> {
     const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
-    if (this.#unopened > 0) {
+    if (this.#unopened > 0 && !isFull) {
       this.#unopened -= 1;
       return undefined;
     }
@@ -52,10 +54,10 @@ export class ConnectionQueue {
     }
   }
 
-  /** Gives back a connection, or the right to open one, to the call that waits longest. */
-  give(connection?: Connection): void {
+  /** Gives a connection, or the right to open one unless `isFull`, to the call that waits longest. */
+  give(connection: Connection | undefined, isFull: boolean): void {
     if (connection !== undefined) this.#served += 1;
-    const [next] = this.#waiting;
+    const [next] = connection === undefined && isFull ? [] : this.#waiting;
     if (next !== undefined) {
       this.#waiting.delete(next);
       next(connection);

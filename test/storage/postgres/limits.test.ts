@@ -43,6 +43,21 @@ describe('a pool whose connections are all in use', () => {
   });
 });
 
+it('a role with fewer connections than the pool serves all calls', async (t) => {
+  const url = new URL(await postgres.createDatabase());
+  const name = `limited_${url.pathname.slice(1)}`;
+  const session = await openSession(t, url.href);
+  await session.query(`CREATE ROLE ${name} LOGIN PASSWORD 'limited' CONNECTION LIMIT 3`);
+  await session.query(`ALTER DATABASE ${url.pathname.slice(1)} OWNER TO ${name}`);
+  [url.username, url.password] = [name, 'limited'];
+  const store = await openPostgresStore(url.href);
+  t.after(() => store.close());
+  for (let round = 0; round < 5; round += 1) {
+    await Promise.all(Array.from({ length: 40 }, () => store.createUser({ name: 'Ada' })));
+  }
+  assert.equal((await session.backends()).length, 3);
+});
+
 describe('a PostgreSQL call whose signal is aborted', () => {
   it('ends at once while it waits or runs, and releases its connection', async (t) => {
     const { store, url } = await open(t, { poolSize: 3 });

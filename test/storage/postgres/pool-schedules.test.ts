@@ -19,7 +19,7 @@ const settings = {
 /** Errors without an effect: a deadlock, a read-only server, a lost prepared statement, a permanent error. */
 const refusals = ['40P01', '25006', '26000', '22012'];
 
-/** A server that rejects statements, hangs and loses connections, and counts the effects of each write. */
+/** A server that rejects statements and further connections, hangs and loses connections, and counts the effects of each write. */
 class FakeServer {
   readonly scheduler: Scheduler;
   readonly effects = new Map<unknown, number>();
@@ -48,6 +48,9 @@ class FakeClient extends EventEmitter {
     assert.ok(this.#server.open <= poolSize + 1, 'too many connections are open');
     await this.#server.scheduler.turn();
     if (this.isLost) throw new Error('Connection terminated');
+    if (this.#server.open === 1 || !this.#server.scheduler.oneIn(6)) return;
+    await this.end();
+    throw Object.assign(new Error('too many connections'), { code: '53300', severity: 'FATAL' });
   }
 
   async end(): Promise<void> {

@@ -169,6 +169,55 @@ it('a call searches for a server once, and fails if its connection is then refus
   await pool.close();
 });
 
+describe('calls to a PostgreSQL that refuses more connections', () => {
+  const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+  for (const [code, what] of [
+    ['53300', 'it has no free one'],
+    ['28P01', 'the password was changed'],
+  ] as const) {
+    it(`wait for the open ones if ${what}`, async () => {
+      let opened = 0;
+      const driver = fakeDriver(
+        async () => {
+          await nextTurn();
+          return { rows: [] };
+        },
+        async () => {
+          if (opened === 2) throw refusal(code);
+          opened += 1;
+        },
+      );
+      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50 }, () => {});
+      const read = () => pool.read(prepared('SELECT 1'), []);
+      for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 40 }, read));
+      await pool.close();
+    });
+  }
+
+  it('fail at once, with the reason, when the last open one is lost', async () => {
+    let opened = 0;
+    const statement = Promise.withResolvers<object>();
+    const driver = fakeDriver(
+      () => statement.promise,
+      async () => {
+        if (opened === 1) throw refusal('53300');
+        opened += 1;
+      },
+    );
+    const pool = new PostgresPool(driver, { ...settings, waitTimeoutMs: 60_000 }, () => {});
+    const write = () => pool.write(prepared('SELECT 1'), []);
+    const first = write();
+    await nextTurn();
+    const others = Promise.allSettled(Array.from({ length: 15 }, write));
+    await nextTurn();
+    statement.reject(refusal('57P01'));
+    await assert.rejects(first, { message: 'the connection to the database was lost' });
+    const reasons = (await others).map((other) => other.status === 'rejected' && other.reason.message);
+    assert.deepEqual(new Set(reasons), new Set(['the database has no capacity left']));
+    await pool.close();
+  });
+});
+
 it('a call that begins after the pool was closed opens no connection', async () => {
   let opened = 0;
   const driver = fakeDriver(
