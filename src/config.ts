@@ -1,5 +1,5 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
-import { parseKey, scopes } from './domain/access.ts';
+import { type Key, parseKey, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { schemeOf, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
@@ -30,8 +30,8 @@ const requirements = {
   PATH: ['a path', (value) => isText(value) || value === false],
   'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
   KEYS: [
-    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +, and 64 hexadecimal digits after sha256:`,
-    (value) => isList(value, isKey),
+    `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +, 64 hexadecimal digits after sha256:, and no KEY twice`,
+    isKeyList,
   ],
   ORIGINS: [
     '* or a list of origins such as https://app.example, without wildcards and paths',
@@ -244,10 +244,10 @@ function isList(value: unknown, holds: (item: string) => boolean): boolean {
   return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
-function isKey(text: string): boolean {
+function isKeyList(value: unknown): boolean {
+  const keys: Key[] = [];
   try {
-    parseKey(text);
-    return true;
+    return isList(value, (text) => keys.push(parseKey(text, keys)) > 0);
   } catch {
     return false;
   }

@@ -155,7 +155,7 @@ describe('a mistake is named with its option and what it must be', () => {
       [],
       { API_KEY: written },
       [
-        'API_KEY must be a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of read, write, metrics joined by +, and 64 hexadecimal digits after sha256:',
+        'API_KEY must be a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of read, write, metrics joined by +, 64 hexadecimal digits after sha256:, and no KEY twice',
       ],
     ]),
     ...['writes', 'all'].map((mode): [string[], Environment, string[]] => [
@@ -321,7 +321,8 @@ describe('the table of options', () => {
     ['host', { host: '' }, { message: 'host must be an address or a host name, not ' }],
     ['database', { database: 'mysql://u:hunter2@h' }, { message: /^database must be memory:, [^0-9]*$/ }],
     ['auth', { auth: 'some' as 'all' }, { message: 'auth must be one of none, writes, all, not some' }],
-    ['digests', { apiKeys: ['sha256:e3b0'] }, { message: /^apiKeys must be .* after sha256:$/ }],
+    ['secrets', { apiKeys: ['s3', 'a:read=s3'] }, { message: /^apiKeys must be [^3]* no KEY twice$/ }],
+    ['digests', { apiKeys: ['sha256:e3b0'] }, { message: /^apiKeys must be .* after sha256:, / }],
     ['apiKeys', { apiKeys: ['ä'] }, { message: /^apiKeys must be a list of keys [^ä]*$/ }],
     ['cors', { cors: ['https://a.example/'] }, { message: /^cors must be \* or a list of origins/ }],
     ['limits', { limits: { maxHeaders: 1_001 } }, { message: /^limits.maxHeaders .* 1 to 1000, not 1001$/ }],

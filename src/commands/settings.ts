@@ -2,7 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { platform } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import { type Config, type Flag, type Option, optionRows, options, unmetRequirement } from '../config.ts';
-import { parseKey } from '../domain/access.ts';
+import { parseKey, parseKeys } from '../domain/access.ts';
 import { messageOf } from '../domain/errors.ts';
 import type { ServiceOptions } from '../service.ts';
 import { schemeOf } from '../storage/open.ts';
@@ -173,10 +173,8 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
-  const fileKeys = await attempt(
-    'api-keys-file',
-    'a file of API keys that only its owner may read',
-    readKeys,
+  const fileKeys = await attempt('api-keys-file', 'a file of API keys that only its owner may read', (path) =>
+    readKeys(path, config['api-key']),
   );
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];
@@ -184,17 +182,18 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
 }
 
 /** Reads a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
-async function readKeys(path: string): Promise<string[]> {
+async function readKeys(path: string, earlier: readonly string[]): Promise<string[]> {
   const { mode } = await stat(path);
   // Windows has no such modes.
   if (platform() !== 'win32' && (mode & 0o077) !== 0) throw new Error('others have access: chmod 600');
   const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
   const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  const parsed = [...parseKeys(earlier)];
   for (const key of keys) {
     try {
-      parseKey(key);
+      parsed.push(parseKey(key, parsed));
     } catch (error) {
-      throw new Error(`line ${lines.indexOf(key) + 1}: ${messageOf(error)}`);
+      throw new Error(`line ${lines.lastIndexOf(key) + 1}: ${messageOf(error)}`);
     }
   }
   return keys;

@@ -9,7 +9,7 @@ export type AuthMode = (typeof authModes)[number];
 export const scopes = ['read', 'write', 'metrics'] as const;
 export type Scope = (typeof scopes)[number];
 
-interface Key {
+export interface Key {
   /** The name of the key in logs, metrics and events. */
   readonly name: string | undefined;
   readonly scopes: readonly Scope[];
@@ -23,10 +23,10 @@ const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 
 /**
  * Parses a key of the configuration: a plain secret, which has all scopes, or `name:read+write=secret`. The secret
- * may be written as `sha256:` and its digest in hexadecimal. Throws a `TypeError` whose message never contains the
- * secret.
+ * may be written as `sha256:` and its digest in hexadecimal. Throws a `TypeError`, also for the secret of an earlier
+ * key, whose scopes may differ. Its message never contains the secret.
  */
-export function parseKey(text: string): Key {
+export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
   if (!secretPattern.test(secret)) {
     throw new TypeError('apiKeys must hold keys of visible ASCII characters, none of them empty');
@@ -42,7 +42,18 @@ export function parseKey(text: string): Key {
   if (prefix !== undefined && hex === undefined) {
     throw new TypeError('apiKeys must have 64 hexadecimal digits after each sha256:');
   }
-  return { name, scopes: known, digest: hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex') };
+  const digest = hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex');
+  if (earlier.some((key) => key.digest.equals(digest))) {
+    throw new TypeError('apiKeys must have a different secret in each key');
+  }
+  return { name, scopes: known, digest };
+}
+
+/** Parses all keys of the configuration. */
+export function parseKeys(texts: readonly string[]): readonly Key[] {
+  const keys: Key[] = [];
+  for (const text of texts) keys.push(parseKey(text, keys));
+  return keys;
 }
 
 /** The configured keys, and which requests need one, for both APIs. */
@@ -54,12 +65,12 @@ export class Access {
   constructor(mode: AuthMode, keys: readonly string[]) {
     if (!authModes.includes(mode)) throw new TypeError(`auth must be one of ${authModes.join(', ')}`);
     this.mode = mode;
-    this.#keys = keys.map(parseKey);
+    this.#keys = parseKeys(keys);
   }
 
   /** Replaces all keys, from the next request on. Throws on a malformed key without changing anything. */
   setKeys(keys: readonly string[]): void {
-    this.#keys = keys.map(parseKey);
+    this.#keys = parseKeys(keys);
   }
 
   /**

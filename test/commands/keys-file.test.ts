@@ -50,6 +50,20 @@ test('a SIGHUP with a malformed file keeps the keys and reports the line', async
   assert.equal(await statusOf(http, 'second'), 401);
 });
 
+for (const [text, problem] of [
+  ['a:read=secret\n\na:write=secret\n', 'line 3'],
+  ['secret\nsecret\n', 'line 2'],
+  ['first\na:read=from-the-flag\n', 'line 2'],
+] as const) {
+  test(`a secret that ${problem} of the file gives again is rejected: ${JSON.stringify(text)}`, async (t) => {
+    const args = ['--database', 'memory:', '--port', '0', '--api-key', 'from-the-flag'];
+    const { code, stderr } = await runMain([...args, '--api-keys-file', await keysFile(t, text)]);
+    assert.equal(code, 2);
+    assert.ok(stderr.includes(`${problem}: apiKeys must have a different secret in each key`), stderr);
+    assert.doesNotMatch(stderr, /secret\n|from-the-flag/);
+  });
+}
+
 for (const [what, text, mode, problem] of [
   ['that others can read', 'key\n', 0o644, /others have access: chmod 600/],
   ['with a misspelt scope', 'app:wirte=secret\n', 0o600, /line 1: apiKeys must give the key "app" scopes/],

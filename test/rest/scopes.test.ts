@@ -147,6 +147,26 @@ for (const [key, problem] of [
   });
 }
 
+for (const list of [
+  ['secret', 'secret'],
+  ['a:read=secret', 'secret'],
+  ['a:read=secret', 'b', 'a:write=secret'],
+  ['secret-of-digest', `a:read=sha256:${digest.toUpperCase()}`],
+]) {
+  test(`the keys ${list.join(' ')} are rejected because they have one secret`, () => {
+    const access = new Access('all', ['old']);
+    for (const use of [() => new Access('all', list), () => access.setKeys(list)]) {
+      assert.throws(use, { name: 'TypeError', message: 'apiKeys must have a different secret in each key' });
+    }
+    assert.deepEqual(namesOf(access, 'old'), []);
+  });
+}
+
+test('a name may have several secrets, so that a key can be replaced', () => {
+  const access = new Access('all', ['a:read=old', 'a:read=new']);
+  for (const key of ['old', 'new']) assert.deepEqual(namesOf(access, key), ['a']);
+});
+
 for (const secret of ['a/b:read=c', 'a:b/read=c', 'a:b:read=c', `${'a'.repeat(65)}:read=c`]) {
   test(`the key ${secret.slice(0, 10)} has no name and no scopes, so all of it is the secret`, () => {
     const access = new Access('all', [secret]);
