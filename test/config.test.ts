@@ -115,6 +115,13 @@ const needsValue = (flag: string) =>
 
 describe('a mistake is named with its option and what it must be', () => {
   const rows: [argv: string[], env: Environment, expected: string[]][] = [
+    ...['\n', '\r', '\t', '\0', '\x7f'].map((end): [string[], Environment, string[]] => [
+      [],
+      { DATABASE_URL: `sqlite:users.db${end}` },
+      [
+        `DATABASE_URL must be a path without control characters, such as a line break, not ${JSON.stringify(`sqlite:users.db${end}`)}`,
+      ],
+    ]),
     [['--port', '65536'], {}, ['--port must be a whole number from 0 to 65535, not "65536"']],
     [['--port=-1'], {}, ['--port must be a whole number from 0 to 65535, not "-1"']],
     [['--port', '-1'], {}, [needsValue('--port')]],

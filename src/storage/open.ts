@@ -46,10 +46,12 @@ export const storeSchemes: readonly StoreScheme[] = [
   {
     form: 'sqlite:PATH',
     pattern: sqlitePattern,
-    unmetRequirement: (url) =>
-      url.startsWith('sqlite:~')
+    unmetRequirement(url) {
+      if (/\p{Cc}/u.test(url)) return 'a path without control characters, such as a line break';
+      return url.startsWith('sqlite:~')
         ? 'a path without ~, which only a shell replaces by your home folder'
-        : undefined,
+        : undefined;
+    },
     isShared: true,
     file: sqlitePath,
     open: async (url, options) =>
