@@ -20,7 +20,7 @@ const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./
 const copyHelp = `usage: users-service copy --from URL --to URL
 
 Copies a whole store into another, with ids, versions and posts, and compares checksums at the end. You may
-interrupt it and run it again. Stop writing to the source first.
+interrupt it and run it again. Stop writing to the source first. A source with an older schema is migrated.
 
   --from URL  the store to read: ${lastingUrlForms}
   --to URL    the store to fill; it must be empty or contain an earlier copy
@@ -98,6 +98,7 @@ export const exportRecords: Command = {
   help: `usage: users-service export [FILE] [--database URL]
 
 Writes a whole store as NDJSON: one line of JSON for each record, and a last line with a checksum.
+A store with an older schema is migrated first.
 
   FILE            the file to write; it must not exist yet [standard output]
 ${databaseHelp}`,

@@ -13,6 +13,12 @@ import { runCommand } from '../support/command.ts';
 import { runTool } from '../support/tool.ts';
 
 describe('help and version', () => {
+  for (const name of ['export', 'copy']) {
+    it(`${name} --help says that a store with an older schema is migrated`, async () => {
+      assert.match((await runCommand([name, '--help'])).stdout, /with an older schema is migrated/);
+    });
+  }
+
   for (const argv of [['--help'], ['-h'], ['help'], ['serve', '--help'], ['--port', 'x', '--help']]) {
     it(`${argv.join(' ')} lists every option and every command`, async () => {
       const { code, stdout, stderr } = await runCommand(argv);
