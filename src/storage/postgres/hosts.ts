@@ -122,9 +122,13 @@ export class HostSearch {
     }
   }
 
-  /** Whether the server refuses more connections than the open ones. Then calls wait for those. */
+  /**
+   * Whether the server has just refused more connections than the open ones. Then calls wait for those. Later, a call asks
+   * again.
+   */
   isFull(opened: number): boolean {
-    return opened > 0 && /^(28|53)/.test(sqlState(this.failure?.cause) ?? '');
+    const isRecent = performance.now() < this.#askedAt + askAgainMs;
+    return isRecent && opened > 0 && /^(28|53)/.test(sqlState(this.failure?.cause) ?? '');
   }
 
   isUsable({ isDead, isCut, generation }: Connection): boolean {

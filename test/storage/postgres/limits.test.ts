@@ -8,6 +8,7 @@ import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
 
 const postgres = await openTestPostgres();
@@ -56,6 +57,11 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
     await Promise.all(Array.from({ length: 40 }, () => store.createUser({ name: 'Ada' })));
   }
   assert.equal((await session.backends()).length, 3);
+  await session.query(`ALTER ROLE ${name} CONNECTION LIMIT 5`);
+  await until(async () => {
+    await Promise.all(Array.from({ length: 40 }, () => store.createUser({ name: 'Ada' })));
+    return (await session.backends()).length === 5;
+  }, 'the pool uses the connections that are now allowed');
 });
 
 describe('a PostgreSQL call whose signal is aborted', () => {
