@@ -99,9 +99,9 @@ export const serve: Command = {
 };
 
 /**
- * V8 learns from the first calls of gRPC, which all survive a collection, to allocate their objects among the old ones.
- * There they keep others until the next full collection, so V8 never learns otherwise. Set at the start of the process, the
- * flag would invalidate the code cache of Node.js; what was compiled before it must be saved before it.
+ * V8 learns from the first calls of gRPC, which all survive a collection, to allocate their objects among the old
+ * ones. There they keep others until the next full collection, so V8 never learns otherwise. At the start of the
+ * process, the flag would invalidate the code cache of Node.js. What was compiled before it must be saved before it.
  */
 function keepNewObjectsYoung(): void {
   flushCompileCache();

@@ -35,8 +35,8 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
   /**
-   * In the order in which they were opened. V8 would keep the streams of a `Set` until the next full collection, since a
-   * table of it that has become old points to all later ones.
+   * In the order in which they were opened. V8 would keep the streams of a `Set` until the next full collection,
+   * since a table of it that has become old points to all later ones.
    */
   const open: Http2Stream[] = [];
   let isDraining = false;
