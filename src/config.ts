@@ -1,5 +1,5 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
-import { type Key, parseKey, scopes } from './domain/access.ts';
+import { parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { schemeOf, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
@@ -240,14 +240,15 @@ function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-function isList(value: unknown, holds: (item: string) => boolean): boolean {
+function isList(value: unknown, holds = (_item: string): boolean => true): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => isText(item) && holds(item));
 }
 
 function isKeyList(value: unknown): boolean {
-  const keys: Key[] = [];
+  if (!isList(value)) return false;
   try {
-    return isList(value, (text) => keys.push(parseKey(text, keys)) > 0);
+    parseKeys(value);
+    return true;
   } catch {
     return false;
   }
