@@ -122,11 +122,9 @@ export class HostSearch {
     }
   }
 
-  /**
-   * Whether the server has just refused more connections than the open ones. Then calls wait for those. Later, a call asks
-   * again.
-   */
+  /** Whether the server has just refused more connections than the open ones. Then calls wait for those. */
   isFull(opened: number): boolean {
+    // The server may accept more later, so a call asks again after a while.
     const isRecent = performance.now() < this.#askedAt + askAgainMs;
     return isRecent && opened > 0 && /^(28|53)/.test(sqlState(this.failure?.cause) ?? '');
   }
