@@ -13,7 +13,7 @@ const { inputs, seed } = readArguments({ inputs: 100_000, seed: Math.floor(Math.
 
 const failures: unknown[] = [];
 const repository = createMemoryStore();
-await repository.createUser({ name: 'Ada' });
+await repository.users.create({ name: 'Ada' });
 const service = createService({
   repository,
   port: 0,

@@ -12,8 +12,10 @@ export type {
 } from './domain/post.ts';
 export type {
   Answer,
+  AnyQuery,
   CallOptions,
   ChangeOptions,
+  Collection,
   Created,
   CreateOptions,
   IdempotencyKey,

@@ -10,24 +10,42 @@ import { storeSchemes } from '../../src/storage/open.ts';
 
 /** Returns a store with a wrong method. A call uses it if `happens` returns true. */
 type Defect = (store: Store, happens: () => boolean) => Store;
-type Methods = Omit<Store, 'changes'>;
+type Users = Store['users'];
+type Posts = ReturnType<Store['posts']>;
 
-/** Calls another function in the place of a method. */
-function instead<Name extends keyof Methods>(
+/** Calls another function in the place of a method of users. */
+function inUsers<Name extends keyof Users>(
   name: Name,
-  wrong: (store: Store, ...args: Parameters<Methods[Name]>) => ReturnType<Methods[Name]>,
+  wrong: (users: Users, ...args: Parameters<Users[Name]>) => ReturnType<Users[Name]>,
 ): Defect {
   return (store, happens) => {
-    const call = (...args: Parameters<Methods[Name]>) =>
-      happens() ? wrong(store, ...args) : Reflect.apply(store[name], store, args);
-    return { ...store, [name]: call };
+    const { users } = store;
+    const call = (...args: Parameters<Users[Name]>) =>
+      happens() ? wrong(users, ...args) : Reflect.apply(users[name], users, args);
+    return { ...store, users: { ...users, [name]: call } };
+  };
+}
+
+/** Calls another function in the place of a method of the posts of a user. */
+function inPosts<Name extends keyof Posts>(
+  name: Name,
+  wrong: (posts: Posts, ...args: Parameters<Posts[Name]>) => ReturnType<Posts[Name]>,
+): Defect {
+  return (store, happens) => {
+    const postsOf = (userId: number) => {
+      const posts = store.posts(userId);
+      const call = (...args: Parameters<Posts[Name]>) =>
+        happens() ? wrong(posts, ...args) : Reflect.apply(posts[name], posts, args);
+      return { ...posts, [name]: call };
+    };
+    return { ...store, posts: postsOf };
   };
 }
 
 /** Returns another page of users. */
-function inPage(spoil: (page: Page<User>, query: UserQuery, store: Store) => Answer<Page<User>>): Defect {
-  return instead('listUsers', async (store, query, options) =>
-    spoil(await store.listUsers(query, options), query, store),
+function inPage(spoil: (page: Page<User>, query: UserQuery, users: Users) => Answer<Page<User>>): Defect {
+  return inUsers('list', async (users, query, options) =>
+    spoil(await users.list(query, options), query, users),
   );
 }
 
@@ -51,31 +69,31 @@ let firstId: number | undefined;
 /** Each breaks one promise, and the model must find it. */
 export const defects: Readonly<Record<string, Defect>> = {
   // Reads, then writes the whole row, which undoes the writes in between.
-  'lost update': instead('updateUser', async (store, id, patch, options) => {
-    const before = await store.getUser(id);
+  'lost update': inUsers('update', async (users, id, patch, options) => {
+    const before = await users.get(id);
     await sleep(10);
     const { name, role = null } = { ...before, ...patch };
-    return store.updateUser(id, { ...(name !== undefined && { name }), role }, options);
+    return users.update(id, { ...(name !== undefined && { name }), role }, options);
   }),
   // As from a standby that lags behind.
-  'stale read': instead('getUser', async (store, id, options) => {
-    if (!read.has(id)) read.set(id, await store.getUser(id, options));
+  'stale read': inUsers('get', async (users, id, options) => {
+    if (!read.has(id)) read.set(id, await users.get(id, options));
     return read.get(id);
   }),
   'stale list': inPage((page) => {
     for (const user of page.items) listed.set(user.id, listed.get(user.id) ?? user);
     return { ...page, items: page.items.map((user) => listed.get(user.id) ?? user) };
   }),
-  'doubled POST': instead('createUser', (store, draft) => store.createUser(draft)),
-  'id given twice': instead('createUser', async (store, draft, options) => {
-    const made = await store.createUser(draft, options);
+  'doubled POST': inUsers('create', (users, draft) => users.create(draft)),
+  'id given twice': inUsers('create', async (users, draft, options) => {
+    const made = await users.create(draft, options);
     firstId ??= made.value.id;
     return { ...made, value: { ...made.value, id: firstId } };
   }),
   'skipped row': inPage((page) => ({ ...page, items: page.items.toSpliced(1, 1) })),
-  'cursor that jumps': inPage(async (page, query, store) => {
+  'cursor that jumps': inPage(async (page, query, users) => {
     if (page.next === undefined) return page;
-    const further = await store.listUsers({ ...query, limit: 1, start: { after: page.next } });
+    const further = await users.list({ ...query, limit: 1, start: { after: page.next } });
     return { ...page, next: further.next ?? page.next };
   }),
   // The next page begins at the last row but one.
@@ -84,35 +102,35 @@ export const defects: Readonly<Record<string, Defect>> = {
     return page.next && place ? { ...page, next: positionOf(place, sort) } : page;
   }),
   'wrong order': inPage((page) => ({ ...page, items: page.items.toReversed() })),
-  'wrong filter': instead('listUsers', (store, query, options) => {
+  'wrong filter': inUsers('list', (users, query, options) => {
     const { role: _role, ...filter } = query.filter;
-    return store.listUsers({ ...query, filter }, options);
+    return users.list({ ...query, filter }, options);
   }),
-  'wrong count': instead('countUsers', async (store, filter, options) => {
-    return (await store.countUsers(filter, options)) + 1;
+  'wrong count': inUsers('count', async (users, filter, options) => {
+    return (await users.count(filter, options)) + 1;
   }),
-  'wrong 404': instead('getUser', () => undefined),
-  'ignored If-Match': instead('updateUser', (store, id, patch) => store.updateUser(id, patch)),
-  'needless 412': instead('updateUser', (store, id, patch, options) =>
-    store.updateUser(id, patch, options?.expected ? { expected: [] } : options),
+  'wrong 404': inUsers('get', () => undefined),
+  'ignored If-Match': inUsers('update', (users, id, patch) => users.update(id, patch)),
+  'needless 412': inUsers('update', (users, id, patch, options) =>
+    users.update(id, patch, options?.expected ? { expected: [] } : options),
   ),
-  'lost write': instead('updateUser', async (store, id, patch, options) => {
-    const before = await store.getUser(id);
-    if (before === undefined || options?.expected) return store.updateUser(id, patch, options);
+  'lost write': inUsers('update', async (users, id, patch, options) => {
+    const before = await users.get(id);
+    if (before === undefined || options?.expected) return users.update(id, patch, options);
     const { name = before.name, role = before.role } = patch;
     return { id, name, ...(role && { role }), version: before.version + 1 };
   }),
-  'lost creation': instead('createPost', async (store, userId, draft, options) => {
-    const made = await store.createPost(userId, draft, options);
-    if (made !== undefined) await store.deletePost(userId, made.value.id);
+  'lost creation': inPosts('create', async (posts, draft, options) => {
+    const made = await posts.create(draft, options);
+    if (made !== undefined) await posts.delete(made.value.id);
     return made;
   }),
-  'undead user': instead('deleteUser', async (store, id) => (await store.getUser(id)) !== undefined),
-  'version that stays': instead('updateUser', async (store, id, patch, options) => {
-    const user = await store.updateUser(id, patch, options);
+  'undead user': inUsers('delete', async (users, id) => (await users.get(id)) !== undefined),
+  'version that stays': inUsers('update', async (users, id, patch, options) => {
+    const user = await users.update(id, patch, options);
     return user && { ...user, version: Math.max(user.version - 1, 1) };
   }),
-  'undocumented status': instead('getPost', () => {
+  'undocumented status': inPosts('get', () => {
     throw new DomainError('internal', 'planted');
   }),
   // As if a commit became visible after a later one had been read.

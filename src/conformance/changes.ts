@@ -23,11 +23,11 @@ const patches: readonly (readonly [what: string, patch: UserPatch, after: Stored
 type Change = (repository: Repository, id: number, expected?: readonly number[]) => Promise<unknown>;
 
 const changes: Readonly<Record<string, Change>> = {
-  updateUser: (repository, id, expected) =>
-    repository.updateUser(id, { name: 'Eve' }, expected && { expected }),
-  'updateUser without fields': (repository, id, expected) =>
-    repository.updateUser(id, {}, expected && { expected }),
-  deleteUser: (repository, id, expected) => repository.deleteUser(id, expected && { expected }),
+  'users.update': (repository, id, expected) =>
+    repository.users.update(id, { name: 'Eve' }, expected && { expected }),
+  'users.update without fields': (repository, id, expected) =>
+    repository.users.update(id, {}, expected && { expected }),
+  'users.delete': (repository, id, expected) => repository.users.delete(id, expected && { expected }),
 };
 
 export function testChanges(fixture: Fixture): void {
@@ -35,11 +35,11 @@ export function testChanges(fixture: Fixture): void {
     const withOther = fixture.share((repository) => addUsers(repository, 'other'));
     const checkUpdate = async (patch: UserPatch, updated: object) => {
       const repository = await withOther();
-      const { value } = await repository.createUser(full);
+      const { value } = await repository.users.create(full);
       const after = { ...updated, id: value.id };
-      assert.deepEqual(await repository.updateUser(value.id, patch), after);
-      assert.deepEqual(await repository.getUser(value.id), after);
-      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'other', version: 1 });
+      assert.deepEqual(await repository.users.update(value.id, patch), after);
+      assert.deepEqual(await repository.users.get(value.id), after);
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: 'other', version: 1 });
     };
     for (const [what, patch, updated] of patches) {
       it(`updates ${what}`, () => checkUpdate(patch, updated));
@@ -62,16 +62,16 @@ export function testChanges(fixture: Fixture): void {
     it('does not change a user without optional fields by removing them', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Eve');
-      assert.deepEqual(await repository.updateUser(1, replacement), { id: 1, name: 'Eve', version: 1 });
+      assert.deepEqual(await repository.users.update(1, replacement), { id: 1, name: 'Eve', version: 1 });
     });
 
     it('deletes a user once, and no other user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      assert.equal(await repository.deleteUser(1), true);
-      assert.equal(await repository.getUser(1), undefined);
-      assert.equal(await repository.deleteUser(1), false);
-      assert.equal((await repository.getUser(2))?.name, 'Bob');
+      assert.equal(await repository.users.delete(1), true);
+      assert.equal(await repository.users.get(1), undefined);
+      assert.equal(await repository.users.delete(1), false);
+      assert.equal((await repository.users.get(2))?.name, 'Bob');
     });
 
     const empty = fixture.share(async () => {});
@@ -89,18 +89,18 @@ export function testChanges(fixture: Fixture): void {
       it(`${name} changes a user with an expected version`, async (t) => {
         const repository = await fixture.open(t);
         await addUsers(repository, 'Ada', 'Bob');
-        await repository.updateUser(2, { name: 'Rob' });
+        await repository.users.update(2, { name: 'Rob' });
         assert.ok(await change(repository, 1, [1]));
         assert.ok(await change(repository, 2, [7, 2, 1000]));
       });
 
       it(`${name} rejects a version that is not expected`, async (t) => {
         const repository = await fixture.open(t);
-        await repository.createUser(full);
+        await repository.users.create(full);
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
           await rejects(change(repository, 1, expected), 'precondition-failed');
         }
-        assert.deepEqual(await repository.getUser(1), ada);
+        assert.deepEqual(await repository.users.get(1), ada);
       });
     }
 
@@ -110,10 +110,10 @@ export function testChanges(fixture: Fixture): void {
       const rounds = 2;
       const increment = async (): Promise<void> => {
         for (;;) {
-          const user = await repository.getUser(1);
+          const user = await repository.users.get(1);
           assert(user);
           try {
-            await repository.updateUser(
+            await repository.users.update(
               1,
               { name: `${Number(user.name) + 1}` },
               { expected: [user.version] },
@@ -130,23 +130,23 @@ export function testChanges(fixture: Fixture): void {
         }),
       );
       const total = 64 * rounds;
-      assert.deepEqual(await repository.getUser(1), { id: 1, name: String(total), version: total + 1 });
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: String(total), version: total + 1 });
     });
 
     it('applies two concurrent patches of different fields', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
       await Promise.all([
-        repository.updateUser(1, { name: 'Eve' }),
-        repository.updateUser(1, { role: 'admin' }),
+        repository.users.update(1, { name: 'Eve' }),
+        repository.users.update(1, { role: 'admin' }),
       ]);
-      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Eve', role: 'admin', version: 3 });
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: 'Eve', role: 'admin', version: 3 });
     });
 
     it('accepts one of ten concurrent deletions of a user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
-      const deleted = await Promise.all(Array.from({ length: 10 }, () => repository.deleteUser(1)));
+      const deleted = await Promise.all(Array.from({ length: 10 }, () => repository.users.delete(1)));
       assert.equal(deleted.filter(Boolean).length, 1);
     });
 
@@ -154,14 +154,14 @@ export function testChanges(fixture: Fixture): void {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c');
       const [first, second, third] = await Promise.allSettled([
-        repository.updateUser(1, { name: 'x' }),
-        repository.updateUser(2, { name: 'x' }, { expected: [9] }),
-        repository.updateUser(3, { name: 'x' }),
+        repository.users.update(1, { name: 'x' }),
+        repository.users.update(2, { name: 'x' }, { expected: [9] }),
+        repository.users.update(3, { name: 'x' }),
       ]);
       assert.equal(first.status, 'fulfilled');
       assert.equal(second.status, 'rejected');
       assert.equal(third.status, 'fulfilled');
-      assert.equal((await repository.getUser(2))?.name, 'b');
+      assert.equal((await repository.users.get(2))?.name, 'b');
     });
   });
 }

@@ -68,7 +68,7 @@ export function testFeedReads(fixture: Fixture): void {
       const repository = await fixture.open(t);
       const feed = feedOf(repository);
       const writing = Promise.all(
-        Array.from({ length: 200 }, (_, i) => repository.createUser({ name: `${i}` })),
+        Array.from({ length: 200 }, (_, i) => repository.users.create({ name: `${i}` })),
       );
       const after = await feed.position();
       const listed = (await walkUsers(repository, 'limit=50')).map(({ id }) => id);
@@ -100,10 +100,10 @@ export function testFeedReads(fixture: Fixture): void {
           () => true,
         );
       for (let round = 0; round < 100 && !(await isGone()); round += 1) {
-        await Promise.all(Array.from({ length: 100 }, () => repository.createUser({ name: 'Ada' })));
+        await Promise.all(Array.from({ length: 100 }, () => repository.users.create({ name: 'Ada' })));
       }
       await rejects(feed.read({ after: 0, limit: 1 }), 'gone');
-      const { value: last } = await repository.createUser({ name: 'last' });
+      const { value: last } = await repository.users.create({ name: 'last' });
       const isWhole = (changes: readonly Change[]) => changes.some(({ record }) => record.id === last.id);
       const newest = await follow(feed, isWhole, { after: (await feed.position()) - 1 });
       const after = Number(newest.at(-1)?.position) - changesKept;

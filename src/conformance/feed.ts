@@ -10,14 +10,14 @@ const post = { id: 1, userId: 1, title: 'Title', body: 'line 1\n\t"2" 😀', ver
 
 /** Writes without effect on a store with user 1. Some must fail. */
 const idle: Readonly<Record<string, (repository: Repository) => Promise<unknown>>> = {
-  'an update without fields': (repository) => repository.updateUser(1, {}),
-  'an update to the same values': (repository) => repository.updateUser(1, fullUsers[0]),
-  'an update of a missing user': (repository) => repository.updateUser(2, { name: 'Eve' }),
+  'an update without fields': (repository) => repository.users.update(1, {}),
+  'an update to the same values': (repository) => repository.users.update(1, fullUsers[0]),
+  'an update of a missing user': (repository) => repository.users.update(2, { name: 'Eve' }),
   'an update of another version': (repository) =>
-    rejects(repository.updateUser(1, { name: 'Eve' }, { expected: [2] }), 'precondition-failed'),
-  'a deletion of a missing user': (repository) => repository.deleteUser(2),
+    rejects(repository.users.update(1, { name: 'Eve' }, { expected: [2] }), 'precondition-failed'),
+  'a deletion of a missing user': (repository) => repository.users.delete(2),
   'a deletion of another version of a user': (repository) =>
-    rejects(repository.deleteUser(1, { expected: [2] }), 'precondition-failed'),
+    rejects(repository.users.delete(1, { expected: [2] }), 'precondition-failed'),
 };
 
 export function testFeed(fixture: Fixture): void {
@@ -30,12 +30,12 @@ export function testFeed(fixture: Fixture): void {
 
     it('contains each write in order, with the new record or the deleted one', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser(fullUsers[0]);
-      await repository.updateUser(1, userBodies.parseReplacement({ name: 'Eve' }, {}));
-      await repository.createPost(1, { title: post.title, body: post.body });
-      await repository.updatePost(1, 1, { body: '' });
-      await repository.deletePost(1, 1);
-      await repository.deleteUser(1);
+      await repository.users.create(fullUsers[0]);
+      await repository.users.update(1, userBodies.parseReplacement({ name: 'Eve' }, {}));
+      await repository.posts(1).create({ title: post.title, body: post.body });
+      await repository.posts(1).update(1, { body: '' });
+      await repository.posts(1).delete(1);
+      await repository.users.delete(1);
       const changes = await firstChanges(repository, 6);
       assert.deepEqual(changes.map(whatOf), [
         ['user.created', ada],
@@ -67,12 +67,12 @@ export function testFeed(fixture: Fixture): void {
         { requestId: 'a-6' },
       ];
       const [first, second, third, , fifth, sixth] = origins.map((origin) => ({ origin }));
-      await repository.createUser({ name: 'Ada' }, first);
-      await repository.createPost(1, { title: 'Title', body: '' }, second);
-      await repository.updateUser(1, { name: 'Eve' }, third);
-      await repository.updatePost(1, 1, { title: 'Other' });
-      await repository.deletePost(1, 1, fifth);
-      await repository.deleteUser(1, sixth);
+      await repository.users.create({ name: 'Ada' }, first);
+      await repository.posts(1).create({ title: 'Title', body: '' }, second);
+      await repository.users.update(1, { name: 'Eve' }, third);
+      await repository.posts(1).update(1, { title: 'Other' });
+      await repository.posts(1).delete(1, fifth);
+      await repository.users.delete(1, sixth);
       const changes = await firstChanges(repository, 6);
       assert.deepEqual(
         changes.map(({ origin }) => origin),
@@ -82,7 +82,7 @@ export function testFeed(fixture: Fixture): void {
 
     it('contains no writes without effect', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser(fullUsers[0]);
+      await repository.users.create(fullUsers[0]);
       for (const write of Object.values(idle)) await write(repository);
       await addUsers(repository, 'last');
       assert.deepEqual(idsOf(await firstChanges(repository, 2)), ['user.created 1', 'user.created 2']);
@@ -92,11 +92,11 @@ export function testFeed(fixture: Fixture): void {
       const repository = await fixture.open(t);
       for (const requestId of ['first', 'second']) {
         const create = (key: string) => ({ origin: { requestId }, idempotency: { key, fingerprint: '' } });
-        await repository.createUser(fullUsers[0], create('user'));
-        await repository.createPost(1, { title: post.title, body: post.body }, create('post'));
+        await repository.users.create(fullUsers[0], create('user'));
+        await repository.posts(1).create({ title: post.title, body: post.body }, create('post'));
       }
       const other = { idempotency: { key: 'user', fingerprint: 'other' } };
-      await rejects(repository.createUser({ name: 'Eve' }, other), 'unprocessable');
+      await rejects(repository.users.create({ name: 'Eve' }, other), 'unprocessable');
       const changes = await firstChanges(repository, 2);
       assert.deepEqual(changes.map(whatOf), [
         ['user.created', ada],
@@ -109,13 +109,13 @@ export function testFeed(fixture: Fixture): void {
       const repository = await fixture.open(t);
       const updates = 4;
       const writer = async (i: number): Promise<void> => {
-        const { value } = await repository.createUser({ name: `${i}` });
-        for (let n = 1; n <= updates; n += 1) await repository.updateUser(value.id, { name: `${i}.${n}` });
+        const { value } = await repository.users.create({ name: `${i}` });
+        for (let n = 1; n <= updates; n += 1) await repository.users.update(value.id, { name: `${i}.${n}` });
         // All writers change the first user as well.
-        await repository.updateUser(1, { role: `of ${i}` });
-        if (value.id !== 1) await repository.deleteUser(value.id);
+        await repository.users.update(1, { role: `of ${i}` });
+        if (value.id !== 1) await repository.users.delete(value.id);
       };
-      await repository.createUser({ name: 'first' });
+      await repository.users.create({ name: 'first' });
       const writing = Promise.all(Array.from({ length: 32 }, (_, i) => writer(i)));
       const total = 1 + 32 * (updates + 3);
       const feed = feedOf(repository);
@@ -140,11 +140,11 @@ export function testFeed(fixture: Fixture): void {
       const repository = await fixture.open(t, { changesKept: 0 });
       assert.equal(repository.changes, undefined);
       await addUsers(repository, 'Ada', 'Bob');
-      await repository.createPost(1, post);
-      assert.equal((await repository.updateUser(1, { name: 'Eve' }))?.version, 2);
-      assert.equal((await repository.updatePost(1, 1, { title: 'Other' }))?.version, 2);
-      assert.equal(await repository.deleteUser(1), true);
-      assert.equal(await repository.countUsers({}), 1);
+      await repository.posts(1).create(post);
+      assert.equal((await repository.users.update(1, { name: 'Eve' }))?.version, 2);
+      assert.equal((await repository.posts(1).update(1, { title: 'Other' }))?.version, 2);
+      assert.equal(await repository.users.delete(1), true);
+      assert.equal(await repository.users.count({}), 1);
     });
 
     it('wakes each watcher until it stops watching', async (t) => {

@@ -120,7 +120,7 @@ export async function addUsers(repository: Repository, ...users: readonly string
   const added: StoredUser[] = [];
   for (const user of users) {
     const [name = '', role] = user.split(':');
-    const { value } = await repository.createUser(role === undefined ? { name } : { name, role });
+    const { value } = await repository.users.create(role === undefined ? { name } : { name, role });
     added.push(value);
   }
   return added;
@@ -129,7 +129,7 @@ export async function addUsers(repository: Repository, ...users: readonly string
 /** Reads all pages of a query, each after the last row of the previous page. */
 export async function walkUsers(repository: Repository, text: string): Promise<User[]> {
   const query = userQuery(text);
-  return walk(query.start, (start) => repository.listUsers({ ...query, start }));
+  return walk(query.start, (start) => repository.users.list({ ...query, start }));
 }
 
 /** Reads all pages, each after the last row of the previous page. */

@@ -69,10 +69,10 @@ export function idsOf(changes: readonly Change[]): string[] {
 /** Makes ten changes: creates two users and three posts (post 2 of user 2), then updates and deletes some. */
 export async function addSample(repository: Repository): Promise<readonly Change[]> {
   await addUsers(repository, 'Ada', 'Bob');
-  for (const userId of [1, 2, 1]) await repository.createPost(userId, { title: 'Title', body: '' });
-  await repository.updateUser(2, { name: 'Rob' });
-  await repository.updatePost(1, 3, { title: 'Other' });
-  await repository.deletePost(1, 1);
-  await repository.deleteUser(1);
+  for (const userId of [1, 2, 1]) await repository.posts(userId).create({ title: 'Title', body: '' });
+  await repository.users.update(2, { name: 'Rob' });
+  await repository.posts(1).update(3, { title: 'Other' });
+  await repository.posts(1).delete(1);
+  await repository.users.delete(1);
   return firstChanges(repository, 10);
 }

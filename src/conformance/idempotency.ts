@@ -25,11 +25,11 @@ export function testIdempotency(fixture: Fixture): void {
     it('creates a user once and replays it', async (t) => {
       const repository = await fixture.open(t);
       const draft = { name: 'Ada', role: 'admin' };
-      const first = await repository.createUser(draft, keyed('k'));
-      const second = await repository.createUser(draft, keyed('k'));
+      const first = await repository.users.create(draft, keyed('k'));
+      const second = await repository.users.create(draft, keyed('k'));
       assert.deepEqual(first, { value: { id: 1, ...draft, version: 1 }, replayed: false });
       assert.deepEqual(second, { value: first.value, replayed: true });
-      assert.equal(await repository.countUsers({}), 1);
+      assert.equal(await repository.users.count({}), 1);
     });
 
     it('creates a user for each request without a key, and one for each different key', async (t) => {
@@ -42,44 +42,44 @@ export function testIdempotency(fixture: Fixture): void {
         keyed('k '),
         keyed('k'.repeat(255)),
       ]) {
-        const { replayed } = await repository.createUser({ name: 'Ada' }, options);
+        const { replayed } = await repository.users.create({ name: 'Ada' }, options);
         assert.equal(replayed, false);
       }
-      assert.equal(await repository.countUsers({}), 6);
+      assert.equal(await repository.users.count({}), 6);
     });
 
     it('replays the original record, even after it was changed or deleted', async (t) => {
       const repository = await fixture.open(t);
-      const first = await repository.createUser({ name: 'Ada' }, keyed('user'));
-      const post = await repository.createPost(1, { title: 'title', body: '' }, keyed('post'));
-      await repository.updateUser(1, { name: 'Eve' });
-      assert.deepEqual(await repository.createUser({ name: 'Ada' }, keyed('user')), {
+      const first = await repository.users.create({ name: 'Ada' }, keyed('user'));
+      const post = await repository.posts(1).create({ title: 'title', body: '' }, keyed('post'));
+      await repository.users.update(1, { name: 'Eve' });
+      assert.deepEqual(await repository.users.create({ name: 'Ada' }, keyed('user')), {
         ...first,
         replayed: true,
       });
-      await repository.deleteUser(1);
-      assert.deepEqual(await repository.createUser({ name: 'Ada' }, keyed('user')), {
+      await repository.users.delete(1);
+      assert.deepEqual(await repository.users.create({ name: 'Ada' }, keyed('user')), {
         ...first,
         replayed: true,
       });
-      const again = await repository.createPost(1, { title: 'title', body: '' }, keyed('post'));
+      const again = await repository.posts(1).create({ title: 'title', body: '' }, keyed('post'));
       assert.deepEqual(again, { value: post?.value, replayed: true });
     });
 
     it('rejects a key that was used for another request', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser({ name: 'Ada' }, keyed('k', 'POST /users Ada'));
-      await rejects(repository.createUser({ name: 'Eve' }, keyed('k', 'POST /users Eve')), 'unprocessable');
+      await repository.users.create({ name: 'Ada' }, keyed('k', 'POST /users Ada'));
+      await rejects(repository.users.create({ name: 'Eve' }, keyed('k', 'POST /users Eve')), 'unprocessable');
       const post = { title: 'title', body: '' };
-      await rejects(repository.createPost(1, post, keyed('k', 'POST /users/1/posts')), 'unprocessable');
-      assert.equal(await repository.countUsers({}), 1);
-      assert.equal(await repository.countPosts(1, {}), 0);
+      await rejects(repository.posts(1).create(post, keyed('k', 'POST /users/1/posts')), 'unprocessable');
+      assert.equal(await repository.users.count({}), 1);
+      assert.equal(await repository.posts(1).count({}), 0);
     });
 
     it('creates one user for 20 concurrent requests with one key', async (t) => {
       const repository = await fixture.open(t);
       const results = await Promise.allSettled(
-        Array.from({ length: 20 }, () => repository.createUser({ name: 'Ada' }, keyed('k'))),
+        Array.from({ length: 20 }, () => repository.users.create({ name: 'Ada' }, keyed('k'))),
       );
       const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
       assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
@@ -87,15 +87,15 @@ export function testIdempotency(fixture: Fixture): void {
       for (const result of results) {
         if (result.status === 'rejected') assert.equal(DomainError.from(result.reason).kind, 'conflict');
       }
-      assert.equal(await repository.countUsers({}), 1);
-      assert.equal((await repository.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
+      assert.equal(await repository.users.count({}), 1);
+      assert.equal((await repository.users.create({ name: 'Ada' }, keyed('k'))).replayed, true);
     });
 
     it('creates one user for 20 different concurrent requests with one key', async (t) => {
       const repository = await fixture.open(t);
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
-          repository.createUser({ name: `user ${i}` }, keyed('k', `${i}`)),
+          repository.users.create({ name: `user ${i}` }, keyed('k', `${i}`)),
         ),
       );
       assert.equal(results.filter((result) => result.status === 'fulfilled').length, 1);
@@ -104,42 +104,42 @@ export function testIdempotency(fixture: Fixture): void {
           assert.match(DomainError.from(result.reason).kind, /^(unprocessable|conflict)$/);
         }
       }
-      assert.equal(await repository.countUsers({}), 1);
+      assert.equal(await repository.users.count({}), 1);
     });
 
     it('creates 20 users for 20 concurrent requests with different keys', async (t) => {
       const repository = await fixture.open(t);
       await Promise.all(
-        Array.from({ length: 20 }, (_, i) => repository.createUser({ name: 'Ada' }, keyed(`key ${i}`))),
+        Array.from({ length: 20 }, (_, i) => repository.users.create({ name: 'Ada' }, keyed(`key ${i}`))),
       );
-      assert.equal(await repository.countUsers({}), 20);
+      assert.equal(await repository.users.count({}), 20);
     });
 
     fixture.itRestarts('replays a request after a restart', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser({ name: 'Ada' }, keyed('k'));
+      await repository.users.create({ name: 'Ada' }, keyed('k'));
       const again = await fixture.restart(t, repository);
-      assert.equal((await again.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
-      await rejects(again.createUser({ name: 'Eve' }, keyed('k', 'other')), 'unprocessable');
+      assert.equal((await again.users.create({ name: 'Ada' }, keyed('k'))).replayed, true);
+      await rejects(again.users.create({ name: 'Eve' }, keyed('k', 'other')), 'unprocessable');
     });
 
     it('keeps a key until it expires, and not longer', async (t) => {
       const { repository, passTime } = await openTimed(t);
-      await repository.createUser({ name: 'Ada' }, keyed('k'));
+      await repository.users.create({ name: 'Ada' }, keyed('k'));
       await passTime(idempotencyTtlMs - marginMs);
-      assert.equal((await repository.createUser({ name: 'Ada' }, keyed('k'))).replayed, true);
+      assert.equal((await repository.users.create({ name: 'Ada' }, keyed('k'))).replayed, true);
       await passTime(marginMs);
-      const next = await repository.createUser({ name: 'Eve' }, keyed('k', 'other'));
+      const next = await repository.users.create({ name: 'Eve' }, keyed('k', 'other'));
       assert.deepEqual(next, { value: { id: 2, name: 'Eve', version: 1 }, replayed: false });
       await passTime(idempotencyTtlMs - marginMs);
-      assert.equal((await repository.createUser({ name: 'Eve' }, keyed('k', 'other'))).replayed, true);
+      assert.equal((await repository.users.create({ name: 'Eve' }, keyed('k', 'other'))).replayed, true);
     });
 
     if (countKeys === undefined) return;
 
     it('deletes expired keys when new keys are stored', async (t) => {
       const { repository, passTime } = await openTimed(t);
-      const create = (key: string) => repository.createUser({ name: 'Ada' }, keyed(key));
+      const create = (key: string) => repository.users.create({ name: 'Ada' }, keyed(key));
       for (let i = 0; i < 40; i += 1) await create(`old ${i}`);
       assert.equal(await countKeys(repository), 40);
       await passTime(idempotencyTtlMs);

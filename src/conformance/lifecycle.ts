@@ -7,28 +7,29 @@ import { type NestedKind, nestedKinds } from './nested-kinds.ts';
 type Operation = (repository: Repository, options?: CallOptions) => unknown;
 
 const reads: Readonly<Record<string, Operation>> = {
-  getUser: (repository, options) => repository.getUser(1, options),
-  listUsers: (repository, options) => repository.listUsers(userQuery(), options),
-  countUsers: (repository, options) => repository.countUsers({}, options),
+  'users.get': (repository, options) => repository.users.get(1, options),
+  'users.list': (repository, options) => repository.users.list(userQuery(), options),
+  'users.count': (repository, options) => repository.users.count({}, options),
   ping: (repository, options) => repository.ping(options),
   ...forNested(({ one, kind, ...nested }) => ({
-    [`a list of ${kind}`]: (repository, options) => nested.list(repository, 1, nested.query(), options),
-    [`a count of ${kind}`]: (repository, options) => nested.count(repository, 1, {}, options),
-    [`a read of ${one}`]: (repository, options) => nested.get(repository, 1, 1, options),
+    [`a list of ${kind}`]: (repository, options) =>
+      nested.records(repository, 1).list(nested.query(), options),
+    [`a count of ${kind}`]: (repository, options) => nested.records(repository, 1).count({}, options),
+    [`a read of ${one}`]: (repository, options) => nested.records(repository, 1).get(1, options),
   })),
 };
 
 const writes: Readonly<Record<string, Operation>> = {
-  createUser: (repository) => repository.createUser({ name: 'Eve' }),
-  'createUser with a key': (repository) => repository.createUser({ name: 'Eve' }, keyed('key')),
-  updateUser: (repository) => repository.updateUser(1, { name: 'Eve' }),
-  deleteUser: (repository) => repository.deleteUser(1),
+  'users.create': (repository) => repository.users.create({ name: 'Eve' }),
+  'users.create with a key': (repository) => repository.users.create({ name: 'Eve' }, keyed('key')),
+  'users.update': (repository) => repository.users.update(1, { name: 'Eve' }),
+  'users.delete': (repository) => repository.users.delete(1),
   ...forNested(({ one, ...nested }) => ({
-    [`a creation of ${one}`]: (repository) => nested.create(repository, 1, nested.draft),
+    [`a creation of ${one}`]: (repository) => nested.records(repository, 1).create(nested.draft),
     [`a creation of ${one} with a key`]: (repository) =>
-      nested.create(repository, 1, nested.draft, keyed('key')),
-    [`an update of ${one}`]: (repository) => nested.update(repository, 1, 1, nested.patches[0]),
-    [`a deletion of ${one}`]: (repository) => nested.delete(repository, 1, 1),
+      nested.records(repository, 1).create(nested.draft, keyed('key')),
+    [`an update of ${one}`]: (repository) => nested.records(repository, 1).update(1, nested.patches[0]),
+    [`a deletion of ${one}`]: (repository) => nested.records(repository, 1).delete(1),
   })),
 };
 
@@ -58,7 +59,7 @@ export function testLifecycle(fixture: Fixture): void {
 
     const withAda = fixture.share(async (repository) => {
       await addUsers(repository, 'Ada');
-      for (const { create, draft } of nestedKinds) await create(repository, 1, draft);
+      for (const { records, draft } of nestedKinds) await records(repository, 1).create(draft);
     });
     for (const [name, call] of Object.entries(reads)) {
       it(`${name} fails if its signal is already aborted, as cancelled or deadline-exceeded`, async () => {
@@ -81,7 +82,7 @@ export function testLifecycle(fixture: Fixture): void {
       await addUsers(repository, 'Ada');
       await Promise.all([repository.close(), repository.close()]);
       await repository.close();
-      await rejects(repository.getUser(1), 'unavailable');
+      await rejects(repository.users.get(1), 'unavailable');
     });
 
     it('may be closed before its first use', async (t) => {
@@ -94,7 +95,7 @@ export function testLifecycle(fixture: Fixture): void {
       const repository = await fixture.open(t);
       let answered = 0;
       const writing = Array.from({ length: 20 }, async (_, i) => {
-        await repository.createUser({ name: `user ${i}` });
+        await repository.users.create({ name: `user ${i}` });
         answered += 1;
       });
       await repository.close();
@@ -106,10 +107,10 @@ export function testLifecycle(fixture: Fixture): void {
       'contains after a restart every write that it acknowledged while closing',
       async (t) => {
         const repository = await fixture.open(t);
-        const writing = Array.from({ length: 20 }, (_, i) => repository.createUser({ name: `user ${i}` }));
+        const writing = Array.from({ length: 20 }, (_, i) => repository.users.create({ name: `user ${i}` }));
         const again = await fixture.restart(t, repository);
         for (const { value } of await Promise.all(writing))
-          assert.deepEqual(await again.getUser(value.id), value);
+          assert.deepEqual(await again.users.get(value.id), value);
       },
     );
   });

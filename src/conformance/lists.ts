@@ -83,14 +83,14 @@ export function testLists(fixture: Fixture): void {
   describe('lists', () => {
     it('of a new repository are empty', async (t) => {
       const repository = await fixture.open(t);
-      assert.deepEqual(await repository.listUsers(userQuery()), { items: [] });
-      assert.equal(await repository.countUsers({}), 0);
+      assert.deepEqual(await repository.users.list(userQuery()), { items: [] });
+      assert.equal(await repository.users.count({}), 0);
     });
 
     it('contain users without versions, and without a role that is absent', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada:admin', 'Bob');
-      const { items } = await repository.listUsers(userQuery());
+      const { items } = await repository.users.list(userQuery());
       assert.deepEqual(items, [
         { id: 1, name: 'Ada', role: 'admin' },
         { id: 2, name: 'Bob' },
@@ -101,7 +101,7 @@ export function testLists(fixture: Fixture): void {
     for (const [query, ids] of orders) {
       it(query ? `are in order for ${query}` : 'are in order of id by default', async () => {
         const repository = await withSixUsers();
-        const { items } = await repository.listUsers(userQuery(query));
+        const { items } = await repository.users.list(userQuery(query));
         assert.deepEqual(
           items.map((user) => user.id),
           ids,
@@ -111,12 +111,12 @@ export function testLists(fixture: Fixture): void {
 
     const withEachField = fixture.share(async (repository) => {
       const [full, other] = fullUsers;
-      for (const draft of [full, other, { name: other.name }]) await repository.createUser(draft);
+      for (const draft of [full, other, { name: other.name }]) await repository.users.create(draft);
     });
     for (const sort of Object.keys(userFields).flatMap((field) => [field, `-${field}`])) {
       it(`are in order for ${sort} from page to page, with absent values first`, async () => {
         const repository = await withEachField();
-        const { items } = await repository.listUsers(userQuery());
+        const { items } = await repository.users.list(userQuery());
         const order = userQuery(`sort=${sort}`).sort;
         assert.deepEqual(
           await walkUsers(repository, `sort=${sort}&limit=1`),
@@ -128,8 +128,8 @@ export function testLists(fixture: Fixture): void {
       it(`contain and count only users that match the filter ${filter}`, async () => {
         const repository = await withEachField();
         const query = userQuery(`${filter}=${value}`);
-        assert.deepEqual(await repository.listUsers(query), { items: [{ id: 1, ...fullUsers[0] }] });
-        assert.equal(await repository.countUsers(query.filter), 1);
+        assert.deepEqual(await repository.users.list(query), { items: [{ id: 1, ...fullUsers[0] }] });
+        assert.equal(await repository.users.count(query.filter), 1);
       });
     }
 
@@ -137,7 +137,7 @@ export function testLists(fixture: Fixture): void {
     for (const [query, ids, more] of windows) {
       it(`contain the right page for ${query}`, async () => {
         const repository = await withSeven();
-        const { items, next } = await repository.listUsers(userQuery(query));
+        const { items, next } = await repository.users.list(userQuery(query));
         assert.deepEqual(
           items.map((user) => user.id),
           ids,
@@ -149,7 +149,7 @@ export function testLists(fixture: Fixture): void {
     const withNames = fixture.share((repository) => addUsers(repository, ...namesShuffled));
     it('order names by code point', async () => {
       const repository = await withNames();
-      const { items } = await repository.listUsers(userQuery('sort=name&limit=100'));
+      const { items } = await repository.users.list(userQuery('sort=name&limit=100'));
       assert.deepEqual(
         items.map((user) => user.name),
         namesInOrder,
@@ -158,7 +158,7 @@ export function testLists(fixture: Fixture): void {
 
     it('order names by code point, descending', async () => {
       const repository = await withNames();
-      const { items } = await repository.listUsers(userQuery('sort=-name&limit=100'));
+      const { items } = await repository.users.list(userQuery('sort=-name&limit=100'));
       assert.deepEqual(
         items.map((user) => user.name),
         namesInOrder.toReversed(),
@@ -178,7 +178,7 @@ export function testLists(fixture: Fixture): void {
       // The rules of most locales ignore the punctuation.
       const roles = ['a', 'a-', 'a-b', 'a0', 'a_', 'a_a', 'aa', 'b'];
       await addUsers(repository, ...roles.toReversed().map((role) => `name:${role}`));
-      const { items } = await repository.listUsers(userQuery('sort=role'));
+      const { items } = await repository.users.list(userQuery('sort=role'));
       assert.deepEqual(
         items.map((user) => user.role),
         roles,
@@ -188,7 +188,7 @@ export function testLists(fixture: Fixture): void {
     it('contain only exact matches of a role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a:admin', 'b:admin-x', 'c:admi', 'd', 'e:admin');
-      const { items } = await repository.listUsers(userQuery('role=admin'));
+      const { items } = await repository.users.list(userQuery('role=admin'));
       assert.deepEqual(
         items.map((user) => user.name),
         ['a', 'e'],
@@ -198,10 +198,10 @@ export function testLists(fixture: Fixture): void {
     it('reflect updates of the fields that they sort and filter by', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a:x', 'b:x', 'c');
-      await repository.updateUser(1, { name: 'z' });
-      await repository.updateUser(2, { role: null });
-      await repository.updateUser(3, { role: 'x' });
-      const { items } = await repository.listUsers(userQuery('role=x&sort=name'));
+      await repository.users.update(1, { name: 'z' });
+      await repository.users.update(2, { role: null });
+      await repository.users.update(3, { role: 'x' });
+      const { items } = await repository.users.list(userQuery('role=x&sort=name'));
       assert.deepEqual(
         items.map((user) => user.id),
         [3, 1],
@@ -211,16 +211,18 @@ export function testLists(fixture: Fixture): void {
     it('have a total count, for all users and for a role', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, ...sixUsers);
-      await repository.deleteUser(6);
-      assert.equal(await repository.countUsers({}), 5);
-      assert.equal(await repository.countUsers({ role: 'x' }), 2);
-      assert.equal(await repository.countUsers({ role: 'z' }), 0);
+      await repository.users.delete(6);
+      assert.equal(await repository.users.count({}), 5);
+      assert.equal(await repository.users.count({ role: 'x' }), 2);
+      assert.equal(await repository.users.count({ role: 'z' }), 0);
     });
 
     it('may contain more than 100 rows, for code that streams them', async (t) => {
       const repository = await fixture.open(t);
-      await Promise.all(Array.from({ length: 150 }, (_, i) => repository.createUser({ name: `user ${i}` })));
-      const { items, next } = await repository.listUsers({ ...userQuery(), limit: 1_000 });
+      await Promise.all(
+        Array.from({ length: 150 }, (_, i) => repository.users.create({ name: `user ${i}` })),
+      );
+      const { items, next } = await repository.users.list({ ...userQuery(), limit: 1_000 });
       assert.equal(items.length, 150);
       assert.equal(next, undefined);
     });

@@ -1,15 +1,6 @@
-import type { ListQuery, Page } from '../domain/list-query.ts';
 import { type PostDraft, type PostPatch, type PostQuery, parsePostQuery } from '../domain/post.ts';
-import type { RecordKind, Stored } from '../domain/record.ts';
-import type {
-  Answer,
-  CallOptions,
-  ChangeOptions,
-  Created,
-  CreateOptions,
-  Records,
-  Repository,
-} from '../domain/repository.ts';
+import type { RecordKind } from '../domain/record.ts';
+import type { AnyQuery, Collection, Records, Repository } from '../domain/repository.ts';
 import { addUsers } from './fixture.ts';
 
 /** A kind whose records belong to users. */
@@ -19,8 +10,6 @@ interface AnyRecord {
   readonly id: number;
   readonly userId: number;
 }
-type AnyRow = Stored<AnyRecord>;
-type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /** How the tests use a kind of records that belong to users. */
 export interface NestedKind<Draft = object, Patch = object, Query extends AnyQuery = AnyQuery> {
@@ -41,33 +30,8 @@ export interface NestedKind<Draft = object, Patch = object, Query extends AnyQue
   readonly draftOf: (text: string) => Draft;
   /** Parses a query as a client writes it, such as `sort=-id&limit=3`. */
   readonly query: (text?: string) => Query;
-  list(
-    repository: Repository,
-    userId: number,
-    query: Query,
-    options?: CallOptions,
-  ): Promise<Page<AnyRecord> | undefined>;
-  count(
-    repository: Repository,
-    userId: number,
-    filter: Query['filter'],
-    options?: CallOptions,
-  ): Promise<number | undefined>;
-  create(
-    repository: Repository,
-    userId: number,
-    draft: Draft,
-    options?: CreateOptions,
-  ): Promise<Created<AnyRow> | undefined>;
-  get(repository: Repository, userId: number, id: number, options?: CallOptions): Answer<AnyRow | undefined>;
-  update(
-    repository: Repository,
-    userId: number,
-    id: number,
-    patch: Patch,
-    options?: ChangeOptions,
-  ): Promise<AnyRow | undefined>;
-  delete(repository: Repository, userId: number, id: number, options?: ChangeOptions): Promise<boolean>;
+  /** The records of a user. */
+  records(repository: Repository, userId: number): Collection<AnyRecord, Draft, Query, undefined>;
 }
 
 const posts: NestedKind<PostDraft, PostPatch, PostQuery> = {
@@ -89,12 +53,7 @@ const posts: NestedKind<PostDraft, PostPatch, PostQuery> = {
   text: 'title',
   draftOf: (title) => ({ title, body: '' }),
   query: postQuery,
-  list: (repository, userId, query, options) => repository.listPosts(userId, query, options),
-  count: (repository, userId, filter, options) => repository.countPosts(userId, filter, options),
-  create: (repository, userId, draft, options) => repository.createPost(userId, draft, options),
-  get: (repository, userId, id, options) => repository.getPost(userId, id, options),
-  update: (repository, userId, id, patch, options) => repository.updatePost(userId, id, patch, options),
-  delete: (repository, userId, id, options) => repository.deletePost(userId, id, options),
+  records: (repository, userId) => repository.posts(userId),
 };
 
 /** A query of posts as a client writes it. */
@@ -116,7 +75,7 @@ export function rowOf(
 }
 
 /** Creates user 1 with record 2, and user 2 with records 1 and 3. */
-export async function addNested(repository: Repository, { create, draft }: NestedKind): Promise<void> {
+export async function addNested(repository: Repository, { records, draft }: NestedKind): Promise<void> {
   await addUsers(repository, 'Ada', 'Bob');
-  for (const userId of [2, 1, 2]) await create(repository, userId, draft);
+  for (const userId of [2, 1, 2]) await records(repository, userId).create(draft);
 }

@@ -7,7 +7,7 @@ import type { NestedKind } from './nested-kinds.ts';
 
 /** Declares the tests of the lists of a kind of records that belong to users. */
 export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
-  const { kind, text, draft, draftOf, query, create, list, count } = nested;
+  const { kind, text, draft, draftOf, query, records } = nested;
 
   /** The ids that each query returns from records 1 to 4, with the texts b, a, b, A. */
   const orders: readonly (readonly [query: string, ids: readonly number[]])[] = [
@@ -26,13 +26,13 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
   const addTexts = async (repository: Repository, texts: readonly string[]) => {
     await addUsers(repository, 'Ada', 'Bob');
     for (const one of texts) {
-      for (const userId of [1, 2]) await create(repository, userId, draftOf(one));
+      for (const userId of [1, 2]) await records(repository, userId).create(draftOf(one));
     }
   };
   const walkNested = (repository: Repository, wanted: string) => {
     const parsed = query(wanted);
     return walk(parsed.start, async (start) => {
-      const page = await list(repository, 1, { ...parsed, start });
+      const page = await records(repository, 1).list({ ...parsed, start });
       assert(page, 'user 1 does not exist');
       return page;
     });
@@ -42,44 +42,44 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
     it(`returns undefined for the ${kind} of a user that does not exist`, async (t) => {
       const repository = await fixture.open(t);
       for (const id of [1, maxId]) {
-        assert.equal(await list(repository, id, query()), undefined);
-        assert.equal(await list(repository, id, query(`${text}=No`)), undefined);
-        assert.equal(await count(repository, id, {}), undefined);
-        assert.equal(await count(repository, id, { [text]: 'No' }), undefined);
-        assert.equal(await create(repository, id, draft), undefined);
+        assert.equal(await records(repository, id).list(query()), undefined);
+        assert.equal(await records(repository, id).list(query(`${text}=No`)), undefined);
+        assert.equal(await records(repository, id).count({}), undefined);
+        assert.equal(await records(repository, id).count({ [text]: 'No' }), undefined);
+        assert.equal(await records(repository, id).create(draft), undefined);
       }
     });
 
     it(`distinguishes a user without ${kind} from no user`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
-      assert.deepEqual(await list(repository, 1, query()), { items: [] });
-      assert.equal(await count(repository, 1, {}), 0);
+      assert.deepEqual(await records(repository, 1).list(query()), { items: [] });
+      assert.equal(await records(repository, 1).count({}), 0);
     });
 
     it(`lists and counts the ${kind} of one user only`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      for (const userId of [1, 2, 1, 1]) await create(repository, userId, draft);
-      const page = await list(repository, 1, query());
+      for (const userId of [1, 2, 1, 1]) await records(repository, userId).create(draft);
+      const page = await records(repository, 1).list(query());
       assert.deepEqual(
         page?.items.map(({ id }) => id),
         [1, 3, 4],
       );
-      assert.equal(await count(repository, 1, {}), 3);
-      assert.equal(await count(repository, 2, {}), 1);
+      assert.equal(await records(repository, 1).count({}), 3);
+      assert.equal(await records(repository, 2).count({}), 1);
     });
 
     const withFour = fixture.share(async (repository) => {
       await addUsers(repository, 'Ada');
-      for (const one of ['b', 'a', 'b', 'A']) await create(repository, 1, draftOf(one));
+      for (const one of ['b', 'a', 'b', 'A']) await records(repository, 1).create(draftOf(one));
     });
     for (const [wanted, ids] of orders) {
       const name = wanted
         ? `returns the ${kind} in order for ${wanted}`
         : `returns the ${kind} by id by default`;
       it(name, async () => {
-        const page = await list(await withFour(), 1, query(wanted));
+        const page = await records(await withFour(), 1).list(query(wanted));
         assert.deepEqual(
           page?.items.map(({ id }) => id),
           ids,
@@ -93,7 +93,7 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
     for (const sort of sorts) {
       it(`returns all ${kind} by ${sort} across pages of any size`, async () => {
         const repository = await withSeven();
-        const whole = await list(repository, 1, query(`sort=${sort}`));
+        const whole = await records(repository, 1).list(query(`sort=${sort}`));
         assert.equal(whole?.items.length, 7);
         for (const limit of [1, 2, 3, 7]) {
           assert.deepEqual(
@@ -118,11 +118,11 @@ export function testNestedLists(fixture: Fixture, nested: NestedKind): void {
           ['x', []],
         ] as const) {
           const wanted = `${text}=${encodeURIComponent(prefix)}&sort=${sort}`;
-          const whole = await list(repository, 1, query(`${wanted}&limit=100`));
+          const whole = await records(repository, 1).list(query(`${wanted}&limit=100`));
           assert(whole);
           assert.deepEqual(whole.items.map((item) => Reflect.get(item, text)).sort(), found);
           assert(whole.items.every(({ userId }) => userId === 1));
-          assert.equal(await count(repository, 1, { [text]: prefix }), found.length);
+          assert.equal(await records(repository, 1).count({ [text]: prefix }), found.length);
           for (const limit of [1, 2]) {
             assert.deepEqual(
               await walkNested(repository, `${wanted}&limit=${limit}`),

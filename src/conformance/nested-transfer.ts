@@ -36,15 +36,15 @@ export function testNestedTransfer(open: (t: TestContext) => Promise<Store>, nes
   it(`reads and changes imported ${kind} like created ones, and assigns ids above theirs`, async (t) => {
     const store = await openWithUsers(t);
     await store.importRows(kind, rows);
-    assert.equal(await nested.count(store, 3, {}), 1);
-    assert.deepEqual(await nested.get(store, 3, 4), second);
-    assert.deepEqual(await nested.update(store, 3, 4, patch, { expected: [7] }), {
+    assert.equal(await nested.records(store, 3).count({}), 1);
+    assert.deepEqual(await nested.records(store, 3).get(4), second);
+    assert.deepEqual(await nested.records(store, 3).update(4, patch, { expected: [7] }), {
       ...second,
       ...patch,
       version: 8,
     });
-    assert.equal((await nested.create(store, 3, draft))?.value.id, 5);
-    await store.deleteUser(9);
+    assert.equal((await nested.records(store, 3).create(draft))?.value.id, 5);
+    await store.users.delete(9);
     assert.equal((await store.summary())[kind].count, 2);
   });
 
@@ -75,8 +75,8 @@ export function testNestedTransfer(open: (t: TestContext) => Promise<Store>, nes
     const store = await openWithUsers(t);
     const last = rowOf(nested, [3, 1], { version: maxVersion });
     await store.importRows(kind, [last]);
-    await rejects(nested.update(store, 3, 1, patch), 'conflict');
-    assert.deepEqual(await nested.update(store, 3, 1, draft, { expected: [maxVersion] }), last);
-    assert.equal(await nested.delete(store, 3, 1, { expected: [maxVersion] }), true);
+    await rejects(nested.records(store, 3).update(1, patch), 'conflict');
+    assert.deepEqual(await nested.records(store, 3).update(1, draft, { expected: [maxVersion] }), last);
+    assert.equal(await nested.records(store, 3).delete(1, { expected: [maxVersion] }), true);
   });
 }

@@ -15,7 +15,7 @@ type Change = (
 
 /** Declares the tests of a kind of records that belong to users. */
 export function testNested(fixture: Fixture, nested: NestedKind): void {
-  const { kind, one, draft, patches, create, get, list, count } = nested;
+  const { kind, one, draft, patches, records } = nested;
   const [patch, otherPatch] = patches;
   const name = nameOf(kind);
   /** The record that `addNested` creates for user 1. */
@@ -32,21 +32,21 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
   ];
   const changes: Readonly<Record<string, Change>> = {
     'an update': (repository, userId, id, expected) =>
-      nested.update(repository, userId, id, patch, expected && { expected }),
+      records(repository, userId).update(id, patch, expected && { expected }),
     'an update without fields': (repository, userId, id, expected) =>
-      nested.update(repository, userId, id, {}, expected && { expected }),
+      records(repository, userId).update(id, {}, expected && { expected }),
     'a deletion': (repository, userId, id, expected) =>
-      nested.delete(repository, userId, id, expected && { expected }),
+      records(repository, userId).delete(id, expected && { expected }),
   };
 
   describe(kind, () => {
     it(`creates ${one} with all fields, not replayed`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      const created = await create(repository, 2, draft);
+      const created = await records(repository, 2).create(draft);
       assert.deepEqual(created, { value: { id: 1, userId: 2, ...draft, version: 1 }, replayed: false });
-      assert.deepEqual(await get(repository, 2, 1), created?.value);
-      assert.deepEqual(await list(repository, 2, nested.query()), {
+      assert.deepEqual(await records(repository, 2).get(1), created?.value);
+      assert.deepEqual(await records(repository, 2).list(nested.query()), {
         items: [{ id: 1, userId: 2, ...draft }],
       });
     });
@@ -54,7 +54,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
     it(`finds ${one} only by its user`, async (t) => {
       const repository = await fixture.open(t);
       await fill(repository);
-      assert.deepEqual(await get(repository, 1, 2), row);
+      assert.deepEqual(await records(repository, 1).get(2), row);
       for (const [userId, id] of [
         [1, 1],
         [2, 2],
@@ -62,7 +62,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
         [3, 1],
         [maxId, maxId],
       ] as const) {
-        assert.equal(await get(repository, userId, id), undefined, `record ${id} of user ${userId}`);
+        assert.equal(await records(repository, userId).get(id), undefined, `record ${id} of user ${userId}`);
       }
     });
 
@@ -70,26 +70,26 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
     for (const [what, given, changed] of updates) {
       it(`updates ${what}`, async () => {
         const repository = await withThree();
-        const created = await create(repository, 1, draft);
+        const created = await records(repository, 1).create(draft);
         assert(created);
         const { id } = created.value;
         const version = Object.keys(changed).length > 0 ? 2 : 1;
         const after = rowOf(nested, [1, id], { ...changed, version });
-        assert.deepEqual(await nested.update(repository, 1, id, given), after);
-        assert.deepEqual(await get(repository, 1, id), after);
-        assert.deepEqual(await get(repository, 2, 3), rowOf(nested, [2, 3]));
+        assert.deepEqual(await records(repository, 1).update(id, given), after);
+        assert.deepEqual(await records(repository, 1).get(id), after);
+        assert.deepEqual(await records(repository, 2).get(3), rowOf(nested, [2, 3]));
       });
     }
 
     it(`deletes ${one} once, and does not reuse its id`, async (t) => {
       const repository = await fixture.open(t);
       await fill(repository);
-      assert.equal(await nested.delete(repository, 2, 3), true);
-      assert.equal(await nested.delete(repository, 2, 3), false);
-      assert.equal(await get(repository, 2, 3), undefined);
-      assert.equal(await count(repository, 2, {}), 1);
-      assert.deepEqual(await get(repository, 1, 2), row);
-      assert.equal((await create(repository, 2, draft))?.value.id, 4);
+      assert.equal(await records(repository, 2).delete(3), true);
+      assert.equal(await records(repository, 2).delete(3), false);
+      assert.equal(await records(repository, 2).get(3), undefined);
+      assert.equal(await records(repository, 2).count({}), 1);
+      assert.deepEqual(await records(repository, 1).get(2), row);
+      assert.equal((await records(repository, 2).create(draft))?.value.id, 4);
     });
 
     for (const [what, change] of Object.entries(changes)) {
@@ -106,7 +106,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
             assert(missed === undefined || missed === false, `${expected}: got ${missed}`);
           }
         }
-        assert.deepEqual(await get(repository, 1, 2), row);
+        assert.deepEqual(await records(repository, 1).get(2), row);
       });
 
       it(`${what} of ${one} needs an expected version, and rejects other versions`, async (t) => {
@@ -115,7 +115,7 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
         for (const expected of [[2], [], [0], [2, 3, maxId]]) {
           await rejects(change(repository, 1, 2, expected), 'precondition-failed');
         }
-        assert.deepEqual(await get(repository, 1, 2), row);
+        assert.deepEqual(await records(repository, 1).get(2), row);
         assert.ok(await change(repository, 1, 2, [7, 1, 1000]));
       });
     }
@@ -123,30 +123,30 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
     it(`applies two concurrent patches of different fields of ${one}`, async (t) => {
       const repository = await fixture.open(t);
       await fill(repository);
-      await Promise.all(patches.map((one) => nested.update(repository, 1, 2, one)));
+      await Promise.all(patches.map((one) => records(repository, 1).update(2, one)));
       const both = { ...patch, ...otherPatch, version: 3 };
-      assert.deepEqual(await get(repository, 1, 2), rowOf(nested, [1, 2], both));
+      assert.deepEqual(await records(repository, 1).get(2), rowOf(nested, [1, 2], both));
     });
 
     it(`accepts one of ten concurrent changes to the same version of ${one}`, async (t) => {
       const repository = await fixture.open(t);
       await fill(repository);
       const outcomes = await Promise.allSettled(
-        Array.from({ length: 10 }, () => nested.update(repository, 1, 2, patch, { expected: [1] })),
+        Array.from({ length: 10 }, () => records(repository, 1).update(2, patch, { expected: [1] })),
       );
       assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1);
-      assert.equal((await get(repository, 1, 2))?.version, 2);
+      assert.equal((await records(repository, 1).get(2))?.version, 2);
     });
 
     for (const [what, given] of nested.exact) {
       it(`stores ${one} unchanged: ${what}`, async () => {
         const repository = await withThree();
-        const created = await create(repository, 1, given);
+        const created = await records(repository, 1).create(given);
         assert(created);
         const { id } = created.value;
         assert.deepEqual(created.value, { id, userId: 1, ...given, version: 1 });
-        assert.deepEqual(await get(repository, 1, id), created.value);
-        const page = await list(repository, 1, nested.query('sort=-id&limit=100'));
+        assert.deepEqual(await records(repository, 1).get(id), created.value);
+        const page = await records(repository, 1).list(nested.query('sort=-id&limit=100'));
         const listed = page?.items.find((item) => item.id === id);
         assert.deepEqual(listed, { id, userId: 1, ...given });
       });
@@ -155,55 +155,55 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
     it(`deletes the ${kind} of a deleted user, and no others`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      for (const userId of [1, 2, 1]) await create(repository, userId, draft);
-      await repository.deleteUser(1);
-      assert.equal(await count(repository, 1, {}), undefined);
-      assert.equal(await list(repository, 1, nested.query()), undefined);
-      assert.equal(await count(repository, 2, {}), 1);
-      const created = await create(repository, 2, draft);
+      for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
+      await repository.users.delete(1);
+      assert.equal(await records(repository, 1).count({}), undefined);
+      assert.equal(await records(repository, 1).list(nested.query()), undefined);
+      assert.equal(await records(repository, 2).count({}), 1);
+      const created = await records(repository, 2).create(draft);
       assert.equal(created?.value.id, 4, 'the id of a deleted record is used again');
     });
 
     it(`keeps the ${kind} of a user whose deletion fails`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
-      await create(repository, 1, draft);
-      await rejects(repository.deleteUser(1, { expected: [9] }), 'precondition-failed');
-      assert.equal(await count(repository, 1, {}), 1);
+      await records(repository, 1).create(draft);
+      await rejects(repository.users.delete(1, { expected: [9] }), 'precondition-failed');
+      assert.equal(await records(repository, 1).count({}), 1);
     });
 
     it(`leaves no ${kind} without a user if they are created while their user is deleted`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      const createOne = () => create(repository, 1, draft);
+      const createOne = () => records(repository, 1).create(draft);
       const before = Array.from({ length: 10 }, createOne);
-      const deleted = repository.deleteUser(1);
+      const deleted = repository.users.delete(1);
       const after = Array.from({ length: 10 }, createOne);
       assert.equal(await deleted, true);
       // Each call either creates a record, which is then deleted, or finds no user.
       await Promise.all([...before, ...after]);
-      assert.equal(await count(repository, 1, {}), undefined);
+      assert.equal(await records(repository, 1).count({}), undefined);
       assert.equal(await createOne(), undefined);
     });
 
     it(`creates ${one} once for an idempotency key, and replays it even after its user was deleted`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
-      const first = await create(repository, 1, draft, keyed('k'));
+      const first = await records(repository, 1).create(draft, keyed('k'));
       assert.equal(first?.replayed, false);
       const replayed = { value: first.value, replayed: true };
-      assert.deepEqual(await create(repository, 1, draft, keyed('k')), replayed);
-      await rejects(create(repository, 1, draft, keyed('k', 'other')), 'unprocessable');
-      assert.equal(await count(repository, 1, {}), 1);
-      await repository.deleteUser(1);
-      assert.deepEqual(await create(repository, 1, draft, keyed('k')), replayed);
+      assert.deepEqual(await records(repository, 1).create(draft, keyed('k')), replayed);
+      await rejects(records(repository, 1).create(draft, keyed('k', 'other')), 'unprocessable');
+      assert.equal(await records(repository, 1).count({}), 1);
+      await repository.users.delete(1);
+      assert.deepEqual(await records(repository, 1).create(draft, keyed('k')), replayed);
     });
 
     it(`does not store the idempotency key of ${one} whose user does not exist`, async (t) => {
       const repository = await fixture.open(t);
-      assert.equal(await create(repository, 1, draft, keyed('k')), undefined);
+      assert.equal(await records(repository, 1).create(draft, keyed('k')), undefined);
       await addUsers(repository, 'Ada');
-      assert.equal((await create(repository, 1, draft, keyed('k')))?.replayed, false);
+      assert.equal((await records(repository, 1).create(draft, keyed('k')))?.replayed, false);
     });
 
     if (!fixture.traits.feed) return;
@@ -213,16 +213,16 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
       await addUsers(repository, 'Ada', 'Bob');
       const origin = { requestId: 'a-1', key: 'ops' };
       const outdated = { expected: [9] };
-      await create(repository, 3, draft);
-      await create(repository, 1, draft, { ...keyed('k'), origin });
-      await create(repository, 1, draft, { ...keyed('k'), origin: { requestId: 'a-2' } });
-      await nested.update(repository, 1, 1, draft);
-      await nested.update(repository, 2, 1, patch);
-      await rejects(nested.update(repository, 1, 1, patch, outdated), 'precondition-failed');
-      await nested.update(repository, 1, 1, patch, { origin });
-      await nested.delete(repository, 2, 1);
-      await rejects(nested.delete(repository, 1, 1, outdated), 'precondition-failed');
-      await nested.delete(repository, 1, 1, { origin });
+      await records(repository, 3).create(draft);
+      await records(repository, 1).create(draft, { ...keyed('k'), origin });
+      await records(repository, 1).create(draft, { ...keyed('k'), origin: { requestId: 'a-2' } });
+      await records(repository, 1).update(1, draft);
+      await records(repository, 2).update(1, patch);
+      await rejects(records(repository, 1).update(1, patch, outdated), 'precondition-failed');
+      await records(repository, 1).update(1, patch, { origin });
+      await records(repository, 2).delete(1);
+      await rejects(records(repository, 1).delete(1, outdated), 'precondition-failed');
+      await records(repository, 1).delete(1, { origin });
       const changes = (await firstChanges(repository, 5)).slice(2);
       const updated = rowOf(nested, [1, 1], { ...patch, version: 2 });
       assert.deepEqual(changes.map(whatOf), [
@@ -236,11 +236,11 @@ export function testNested(fixture: Fixture, nested: NestedKind): void {
     it(`adds the deletions of the ${kind} of a deleted user to the feed, then of the user, with one origin`, async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada', 'Bob');
-      for (const userId of [1, 2, 1]) await create(repository, userId, draft);
-      await nested.update(repository, 1, 3, patch);
+      for (const userId of [1, 2, 1]) await records(repository, userId).create(draft);
+      await records(repository, 1).update(3, patch);
       const origin = { requestId: 'a-1', key: 'ops' };
-      await rejects(repository.deleteUser(1, { expected: [2] }), 'precondition-failed');
-      await repository.deleteUser(1, { origin, expected: [1] });
+      await rejects(repository.users.delete(1, { expected: [2] }), 'precondition-failed');
+      await repository.users.delete(1, { origin, expected: [1] });
       const deletions = (await firstChanges(repository, 9)).slice(6);
       const below = deletions.slice(0, 2).sort((a, b) => a.record.id - b.record.id);
       assert.deepEqual([...below, ...deletions.slice(2)].map(whatOf), [

@@ -31,7 +31,7 @@ export function testPositions(fixture: Fixture): void {
       it(`lead through the whole list by ${sort}, with any page size and filter`, async () => {
         const repository = await withNineUsers();
         for (const filter of ['', 'role=x&']) {
-          const whole = await repository.listUsers(userQuery(`${filter}sort=${sort}&limit=100`));
+          const whole = await repository.users.list(userQuery(`${filter}sort=${sort}&limit=100`));
           for (const limit of [1, 2, 3, 8, 9]) {
             const walked = await walkUsers(repository, `${filter}sort=${sort}&limit=${limit}`);
             assert.deepEqual(walked, whole.items, `${filter}limit=${limit}`);
@@ -45,9 +45,9 @@ export function testPositions(fixture: Fixture): void {
       await addUsers(repository, 'a', 'b', 'c', 'd');
       const query = userQuery('sort=name&limit=2');
       const after = await nextOf(repository, 'sort=name&limit=2');
-      await repository.deleteUser(2);
-      await repository.deleteUser(1);
-      const { items } = await repository.listUsers({ ...query, start: { after } });
+      await repository.users.delete(2);
+      await repository.users.delete(1);
+      const { items } = await repository.users.list({ ...query, start: { after } });
       assert.deepEqual(
         items.map((user) => user.name),
         ['c', 'd'],
@@ -58,15 +58,15 @@ export function testPositions(fixture: Fixture): void {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b');
       const after = await nextOf(repository, 'limit=1');
-      await repository.deleteUser(2);
-      assert.deepEqual(await repository.listUsers({ ...userQuery(), start: { after } }), { items: [] });
+      await repository.users.delete(2);
+      assert.deepEqual(await repository.users.list({ ...userQuery(), start: { after } }), { items: [] });
     });
 
     it('may be used with another page size', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b', 'c', 'd');
       const after = await nextOf(repository, 'limit=1');
-      const { items } = await repository.listUsers({ ...userQuery('limit=2'), start: { after } });
+      const { items } = await repository.users.list({ ...userQuery('limit=2'), start: { after } });
       assert.deepEqual(
         items.map((user) => user.name),
         ['b', 'c'],
@@ -78,7 +78,7 @@ export function testPositions(fixture: Fixture): void {
       await addUsers(repository, 'a', 'b', 'c');
       const after = await nextOf(repository, 'limit=1');
       const again = await fixture.restart(t, repository);
-      const { items } = await again.listUsers({ ...userQuery(), start: { after } });
+      const { items } = await again.users.list({ ...userQuery(), start: { after } });
       assert.deepEqual(
         items.map((user) => user.name),
         ['b', 'c'],
@@ -94,7 +94,7 @@ export function testPositions(fixture: Fixture): void {
         ['c', 2, [2, 3]],
         ['z', 1, []],
       ] as const) {
-        const { items } = await repository.listUsers({
+        const { items } = await repository.users.list({
           ...userQuery('sort=name'),
           start: { after: [name, id] },
         });
@@ -112,7 +112,7 @@ export function testPositions(fixture: Fixture): void {
       const [one, other] = stores;
       assert(one && other);
       const after = await nextOf(one, 'sort=-name&limit=1');
-      const { items } = await other.listUsers({ ...userQuery('sort=-name'), start: { after } });
+      const { items } = await other.users.list({ ...userQuery('sort=-name'), start: { after } });
       assert.deepEqual(
         items.map((user) => user.name),
         ['b', 'a'],
@@ -124,7 +124,7 @@ export function testPositions(fixture: Fixture): void {
       t.diagnostic(`seed ${seed}`);
       const random = new Random(seed);
       const repository = await fixture.open(t);
-      for (let i = 0; i < 40; i += 1) await repository.createUser(randomDraft(random));
+      for (let i = 0; i < 40; i += 1) await repository.users.create(randomDraft(random));
       for (let walk = 0; walk < 25; walk += 1)
         await walkAmongChanges(repository, random, `seed ${seed}, walk ${walk}`);
     });
@@ -132,7 +132,7 @@ export function testPositions(fixture: Fixture): void {
 }
 
 async function nextOf(repository: Repository, query: string): Promise<Position> {
-  const { next } = await repository.listUsers(userQuery(query));
+  const { next } = await repository.users.list(userQuery(query));
   assert(next !== undefined, 'the list has no next page');
   return next;
 }
@@ -158,22 +158,22 @@ function randomQuery(random: Random): string {
 async function walkAmongChanges(repository: Repository, random: Random, run: string): Promise<void> {
   const text = randomQuery(random);
   const query = userQuery(text);
-  const { items: all } = await repository.listUsers({ ...userQuery(), limit: 10_000 });
+  const { items: all } = await repository.users.list({ ...userQuery(), limit: 10_000 });
   const stayed = new Map(
     all.filter(({ role }) => !query.filter.role || role === query.filter.role).map((user) => [user.id, user]),
   );
   const seen: User[] = [];
   for (let start = query.start; ; ) {
-    const { items, next } = await repository.listUsers({ ...query, start });
+    const { items, next } = await repository.users.list({ ...query, start });
     seen.push(...items);
     if (next === undefined) break;
     start = { after: next };
     const id = all[random.below(all.length)]?.id ?? 1;
     const change = random.below(3);
-    if (change === 0) await repository.createUser(randomDraft(random));
+    if (change === 0) await repository.users.create(randomDraft(random));
     else stayed.delete(id);
-    if (change === 1) await repository.deleteUser(id);
-    if (change === 2) await repository.updateUser(id, randomDraft(random));
+    if (change === 1) await repository.users.delete(id);
+    if (change === 2) await repository.users.update(id, randomDraft(random));
   }
   const where = `${run}, ${text}`;
   for (const [i, user] of seen.entries()) {

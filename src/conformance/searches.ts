@@ -60,16 +60,16 @@ export function testSearches(fixture: Fixture): void {
       for (const name of [...beginnings, 'x', '%', '_', '\u{10fffe}']) {
         const expected = names.filter((one) => one.startsWith(name)).sort();
         const query = { ...userQuery('limit=100&sort=name'), filter: { name } };
-        const { items } = await repository.listUsers(query);
+        const { items } = await repository.users.list(query);
         assert.deepEqual(items.map((user) => user.name).sort(), expected, JSON.stringify(name));
-        assert.equal(await repository.countUsers({ name }), expected.length, JSON.stringify(name));
+        assert.equal(await repository.users.count({ name }), expected.length, JSON.stringify(name));
       }
     });
 
     it('finds the existing users with given ids, in the order of the list', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'c:x', 'b', 'a:x', 'd:x');
-      await repository.deleteUser(2);
+      await repository.users.delete(2);
       for (const [query, ids] of [
         ['id=1', [1]],
         ['id=4,1,2,9', [1, 4]],
@@ -80,14 +80,14 @@ export function testSearches(fixture: Fixture): void {
         ['id=2', []],
         ['id=2147483648', []],
       ] as const) {
-        const found = await repository.listUsers(userQuery(query));
+        const found = await repository.users.list(userQuery(query));
         assert.deepEqual(
           found.items.map((user) => user.id),
           ids,
           query,
         );
       }
-      assert.equal(await repository.countUsers({ id: [1, 2, 3] }), 2);
+      assert.equal(await repository.users.count({ id: [1, 2, 3] }), 2);
     });
 
     const seed = fixture.traits.seed ?? Math.floor(Math.random() * 2 ** 32);
@@ -96,7 +96,7 @@ export function testSearches(fixture: Fixture): void {
       const random = new Random(seed);
       const repository = await fixture.open(t);
       await addAll(repository);
-      const { items: all } = await repository.listUsers({ ...userQuery(), limit: 1_000 });
+      const { items: all } = await repository.users.list({ ...userQuery(), limit: 1_000 });
       for (let search = 0; search < 150; search += 1) {
         const parameters = new URLSearchParams({
           sort: random.pick(userSorts),
@@ -115,7 +115,7 @@ export function testSearches(fixture: Fixture): void {
           .sort((a, b) => compareUsers(query.sort, a, b));
         const run = `seed ${seed}, search ${search}, ${decodeURIComponent(`${parameters}`)}`;
         assert.deepEqual(await walkUsers(repository, `${parameters}`), expected, run);
-        assert.equal(await repository.countUsers(query.filter), expected.length, run);
+        assert.equal(await repository.users.count(query.filter), expected.length, run);
       }
     });
   });
@@ -126,6 +126,6 @@ async function addAll(repository: Repository): Promise<void> {
   for (let i = 0; i < names.length; i += 1) {
     const name = names[(i * 5) % names.length] ?? '';
     const role = roles[i % roles.length];
-    await repository.createUser(role === undefined ? { name } : { name, role });
+    await repository.users.create(role === undefined ? { name } : { name, role });
   }
 }

@@ -35,10 +35,10 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     it('returns a summary with the number of records and the last ids, including deleted ones', async (t) => {
       const store = await open(t);
       await addUsers(store, 'a', 'b', 'c');
-      for (const { create, draft } of nestedKinds) {
-        for (const userId of [1, 3, 3]) await create(store, userId, draft);
+      for (const { records, draft } of nestedKinds) {
+        for (const userId of [1, 3, 3]) await records(store, userId).create(draft);
       }
-      await store.deleteUser(3);
+      await store.users.delete(3);
       assert.deepEqual(await store.summary(), {
         ...byKind(() => ({ count: 1, lastId: 3 })),
         users: { count: 2, lastId: 3 },
@@ -56,14 +56,14 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
 
     it('copies all records and the last ids from one store to another', async (t) => {
       const [from, to] = [await open(t), await open(t)];
-      await from.createUser(fullUsers[0]);
+      await from.users.create(fullUsers[0]);
       await addUsers(from, 'Bob', 'gone');
-      await from.updateUser(2, { name: 'Rob' });
-      for (const { create, update, draft, patches } of nestedKinds) {
-        for (const userId of [2, 1, 3]) await create(from, userId, draft);
-        await update(from, 1, 2, patches[0]);
+      await from.users.update(2, { name: 'Rob' });
+      for (const { records, draft, patches } of nestedKinds) {
+        for (const userId of [2, 1, 3]) await records(from, userId).create(draft);
+        await records(from, 1).update(2, patches[0]);
       }
-      await from.deleteUser(3);
+      await from.users.delete(3);
       for (const kind of recordKinds) {
         assert.equal(await to.importRows(kind, await from.exportRows(kind, 0, 10)), 2);
       }
@@ -73,15 +73,16 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
         assert.deepEqual(await to.exportRows(kind, 0, 10), await from.exportRows(kind, 0, 10));
       }
       assert.deepEqual(await to.summary(), summary);
-      assert.equal((await to.createUser({ name: 'next' })).value.id, 4);
-      for (const { create, draft } of nestedKinds) assert.equal((await create(to, 1, draft))?.value.id, 4);
+      assert.equal((await to.users.create({ name: 'next' })).value.id, 4);
+      for (const { records, draft } of nestedKinds)
+        assert.equal((await records(to, 1).create(draft))?.value.id, 4);
     });
 
     it('reads and changes imported users like created ones', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
-      assert.deepEqual(await store.getUser(3), users[0]);
-      assert.deepEqual(await store.updateUser(3, { name: 'Eve' }, { expected: [7] }), {
+      assert.deepEqual(await store.users.get(3), users[0]);
+      assert.deepEqual(await store.users.update(3, { name: 'Eve' }, { expected: [7] }), {
         ...users[0],
         name: 'Eve',
         version: 8,
@@ -109,7 +110,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       const after = await feed.position();
       assert.equal(await store.importRows('users', users), 0);
       await store.importRows('users', []);
-      await store.updateUser(3, { name: 'Eve' });
+      await store.users.update(3, { name: 'Eve' });
       const [change] = await follow(feed, ({ length }) => length === 1, { after });
       assert.deepEqual(change?.record, { ...users[0], name: 'Eve', version: 8 });
     });
@@ -158,9 +159,9 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
     it('assigns ids above those of imported users', async (t) => {
       const store = await open(t);
       await store.importRows('users', users);
-      assert.equal((await store.createUser({ name: 'next' })).value.id, 10);
+      assert.equal((await store.users.create({ name: 'next' })).value.id, 10);
       await store.importRows('users', [{ id: 1, name: 'early', version: 1 }]);
-      assert.equal((await store.createUser({ name: 'next' })).value.id, 11);
+      assert.equal((await store.users.create({ name: 'next' })).value.id, 11);
     });
 
     it('continues from higher ids, and ignores lower ones', async (t) => {
@@ -168,24 +169,24 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       await store.continueIds({ ...byKind((_, i) => 100 * (i + 1)), users: 100 });
       await store.continueIds({ ...byKind((_, i) => 100 * (i + 2)), users: 50 });
       await store.continueIds(byKind(() => 0));
-      assert.equal((await store.createUser({ name: 'next' })).value.id, 101);
-      for (const [i, { create, draft }] of nestedKinds.entries()) {
-        assert.equal((await create(store, 101, draft))?.value.id, 100 * (i + 3) + 1);
+      assert.equal((await store.users.create({ name: 'next' })).value.id, 101);
+      for (const [i, { records, draft }] of nestedKinds.entries()) {
+        assert.equal((await records(store, 101).create(draft))?.value.id, 100 * (i + 3) + 1);
       }
     });
 
     it('assigns the highest id, then fails as unavailable', async (t) => {
       const store = await open(t);
       await store.continueIds(byKind(() => maxId - 1));
-      assert.equal((await store.createUser({ name: 'last' })).value.id, maxId);
-      await assert.rejects(store.createUser({ name: 'beyond' }), { kind: 'unavailable', isFinal: true });
-      await rejects(store.createUser({ name: 'beyond' }, keyed('k')), 'unavailable');
-      for (const { create, draft } of nestedKinds) {
-        assert.equal((await create(store, maxId, draft))?.value.id, maxId);
-        await rejects(create(store, maxId, draft), 'unavailable');
+      assert.equal((await store.users.create({ name: 'last' })).value.id, maxId);
+      await assert.rejects(store.users.create({ name: 'beyond' }), { kind: 'unavailable', isFinal: true });
+      await rejects(store.users.create({ name: 'beyond' }, keyed('k')), 'unavailable');
+      for (const { records, draft } of nestedKinds) {
+        assert.equal((await records(store, maxId).create(draft))?.value.id, maxId);
+        await rejects(records(store, maxId).create(draft), 'unavailable');
       }
-      await store.deleteUser(maxId);
-      await rejects(store.createUser({ name: 'beyond' }), 'unavailable');
+      await store.users.delete(maxId);
+      await rejects(store.users.create({ name: 'beyond' }), 'unavailable');
       assert.deepEqual(
         await store.summary(),
         byKind(() => ({ count: 0, lastId: maxId })),
@@ -196,14 +197,14 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       const store = await open(t);
       const last = { id: 1, name: 'Ada', role: 'admin', version: maxVersion };
       await store.importRows('users', [last, { ...last, id: 2, version: maxVersion - 1 }]);
-      await rejects(store.updateUser(1, { name: 'Eve' }), 'conflict');
-      await rejects(store.updateUser(1, { role: null }, { expected: [maxVersion] }), 'conflict');
-      await rejects(store.updateUser(1, { name: 'Eve' }, { expected: [1] }), 'precondition-failed');
-      assert.deepEqual(await store.updateUser(1, { name: 'Ada', role: 'admin' }), last);
-      assert.deepEqual(await store.getUser(1), last);
-      assert.equal((await store.updateUser(2, { name: 'Eve' }))?.version, maxVersion);
-      await assert.rejects(store.updateUser(2, { name: 'Bob' }), { kind: 'conflict', isFinal: true });
-      assert.equal(await store.deleteUser(1, { expected: [maxVersion] }), true);
+      await rejects(store.users.update(1, { name: 'Eve' }), 'conflict');
+      await rejects(store.users.update(1, { role: null }, { expected: [maxVersion] }), 'conflict');
+      await rejects(store.users.update(1, { name: 'Eve' }, { expected: [1] }), 'precondition-failed');
+      assert.deepEqual(await store.users.update(1, { name: 'Ada', role: 'admin' }), last);
+      assert.deepEqual(await store.users.get(1), last);
+      assert.equal((await store.users.update(2, { name: 'Eve' }))?.version, maxVersion);
+      await assert.rejects(store.users.update(2, { name: 'Bob' }), { kind: 'conflict', isFinal: true });
+      assert.equal(await store.users.delete(1, { expected: [maxVersion] }), true);
     });
 
     for (const nested of nestedKinds) testNestedTransfer(open, nested);

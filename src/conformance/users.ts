@@ -36,62 +36,62 @@ export function testUsers(fixture: Fixture): void {
 
     it('creates a user with all fields and version 1, not replayed', async (t) => {
       const repository = await fixture.open(t);
-      const created = await repository.createUser(fullUsers[0]);
+      const created = await repository.users.create(fullUsers[0]);
       assert.deepEqual(created, { value: { id: 1, ...fullUsers[0], version: 1 }, replayed: false });
-      assert.deepEqual(await repository.getUser(1), created.value);
+      assert.deepEqual(await repository.users.get(1), created.value);
     });
 
     it('creates a user without optional fields', async (t) => {
       const repository = await fixture.open(t);
-      const created = await repository.createUser({ name: 'Ada' });
+      const created = await repository.users.create({ name: 'Ada' });
       assert.deepEqual(created.value, { id: 1, name: 'Ada', version: 1 });
-      assert.deepEqual(await repository.getUser(1), { id: 1, name: 'Ada', version: 1 });
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: 'Ada', version: 1 });
     });
 
     it('returns undefined for a user that does not exist', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'Ada');
-      for (const id of [2, 1000, maxId]) assert.equal(await repository.getUser(id), undefined, `id ${id}`);
+      for (const id of [2, 1000, maxId]) assert.equal(await repository.users.get(id), undefined, `id ${id}`);
     });
 
     const withNames = fixture.share(async () => {});
     for (const [what, name] of faithfulNames) {
       it(`stores a name unchanged: ${what}`, async () => {
         const repository = await withNames();
-        const { value } = await repository.createUser({ name });
+        const { value } = await repository.users.create({ name });
         assert.equal(value.name, name);
-        assert.equal((await repository.getUser(value.id))?.name, name);
-        assert.equal((await repository.updateUser(value.id, { name: `${name}x` }))?.name, `${name}x`);
+        assert.equal((await repository.users.get(value.id))?.name, name);
+        assert.equal((await repository.users.update(value.id, { name: `${name}x` }))?.name, `${name}x`);
       });
     }
 
     it('does not change when the caller modifies an object that it passed or received', async (t) => {
       const repository = await fixture.open(t);
       const draft = { name: 'Ada', role: 'admin' };
-      const creating = repository.createUser(draft);
+      const creating = repository.users.create(draft);
       const { value } = await creating;
       draft.name = 'changed';
       Reflect.set(value, 'name', 'changed');
-      const read = await repository.getUser(1);
+      const read = await repository.users.get(1);
       assert.equal(read?.name, 'Ada');
       Reflect.set(read, 'role', 'changed');
-      assert.equal((await repository.getUser(1))?.role, 'admin');
+      assert.equal((await repository.users.get(1))?.role, 'admin');
     });
 
     it('assigns 100 different ids to 100 users created concurrently', async (t) => {
       const repository = await fixture.open(t);
       const created = await Promise.all(
-        Array.from({ length: 100 }, (_, i) => repository.createUser({ name: `user ${i}` })),
+        Array.from({ length: 100 }, (_, i) => repository.users.create({ name: `user ${i}` })),
       );
       assert.equal(new Set(created.map(({ value }) => value.id)).size, 100);
-      for (const { value } of created) assert.deepEqual(await repository.getUser(value.id), value);
+      for (const { value } of created) assert.deepEqual(await repository.users.get(value.id), value);
     });
 
     it('does not reuse the id of a deleted user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b');
-      await repository.deleteUser(2);
-      await repository.deleteUser(1);
+      await repository.users.delete(2);
+      await repository.users.delete(1);
       const [next] = await addUsers(repository, 'c');
       assert.equal(next?.id, 3);
     });
@@ -99,19 +99,19 @@ export function testUsers(fixture: Fixture): void {
     fixture.itRestarts('does not reuse the id of a deleted user after a restart', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, 'a', 'b');
-      await repository.deleteUser(2);
+      await repository.users.delete(2);
       const [next] = await addUsers(await fixture.restart(t, repository), 'c');
       assert(next !== undefined && next.id > 2, `got ${next?.id}`);
     });
 
     fixture.itRestarts('has the same users after a restart', async (t) => {
       const repository = await fixture.open(t);
-      await repository.createUser(fullUsers[0]);
+      await repository.users.create(fullUsers[0]);
       await addUsers(repository, 'Bob');
-      await repository.updateUser(2, { name: 'Rob' });
+      await repository.users.update(2, { name: 'Rob' });
       const again = await fixture.restart(t, repository);
-      assert.deepEqual(await again.getUser(1), { id: 1, ...fullUsers[0], version: 1 });
-      assert.deepEqual(await again.getUser(2), { id: 2, name: 'Rob', version: 2 });
+      assert.deepEqual(await again.users.get(1), { id: 1, ...fullUsers[0], version: 1 });
+      assert.deepEqual(await again.users.get(2), { id: 2, name: 'Rob', version: 2 });
     });
   });
 }

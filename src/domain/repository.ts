@@ -1,8 +1,8 @@
 import type { ChangePage, ChangeQuery, Origin } from './change.ts';
-import type { Page } from './list-query.ts';
-import type { Post, PostDraft, PostFilter, PostPatch, PostQuery, StoredPost } from './post.ts';
-import type { RecordKind } from './record.ts';
-import type { StoredUser, User, UserDraft, UserFilter, UserPatch, UserQuery } from './user.ts';
+import type { ListQuery, Page } from './list-query.ts';
+import type { Post, PostDraft, PostQuery, StoredPost } from './post.ts';
+import type { Patch, RecordKind, Stored } from './record.ts';
+import type { StoredUser, User, UserDraft, UserQuery } from './user.ts';
 
 /**
  * Stores users and posts: the contract of every store. Its callers have parsed all values. The store guarantees
@@ -22,48 +22,10 @@ export interface Repository {
   /** The feed of changes; absent if the store keeps none. */
   readonly changes?: ChangeFeed;
 
-  /** May return without a promise, as `getPost` may, because most requests read one record. */
-  getUser(id: number, options?: CallOptions): Answer<StoredUser | undefined>;
+  readonly users: Collection<User, UserDraft, UserQuery>;
 
-  listUsers(query: UserQuery, options?: CallOptions): Promise<Page<User>>;
-
-  /** The number of users in all pages of a list. */
-  countUsers(filter: UserFilter, options?: CallOptions): Promise<number>;
-
-  createUser(draft: UserDraft, options?: CreateOptions): Promise<Created<StoredUser>>;
-
-  /** Sets the given fields, and increments the version if any of them changes. */
-  updateUser(id: number, patch: UserPatch, options?: ChangeOptions): Promise<StoredUser | undefined>;
-
-  /** Deletes a user and its posts atomically; `false` when there is no such user. */
-  deleteUser(id: number, options?: ChangeOptions): Promise<boolean>;
-
-  /** `undefined` when there is no such user. */
-  listPosts(userId: number, query: PostQuery, options?: CallOptions): Promise<Page<Post> | undefined>;
-
-  /** The number of posts in all pages of a list of a user; `undefined` when there is no such user. */
-  countPosts(userId: number, filter: PostFilter, options?: CallOptions): Promise<number | undefined>;
-
-  /** `undefined` when there is no such user. */
-  createPost(
-    userId: number,
-    draft: PostDraft,
-    options?: CreateOptions,
-  ): Promise<Created<StoredPost> | undefined>;
-
-  /** `undefined` when this user has no such post, even if another user has it. */
-  getPost(userId: number, id: number, options?: CallOptions): Answer<StoredPost | undefined>;
-
-  /** Sets the given fields of a post of this user, and increments the version if any of them changes. */
-  updatePost(
-    userId: number,
-    id: number,
-    patch: PostPatch,
-    options?: ChangeOptions,
-  ): Promise<StoredPost | undefined>;
-
-  /** Deletes a post; `false` when this user has no such post. */
-  deletePost(userId: number, id: number, options?: ChangeOptions): Promise<boolean>;
+  /** The posts of a user. When there is no such user, a list, a count and a creation resolve to `undefined`. */
+  posts(userId: number): Collection<Post, PostDraft, PostQuery, undefined>;
 
   /** Resolves when the store responds; fails with `unavailable` otherwise. */
   ping(options?: CallOptions): Promise<void>;
@@ -71,6 +33,28 @@ export interface Repository {
   /** Waits for running writes and releases all resources. Further calls do nothing. */
   close(): Promise<void>;
 }
+
+/** The records of one kind, or those of them that belong to one user. A record of another user is not found. */
+export interface Collection<Fields, Draft, Query extends AnyQuery, Missing extends undefined = never> {
+  /** May return without a promise, because most requests read one record. */
+  get(id: number, options?: CallOptions): Answer<Stored<Fields> | undefined>;
+
+  list(query: Query, options?: CallOptions): Promise<Page<Fields> | Missing>;
+
+  /** The number of records in all pages of a list. */
+  count(filter: Query['filter'], options?: CallOptions): Promise<number | Missing>;
+
+  create(draft: Draft, options?: CreateOptions): Promise<Created<Stored<Fields>> | Missing>;
+
+  /** Sets the given fields, and increments the version if any of them changes. */
+  update(id: number, patch: Patch<Draft>, options?: ChangeOptions): Promise<Stored<Fields> | undefined>;
+
+  /** Deletes a record and all records that belong to it, atomically; `false` when there is no such record. */
+  delete(id: number, options?: ChangeOptions): Promise<boolean>;
+}
+
+/** The query of a list of records of any kind. */
+export type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /**
  * Every acknowledged write of a user or a post, in order. A write adds its change in its own transaction, unless it
@@ -99,7 +83,7 @@ export interface ChangeFeed {
 
 /** Throws a `TypeError` if plain JavaScript passed something else, which otherwise would fail at the first request. */
 export function checkRepository(given: Partial<Repository> | undefined): void {
-  if (typeof given?.getUser === 'function') return;
+  if (typeof given?.users?.get === 'function') return;
   throw new TypeError('repository must be a store, such as the result of createMemoryStore()');
 }
 

@@ -14,7 +14,7 @@ export function userHandlers(repository: Repository, options: UnaryOptions) {
   return {
     getUser: unary('read', options, (message: GetUserRequest, call) => {
       const id = parseId('user', message.getId());
-      return answered(repository.getUser(id, call), (user) => {
+      return answered(repository.users.get(id, call), (user) => {
         if (user === undefined) throw notFound('user', id);
         return toMessage(user);
       });

@@ -1,12 +1,6 @@
 import type { Origin } from '../domain/change.ts';
-import { asksForPage, type ListQuery, type Page, type Parameters } from '../domain/list-query.ts';
-import {
-  type PostDraft,
-  type PostQuery,
-  parsePostQuery,
-  postBodies,
-  type StoredPost,
-} from '../domain/post.ts';
+import { asksForPage, type Parameters } from '../domain/list-query.ts';
+import { type Post, type PostDraft, type PostQuery, parsePostQuery, postBodies } from '../domain/post.ts';
 import {
   type BodyParsers,
   nameOf,
@@ -17,21 +11,13 @@ import {
   type Stored,
 } from '../domain/record.ts';
 import {
-  type Answer,
+  type AnyQuery,
   answered,
-  type CallOptions,
   type ChangeOptions,
-  type Created,
-  type CreateOptions,
+  type Collection,
   type Repository,
 } from '../domain/repository.ts';
-import {
-  parseUserQuery,
-  type StoredUser,
-  type UserDraft,
-  type UserQuery,
-  userBodies,
-} from '../domain/user.ts';
+import { parseUserQuery, type User, type UserDraft, type UserQuery, userBodies } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
@@ -56,22 +42,13 @@ interface RecordPath {
   readonly id: number;
 }
 
-type AnyRow = Stored<{ readonly id: number }>;
-type AnyQuery = ListQuery<string> & { readonly filter: object };
-/** A record as clients see it: its version is the ETag. */
-type Shown<Row> = Omit<Row, 'version'>;
-/** `undefined` when there is no such record, or no user that it could belong to. */
-type Found<T> = Promise<T | undefined>;
+type AnyFields = { readonly id: number };
 
 /**
- * What a kind of record is to clients, and the functions of a store for it. Its functions are methods, so that a
+ * What a kind of record is to clients, and where a store has its records. Its functions are methods, so that a
  * resource of one kind is also a `Resource` of any kind.
  */
-interface Resource<
-  Row extends AnyRow = AnyRow,
-  Draft extends object = object,
-  Query extends AnyQuery = AnyQuery,
-> {
+interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query extends AnyQuery = AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
@@ -79,43 +56,28 @@ interface Resource<
    * The public fields of a record, in order: all of them, because clients of every route and event see this, and no
    * others, because a store may return more.
    */
-  view(row: Shown<Row>): Readonly<Record<keyof Shown<Row>, unknown>>;
+  view(row: Fields): Readonly<Record<keyof Fields, unknown>>;
   readonly bodies: BodyParsers<Draft>;
   parseQuery(userId: number, parameters: Parameters): Query;
-  list(store: Repository, userId: number, query: Query, options: CallOptions): Found<Page<Shown<Row>>>;
-  count(store: Repository, userId: number, query: Query, options: CallOptions): Found<number>;
-  create(store: Repository, userId: number, draft: Draft, options: CreateOptions): Found<Created<Row>>;
-  get(store: Repository, path: RecordPath, options: CallOptions): Answer<Row | undefined>;
-  update(store: Repository, path: RecordPath, patch: Patch<Draft>, options: ChangeOptions): Found<Row>;
-  delete(store: Repository, path: RecordPath, options: ChangeOptions): Promise<boolean>;
+  records(store: Repository, userId: number): Collection<Fields, Draft, Query, undefined>;
 }
 
-const users: Resource<StoredUser, UserDraft, UserQuery> = {
+const users: Resource<User, UserDraft, UserQuery> = {
   kind: 'users',
   isNested: false,
   view: ({ id, name, role }) => ({ id, name, role }),
   bodies: userBodies,
   parseQuery: (_, parameters) => parseUserQuery(parameters),
-  list: (store, _, query, options) => store.listUsers(query, options),
-  count: (store, _, { filter }, options) => store.countUsers(filter, options),
-  create: (store, _, draft, options) => store.createUser(draft, options),
-  get: (store, { id }, options) => store.getUser(id, options),
-  update: (store, { id }, patch, options) => store.updateUser(id, patch, options),
-  delete: (store, { id }, options) => store.deleteUser(id, options),
+  records: (store) => store.users,
 };
 
-const posts: Resource<StoredPost, PostDraft, PostQuery> = {
+const posts: Resource<Post, PostDraft, PostQuery> = {
   kind: 'posts',
   isNested: true,
   view: ({ id, userId, title, body }) => ({ id, userId, title, body }),
   bodies: postBodies,
   parseQuery: parsePostQuery,
-  list: (store, userId, query, options) => store.listPosts(userId, query, options),
-  count: (store, userId, { filter }, options) => store.countPosts(userId, filter, options),
-  create: (store, userId, draft, options) => store.createPost(userId, draft, options),
-  get: (store, { userId, id }, options) => store.getPost(userId, id, options),
-  update: (store, { userId, id }, patch, options) => store.updatePost(userId, id, patch, options),
-  delete: (store, { userId, id }, options) => store.deletePost(userId, id, options),
+  records: (store, userId) => store.posts(userId),
 };
 
 /** What each kind of record is to clients of the HTTP API. */
@@ -123,7 +85,7 @@ export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts 
 
 /** The routes of a collection and its records, with conditional reads and changes. */
 export function recordRoutes(resource: Resource, store: Repository, requirePreconditions: boolean) {
-  const { kind, isNested, bodies, view } = resource;
+  const { kind, isNested, bodies, view, records } = resource;
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
 
@@ -153,11 +115,11 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
       const path = pathOf(request);
       const options = changeOptions(request);
       const { value } = await request.json(types);
-      const row = await resource.update(store, path, parse(value, path), options);
+      const row = await records(store, path.userId).update(path.id, parse(value, path), options);
       if (row === undefined) throw missing(path);
       return recordReply(200, row);
     };
-  const show = (request: HttpRequest, path: RecordPath, row: AnyRow | undefined): Reply => {
+  const show = (request: HttpRequest, path: RecordPath, row: Stored<AnyFields> | undefined): Reply => {
     if (row === undefined) throw missing(path);
     if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
     const seen = request.header('if-none-match');
@@ -167,20 +129,21 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     return recordReply(200, row);
   };
   /** A reply with one record and the tag of its version. */
-  const recordReply = (status: number, row: AnyRow, headers?: Headers): Reply =>
+  const recordReply = (status: number, row: Stored<AnyFields>, headers?: Headers): Reply =>
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
   const handlers = {
     async list(request) {
       const { userId, query, isWhole, linksOf } = parseList(request);
+      const listed = records(store, userId);
       const fetchPage = async (wanted: AnyQuery) => {
-        const page = await resource.list(store, userId, wanted, request);
+        const page = await listed.list(wanted, request);
         if (page === undefined) throw notFound('user', userId);
         return page;
       };
       const monitor = await linkChanges(request, isNested ? userId : undefined);
       const page = await fetchPage(query);
-      const total = wantsCount(request) ? await resource.count(store, userId, query, request) : undefined;
+      const total = wantsCount(request) ? await listed.count(query.filter, request) : undefined;
       const headers = listHeaders([...linksOf(page.next), ...monitor], total);
       if (!isWhole) return json(200, page.items.map(view), headers);
       return jsonText(200, allRows(request, query, page, fetchPage, view), headers);
@@ -190,7 +153,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
       const userId = userIdOf(request);
       const draft = bodies.parseDraft((await request.json()).value);
       const options = { origin: originOf(request), idempotency: idempotencyKey(request, draft) };
-      const created = await resource.create(store, userId, draft, options);
+      const created = await records(store, userId).create(draft, options);
       if (created === undefined) throw notFound('user', userId);
       const { value, replayed } = created;
       const path = isNested ? `/users/${userId}/${kind}` : `/${kind}`;
@@ -202,7 +165,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 
     get(request) {
       const path = pathOf(request);
-      return answered(resource.get(store, path, request), (row) => show(request, path, row));
+      return answered(records(store, path.userId).get(path.id, request), (row) => show(request, path, row));
     },
 
     replace: changing((body, { userId, id }) =>
@@ -212,7 +175,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 
     async delete(request) {
       const path = pathOf(request);
-      if (!(await resource.delete(store, path, changeOptions(request)))) throw missing(path);
+      if (!(await records(store, path.userId).delete(path.id, changeOptions(request)))) throw missing(path);
       return { status: 204 };
     },
   } satisfies Readonly<Record<string, Handler>>;

@@ -1,13 +1,14 @@
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { ListQuery, Page } from '../domain/list-query.ts';
-import type { StoredPost } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,
+  type AnyQuery,
   answered,
   type CallOptions,
   type ChangeOptions,
+  type Collection,
   type Created,
   type CreateOptions,
   idempotencyTtlMs,
@@ -15,24 +16,22 @@ import {
   type Store,
   type StoreSummary,
 } from '../domain/repository.ts';
-import type { StoredUser } from '../domain/user.ts';
 import type { Key } from './tables.ts';
 
 /** A record of any kind. */
 export type Row = Records[RecordKind];
+type AnyCollection = Collection<object, object, AnyQuery, undefined>;
 
-/** The operations of a database on the records of one kind. */
-export interface Collection<One = Row> {
-  get(key: Key, options?: CallOptions): Answer<One | undefined>;
-  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<One, 'version'>>>;
+/** The operations of a database on a table. */
+export interface TableOperations {
+  get(key: Key, options?: CallOptions): Answer<Row | undefined>;
+  list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<Row, 'version'>>>;
   count(filter: object, options?: CallOptions): Answer<number>;
   /** `undefined` when the record would belong to a missing one. */
-  create(record: object, options?: CreateOptions): Answer<Created<One> | undefined>;
-  update(key: Key, patch: object, options?: ChangeOptions): Answer<One | undefined>;
+  create(record: object, options?: CreateOptions): Answer<Created<Row> | undefined>;
+  update(key: Key, patch: object, options?: ChangeOptions): Answer<Row | undefined>;
   delete(key: Key, options?: ChangeOptions): Answer<boolean>;
 }
-
-type NestedQuery = ListQuery<string> & { readonly filter: object };
 
 /**
  * The operations of one kind of database, from which `createStore` makes a store. They may return synchronously, and do
@@ -45,7 +44,7 @@ export interface StoreBackend {
   };
   /** Converts an error that a call throws synchronously. Default: `DomainError.from`. */
   readonly toError?: (caught: unknown) => DomainError;
-  readonly collections: Readonly<Record<RecordKind, Collection>>;
+  readonly operations: Readonly<Record<RecordKind, TableOperations>>;
   ping(options?: CallOptions): Answer<void>;
   summary(): Answer<StoreSummary>;
   exportRows(kind: RecordKind, afterId: number, limit: number): Answer<readonly Row[]>;
@@ -111,67 +110,42 @@ export function createStore(backend: StoreBackend): Store {
         return result;
       }),
     );
-  const collection = <One>(kind: RecordKind) => {
-    // The description of a table ensures that the type of its records matches its columns.
-    const records = backend.collections[kind] as Collection<One>;
+  /** The records of a kind, or those of them that belong to a user. */
+  const recordsOf = (kind: RecordKind, userId?: number): AnyCollection => {
+    const records = backend.operations[kind];
+    const owner = userId === undefined ? {} : { userId };
+    const keyOf = (id: number): Key => (userId === undefined ? [id] : [id, userId]);
+    const hasOwner = async (options?: CallOptions) =>
+      userId === undefined || (await users.get(userId, options)) !== undefined;
     return {
       // Returns no promise if the database returns none: each would cost a microtask.
-      get(key: Key, options?: CallOptions): Answer<One | undefined> {
+      get(id, options) {
         try {
           enter(options);
-          return records.get(key, options);
+          return records.get(keyOf(id), options);
         } catch (caught) {
           return Promise.reject(toError(caught));
         }
       },
-      list: guarded(records.list),
-      count: guarded(records.count),
-      create: writing(records.create),
-      update: writing(records.update),
-      delete: writing(records.delete),
+      list: guarded(async (query, options) => {
+        const page = await records.list({ ...owner, ...query.filter }, query, options);
+        return page.items.length > 0 || (await hasOwner(options)) ? page : undefined;
+      }),
+      count: guarded(async (filter, options) => {
+        const count = await records.count({ ...owner, ...filter }, options);
+        return count > 0 || (await hasOwner(options)) ? count : undefined;
+      }),
+      create: writing((draft, options) => records.create({ ...draft, ...owner }, options)),
+      update: writing((id, patch, options) => records.update(keyOf(id), patch, options)),
+      delete: writing((id, options) => records.delete(keyOf(id), options)),
     };
   };
-  const users = collection<StoredUser>('users');
-  /** The records of a kind that belong to users. A list is `undefined` when there is no such user. */
-  const nested = <One>(kind: RecordKind) => {
-    const records = collection<One>(kind);
-    const hasUser = async (id: number, options?: CallOptions) =>
-      (await users.get([id], options)) !== undefined;
-    return {
-      get: (userId: number, id: number, options?: CallOptions) => records.get([id, userId], options),
-      async list(userId: number, query: NestedQuery, options?: CallOptions) {
-        const page = await records.list({ userId, ...query.filter }, query, options);
-        return page.items.length > 0 || (await hasUser(userId, options)) ? page : undefined;
-      },
-      async count(userId: number, filter: object, options?: CallOptions) {
-        const count = await records.count({ userId, ...filter }, options);
-        return count > 0 || (await hasUser(userId, options)) ? count : undefined;
-      },
-      create: (userId: number, draft: object, options?: CreateOptions) =>
-        records.create({ ...draft, userId }, options),
-      update: (userId: number, id: number, patch: object, options?: ChangeOptions) =>
-        records.update([id, userId], patch, options),
-      delete: (userId: number, id: number, options?: ChangeOptions) => records.delete([id, userId], options),
-    };
-  };
-  const posts = nested<StoredPost>('posts');
+  // The description of a table ensures that the type of its records matches its columns.
+  const users = recordsOf('users') as Store['users'];
 
   return {
-    getUser: (id, options) => users.get([id], options),
-    listUsers: (query, options) => users.list(query.filter, query, options),
-    countUsers: (filter, options) => users.count(filter, options),
-    // Never `undefined`: a user belongs to no other record.
-    createUser: (draft, options) => users.create(draft, options) as Promise<Created<StoredUser>>,
-    updateUser: (id, patch, options) => users.update([id], patch, options),
-    deleteUser: (id, options) => users.delete([id], options),
-
-    getPost: posts.get,
-    listPosts: posts.list,
-    countPosts: posts.count,
-    createPost: posts.create,
-    updatePost: posts.update,
-    deletePost: posts.delete,
-
+    users,
+    posts: (userId) => recordsOf('posts', userId) as ReturnType<Store['posts']>,
     ...(changes && {
       changes: {
         read: guarded((query, options) => changes.read(query, options)),

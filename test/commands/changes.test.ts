@@ -67,15 +67,15 @@ describe('users-service changes', () => {
     const { http } = await startService(t, { repository });
     const state = await temporaryFile(t);
     const args = ['--url', `${http}/`, '--state', state];
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const first = startCommand(t, args);
     assert.equal(await first.next(), '1 user.created');
-    await repository.updateUser(1, { name: 'Ada King' });
+    await repository.users.update(1, { name: 'Ada King' });
     assert.equal(await first.next(), '2 user.updated');
     await t.waitFor(async () => assert.equal(await readFile(state, 'utf8'), '2\n'), { timeout: 10_000 });
     first.child.kill('SIGTERM');
     assert.deepEqual(await first.ended, [0, '']);
-    await repository.deleteUser(1);
+    await repository.users.delete(1);
     // The position in the file takes precedence over the one of the first start.
     const second = startCommand(t, [...args, '--after', '0']);
     assert.equal(await second.next(), '3 user.deleted');
@@ -84,9 +84,9 @@ describe('users-service changes', () => {
   it('filters changes, starts after a position, and sends the key from the environment', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository, auth: 'all', apiKeys: ['secret'] });
-    for (const name of ['Ada', 'Grace', 'Mary']) await repository.createUser({ name });
-    await repository.createPost(2, { title: 'Notes', body: '' });
-    await repository.deleteUser(2);
+    for (const name of ['Ada', 'Grace', 'Mary']) await repository.users.create({ name });
+    await repository.posts(2).create({ title: 'Notes', body: '' });
+    await repository.users.delete(2);
     const args = ['--url', http, '--after', '1', '--user', '2', '--type', 'user.created,user.deleted'];
     const command = startCommand(t, args, { API_KEY: 'secret' });
     assert.equal(await command.next(), '2 user.created');
@@ -97,10 +97,10 @@ describe('users-service changes', () => {
     const repository = createMemoryStore();
     const first = await startService(t, { repository });
     const command = startCommand(t, ['--url', first.http]);
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     assert.equal(await command.next(), '1 user.created');
     await first.service.close();
-    await repository.createUser({ name: 'Grace' });
+    await repository.users.create({ name: 'Grace' });
     await startService(t, { repository, port: first.port });
     assert.equal(await command.next(), '2 user.created');
   });
@@ -112,7 +112,7 @@ describe('users-service changes', () => {
     assert.deepEqual([code, stdout], [4, '']);
     assert.match(stderr, /^users-service: http\S+ answers 410: the position 7 was never assigned/);
     const command = startCommand(t, ['--url', http]);
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     await command.next();
     await repository.importRows('users', [{ id: 9, name: 'Imported', version: 1 }]);
     const [exit, message] = await command.ended;

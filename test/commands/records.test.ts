@@ -47,9 +47,9 @@ describe('the number of records of a store', () => {
   it('includes every kind of record', async () => {
     const store = createMemoryStore();
     assert.equal(countOf(await store.summary()), 0);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     assert.equal(countOf(await store.summary()), 1);
-    for (const { create, draft } of nestedKinds) await create(store, 1, draft);
+    for (const { records, draft } of nestedKinds) await records(store, 1).create(draft);
     assert.equal(countOf(await store.summary()), recordKinds.length);
   });
 });
@@ -79,12 +79,12 @@ describe('batches of a store', () => {
   it('up to the last ids contain no record that is created meanwhile, and no post without its user', async () => {
     const store = createMemoryStore();
     const post = { title: 't', body: '' };
-    await store.createUser({ name: 'Ada' });
-    await store.createPost(1, post);
+    await store.users.create({ name: 'Ada' });
+    await store.posts(1).create(post);
     const exportRows: Store['exportRows'] = async (kind, ...range) => {
-      if (kind === 'posts' && (await store.countUsers({})) === 1) {
-        await store.createUser({ name: 'Bob' });
-        for (const userId of [2, 1]) await store.createPost(userId, post);
+      if (kind === 'posts' && (await store.users.count({})) === 1) {
+        await store.users.create({ name: 'Bob' });
+        for (const userId of [2, 1]) await store.posts(userId).create(post);
       }
       return store.exportRows(kind, ...range);
     };

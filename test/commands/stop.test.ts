@@ -57,7 +57,7 @@ describe('a command that a signal stops', () => {
     const folder = temporaryFolder();
     const database = `sqlite:${join(folder, 'users.db')}`;
     const store = await openStore(database);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await store.close();
     const { exited } = await interrupt(['export', join(folder, 'all.ndjson'), '--database', database]);
     assert.equal(await exited, 130);

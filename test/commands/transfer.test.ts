@@ -41,14 +41,14 @@ async function createFile(): Promise<string> {
   const path = join(await mkdtemp(join(tmpdir(), 'transfer-')), 'filled.db');
   const store = await openStore(`sqlite:${path}`);
   for (const name of ['Ada', 'مريم', '李雷', 'é composed, e\u0301 not', '👩‍🚀 and \u2028 \u2029']) {
-    const { value } = await store.createUser({ name, role: 'reader' });
-    await store.createPost(value.id, { title: `of ${name}`, body: 'two\nlines\tand a tab' });
+    const { value } = await store.users.create({ name, role: 'reader' });
+    await store.posts(value.id).create({ title: `of ${name}`, body: 'two\nlines\tand a tab' });
   }
-  await store.updateUser(1, { role: null });
-  await store.updateUser(1, { name: 'Ada Lovelace' });
-  await store.updatePost(1, 1, { title: 'Notes' });
-  const { value } = await store.createUser({ name: 'gone' });
-  await store.deleteUser(value.id);
+  await store.users.update(1, { role: null });
+  await store.users.update(1, { name: 'Ada Lovelace' });
+  await store.posts(1).update(1, { title: 'Notes' });
+  const { value } = await store.users.create({ name: 'gone' });
+  await store.users.delete(value.id);
   await store.close();
   return path;
 }
@@ -97,7 +97,7 @@ describe('export and import', () => {
 
     const store = await openStore(b);
     t.after(() => store.close());
-    const { value } = await store.createUser({ name: 'next' });
+    const { value } = await store.users.create({ name: 'next' });
     assert.equal(value.id, 7, 'the id of the deleted user must not be reused');
   });
 
@@ -112,7 +112,7 @@ describe('export and import', () => {
     assert.equal(imported.code, 0, imported.stderr);
     const store = await openStore(url);
     t.after(() => store.close());
-    assert.equal((await store.getPost(1, 1))?.version, 1);
+    assert.equal((await store.posts(1).get(1))?.version, 1);
   });
 
   it('add no records when the same file is imported twice', async (t) => {
@@ -171,8 +171,8 @@ describe('export and import', () => {
     let created = 0;
     const writing = (async () => {
       while (!isExported) {
-        const { value } = await store.createUser({ name: 'new' });
-        await store.createPost(value.id, { title: 'of a new user', body: '' });
+        const { value } = await store.users.create({ name: 'new' });
+        await store.posts(value.id).create({ title: 'of a new user', body: '' });
         created += 1;
       }
     })();
@@ -415,8 +415,8 @@ describe('copy', () => {
     const folder = await temporaryFolder(t);
     const [a, b] = ['a', 'b'].map((name) => `sqlite:${join(folder, name)}.db`) as [string, string];
     const source = await openStore(a);
-    await source.createUser({ name: 'Ada' });
-    await source.createPost(1, { title: 'Notes', body: '' });
+    await source.users.create({ name: 'Ada' });
+    await source.posts(1).create({ title: 'Notes', body: '' });
     await source.close();
     const copied = await runCommand(['copy', '--from', a, '--to', b]);
     assert.match(copied.stdout, /^copied 1 user\b.*\b1 post\b/);
@@ -471,7 +471,7 @@ describe('copy', () => {
     await fillStore(a);
     const target = await openStore(b);
     t.after(() => target.close());
-    await target.createUser({ name: 'another user' });
+    await target.users.create({ name: 'another user' });
     const { code, stderr } = await runCommand(['copy', '--from', a, '--to', b]);
     assert.equal(code, 1);
     assert.match(stderr, /the target contains other records: user 1/);

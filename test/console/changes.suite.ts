@@ -103,7 +103,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     expectAway(t, first.http);
     await first.service.close();
     await page.getByText('Reconnecting…').waitFor();
-    await repository.updateUser(2, { name: 'Bea' });
+    await repository.users.update(2, { name: 'Bea' });
     await startService(t, { repository, port: first.port });
     await row(page, 'Bea').getByText('Changed').waitFor();
     await isLive(page);
@@ -195,14 +195,14 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       const source = new EventSource('/changes?type=user.created');
       source.onmessage = ({ lastEventId, data }) => received.push(lastEventId + ' ' + JSON.parse(data).type);
     `);
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const received = (count: number) =>
       t.waitFor(async () => assert.equal(await page.evaluate('received.length'), count), { timeout: 20_000 });
     await received(1);
     expectAway(t, first.http);
     await first.service.close();
-    await repository.createPost(1, { title: 'Notes', body: '' });
-    await repository.createUser({ name: 'Bob' });
+    await repository.posts(1).create({ title: 'Notes', body: '' });
+    await repository.users.create({ name: 'Bob' });
     await startService(t, { repository, port: first.port });
     await received(2);
     assert.deepEqual(await page.evaluate('received'), ['1 user.created', '3 user.created']);

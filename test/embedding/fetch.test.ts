@@ -100,7 +100,7 @@ describe('the fetch handler', () => {
 
   it('returns a list with links and the common headers, but without headers of a connection', async () => {
     const { handle, repository } = create();
-    for (const name of ['Ada', 'Grace']) await repository.createUser({ name });
+    for (const name of ['Ada', 'Grace']) await repository.users.create({ name });
     const response = await handle(
       new Request(`${base}/users?sort=-name&limit=1`, { headers: { 'x-request-id': 'mine' } }),
     );
@@ -164,7 +164,7 @@ describe('the fetch handler', () => {
     };
     const response = await post(handle, '/users', smuggled, { headers });
     assert.deepEqual([response.status, (await ended).status], [400, 400]);
-    assert.deepEqual([await repository.countUsers({}), requests.length], [0, 1]);
+    assert.deepEqual([await repository.users.count({}), requests.length], [0, 1]);
   });
 
   it('serves only the allowed hosts of the URL and of a Host header', async () => {
@@ -184,7 +184,7 @@ describe('the fetch handler', () => {
       names.map((name) => post(handle, '/users', JSON.stringify({ name }))),
     );
     assert.ok(responses.every(({ status }) => status === 201));
-    assert.equal(await repository.countUsers({}), 200);
+    assert.equal(await repository.users.count({}), 200);
   });
 
   it('accepts a streamed body, and streams a response', async (t) => {
@@ -247,11 +247,14 @@ describe('the fetch handler', () => {
     const repository = createMemoryStore();
     const slow = {
       ...repository,
-      getUser: (_id: number, { signal }: CallOptions = {}) => {
-        startReading(signal);
-        return new Promise<never>((_, reject) =>
-          signal?.addEventListener('abort', () => reject(signal.reason)),
-        );
+      users: {
+        ...repository.users,
+        get: (_id: number, { signal }: CallOptions = {}) => {
+          startReading(signal);
+          return new Promise<never>((_, reject) =>
+            signal?.addEventListener('abort', () => reject(signal.reason)),
+          );
+        },
       },
     };
     const { handle, ended } = create({ repository: slow });
@@ -269,7 +272,7 @@ describe('the fetch handler', () => {
       pull: (controller) => controller.error(new Error('the host lost the body')),
     });
     await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost the body/);
-    assert.equal(await repository.countUsers({}), 0);
+    assert.equal(await repository.users.count({}), 0);
   });
 
   it('rejects with the error of a body that fails after its first bytes', async () => {

@@ -41,7 +41,7 @@ describe('addUsersService rejects', () => {
 describe('addUsersService on a gRPC server with another service', () => {
   it('serves both, and reports events to the host', async (t) => {
     const repository = createMemoryStore();
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const events: ServiceEvent[] = [];
     const server = new Server();
     server.addService(

@@ -215,11 +215,14 @@ it('calls the store and the observer with the async local storage of each reques
   const listener = createRequestListener({
     repository: {
       ...store,
-      getUser(id, options) {
-        calls.push(['store', `/users/${id}`, storage.getStore()]);
-        // Longer than a turn of the event loop may be, so that the other requests wait.
-        for (const end = performance.now() + 3; performance.now() < end; );
-        return store.getUser(id, options);
+      users: {
+        ...store.users,
+        get(id, options) {
+          calls.push(['store', `/users/${id}`, storage.getStore()]);
+          // Longer than a turn of the event loop may be, so that the other requests wait.
+          for (const end = performance.now() + 3; performance.now() < end; );
+          return store.users.get(id, options);
+        },
       },
     },
     publicDir: false,
@@ -244,8 +247,11 @@ it('calls the store and the observer with the async local storage of each reques
 it('serves a pipelined request after one that the host has answered while it waited', async (t) => {
   const store = createMemoryStore();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const getUser: Repository['getUser'] = (id, options) => released.then(() => store.getUser(id, options));
-  const listener = createRequestListener({ repository: { ...store, getUser }, publicDir: false });
+  const users: Repository['users'] = {
+    ...store.users,
+    get: (id, options) => released.then(() => store.users.get(id, options)),
+  };
+  const listener = createRequestListener({ repository: { ...store, users }, publicDir: false });
   const server = createServer((request, response) => {
     listener(request, response);
     if (request.url === '/users/2') response.end('own');

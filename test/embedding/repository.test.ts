@@ -19,9 +19,12 @@ function createAudited(inner: Repository, trail: string[]): Repository {
   const { changes: _, ...others } = inner;
   return {
     ...others,
-    createUser: (draft, options) => audited('create user', inner.createUser(draft, options)),
-    updateUser: (id, patch, options) => audited(`update user ${id}`, inner.updateUser(id, patch, options)),
-    deleteUser: (id, options) => audited(`delete user ${id}`, inner.deleteUser(id, options)),
+    users: {
+      ...inner.users,
+      create: (draft, options) => audited('create user', inner.users.create(draft, options)),
+      update: (id, patch, options) => audited(`update user ${id}`, inner.users.update(id, patch, options)),
+      delete: (id, options) => audited(`delete user ${id}`, inner.users.delete(id, options)),
+    },
   };
 }
 
@@ -55,7 +58,7 @@ it('the package exports every type of each kind of record', () => {
 });
 
 type Found = StoredUser | undefined;
-const ways: readonly [how: string, answer: (user: Found) => ReturnType<Repository['getUser']>][] = [
+const ways: readonly [how: string, answer: (user: Found) => ReturnType<Repository['users']['get']>][] = [
   ['a plain value', (user) => user],
   ['a promise', async (user) => user],
   ['a thenable of another library', (user) => thenable(user) as Promise<Found>],
@@ -70,9 +73,9 @@ function thenable(user: Found): unknown {
 for (const [how, answer] of ways) {
   it(`a repository may return ${how}`, async (t) => {
     const store = createMemoryStore();
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const repository = Object.assign(Object.create(store), {
-      getUser: (id: number) => answer(id === 1 ? { id: 1, name: 'Ada', version: 3 } : undefined),
+      users: { get: (id: number) => answer(id === 1 ? { id: 1, name: 'Ada', version: 3 } : undefined) },
     });
     const { http } = await startService(t, { repository });
     const found = await fetch(`${http}/users/1`);

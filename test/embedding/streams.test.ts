@@ -45,9 +45,9 @@ test('streams and long files arrive completely through the compression of Expres
   const description = await readFile(new URL('../../public/openapi.json', import.meta.url), 'utf8');
   await writeFile(join(folder, 'openapi.json'), description);
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ada' });
+  await repository.users.create({ name: 'Ada' });
   const body = noise(9_000);
-  for (let i = 0; i < 350; i++) await repository.createPost(1, { title: `Post ${i}`, body });
+  for (let i = 0; i < 350; i++) await repository.posts(1).create({ title: `Post ${i}`, body });
 
   const app = express();
   app.use(compression());

@@ -36,9 +36,9 @@ export async function use(repository: Repository): Promise<void> {
   // @ts-expect-error: only `false` disables gRPC
   createService({ grpcPort: 'off' });
   // @ts-expect-error: a repository must have all methods
-  createService({ repository: { getUser: async () => undefined } });
+  createService({ repository: { ping: async () => undefined } });
   // @ts-expect-error: kinds are a closed list
   new DomainError('teapot', 'short and stout');
   // @ts-expect-error: a user is read-only
-  (await repository.getUser(1)).name = 'Eve';
+  (await repository.users.get(1)).name = 'Eve';
 }

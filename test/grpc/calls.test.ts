@@ -19,7 +19,7 @@ const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 const users = '/Users/GetUser';
 
 async function start(t: TestContext, repository = createMemoryStore()) {
-  await repository.createUser({ name: 'Ann' });
+  await repository.users.create({ name: 'Ann' });
   const running = await startService(t, { repository, grpcPort: 0 });
   const calls = () =>
     running.events.filter(
@@ -64,9 +64,9 @@ for (const [what, path, body, code, isRoute] of cases) {
 
 test('a gRPC call whose deadline passes in the store is reported once', async (t) => {
   const repository = createMemoryStore();
-  const find = repository.getUser.bind(repository);
+  const find = repository.users.get.bind(repository);
   let asked = 0;
-  repository.getUser = async (wanted, options) => {
+  repository.users.get = async (wanted, options) => {
     asked += 1;
     if (asked === 1) await new Promise((resolve) => options?.signal?.addEventListener('abort', resolve));
     return await find(wanted, options);

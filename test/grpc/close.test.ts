@@ -15,7 +15,7 @@ async function startHeld(t: TestContext, options: { drainDelayMs?: number } = {}
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
   const answer = Promise.withResolvers<typeof ann>();
-  repository.getUser = (id, { signal } = {}) => {
+  repository.users.get = (id, { signal } = {}) => {
     if (id !== 1) return Promise.resolve({ ...ann, id });
     asked.resolve(signal);
     return answer.promise;

@@ -16,7 +16,7 @@ import { startService } from '../support/service.ts';
 
 async function start(t: TestContext, grpcLimits: Partial<GrpcLimits> = {}) {
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ann' });
+  await repository.users.create({ name: 'Ann' });
   const { grpc, http, service, events } = await startService(t, { repository, grpcPort: 0, grpcLimits });
   const inFlight = async () =>
     /in_flight\{face="grpc"\} (\d+)/.exec(await (await fetch(`${http}/metrics`)).text())?.[1];
@@ -101,7 +101,7 @@ test('connections that close before their maximum age leave no timer each', asyn
 test('a call that runs when its connection reaches its maximum age completes within the grace period', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
-  repository.getUser = async (id) => {
+  repository.users.get = async (id) => {
     await held.promise;
     return { id, name: 'Ann', version: 1 };
   };
@@ -118,7 +118,7 @@ test('a call that runs when its connection reaches its maximum age completes wit
 test('a call that runs longer than the grace period of its connection is ended', async (t) => {
   const repository = createMemoryStore();
   const held = Promise.withResolvers<undefined>();
-  repository.getUser = () => held.promise;
+  repository.users.get = () => held.promise;
   const grpcLimits = { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 100 };
   const { grpc } = await startService(t, { repository, grpcPort: 0, grpcLimits });
   const { code } = await getUser(usersClient(t, grpc, { 'grpc.enable_retries': 0 }), 1);
@@ -142,7 +142,7 @@ test('calls beyond maxConcurrentStreams wait or are rejected, and other connecti
   const repository = createMemoryStore();
   const held = Promise.withResolvers<void>();
   let running = 0;
-  repository.getUser = async (id) => {
+  repository.users.get = async (id) => {
     running += 1;
     await held.promise;
     return { id, name: 'late', version: 1 };

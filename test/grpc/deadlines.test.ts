@@ -19,7 +19,7 @@ async function startHeld(t: TestContext) {
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal>();
   const answer = Promise.withResolvers<typeof ann>();
-  repository.getUser = (_id, { signal } = {}) => {
+  repository.users.get = (_id, { signal } = {}) => {
     if (signal !== undefined) asked.resolve(signal);
     return answer.promise;
   };
@@ -128,7 +128,7 @@ test('a store that first reads the signal after the client has cancelled finds i
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<void>();
   const seen = Promise.withResolvers<string>();
-  repository.getUser = async (_id, options = {}) => {
+  repository.users.get = async (_id, options = {}) => {
     asked.resolve();
     while (!options.isAborted) await new Promise((resolve) => setImmediate(resolve));
     const { signal } = options;
@@ -173,7 +173,7 @@ test('a failure of the store is reported even after the client has disconnected'
   const repository = createMemoryStore();
   const asked = Promise.withResolvers<AbortSignal>();
   const answer = Promise.withResolvers<never>();
-  repository.getUser = (_id, { signal } = {}) => {
+  repository.users.get = (_id, { signal } = {}) => {
     if (signal !== undefined) asked.resolve(signal);
     return answer.promise;
   };
@@ -223,7 +223,7 @@ for (const timeout of ['', '1', '1x', 'S']) {
   test(`a call with the invalid grpc-timeout ${JSON.stringify(timeout)} returns INTERNAL and does not reach the store`, async (t) => {
     const repository = createMemoryStore();
     const asked: number[] = [];
-    repository.getUser = async (id) => void asked.push(id) as undefined;
+    repository.users.get = async (id) => void asked.push(id) as undefined;
     const { grpc } = await startService(t, { repository, grpcPort: 0 });
     const session = await connectWire(t, grpc);
     const body = framed(Uint8Array.of(8, 1));

@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { startService } from '../support/service.ts';
 
-type GetUser = Repository['getUser'];
+type GetUser = Repository['users']['get'];
 const ann = { id: 1, name: 'Ann', version: 1 };
 
 /** A thenable that breaks the rules of promises. */
@@ -81,7 +81,7 @@ const misbehaviours: readonly [what: string, getUser: GetUser, code: status, fai
 for (const [what, find, code, failed] of misbehaviours) {
   test(`a call whose store ${what} ends once and soon with ${status[code]}, and the next call succeeds`, async (t) => {
     const repository = createMemoryStore();
-    repository.getUser = find;
+    repository.users.get = find;
     const { grpc, failures, events } = await startService(t, {
       repository,
       grpcPort: 0,
@@ -102,7 +102,7 @@ for (const [what, find, code, failed] of misbehaviours) {
     assert.equal(failures().length - before, failed);
     if (failed > 0) assert.deepEqual([failures().at(-1)?.where, failures().at(-1)?.requestId], ['grpc', 'r']);
 
-    repository.getUser = async () => ann;
+    repository.users.get = async () => ann;
     assert.deepEqual((await getUser(client, 1)).user, { id: 1, name: 'Ann' });
     assert.equal(events.filter(({ type }) => type === 'request').length, 3, 'one event a call');
   });

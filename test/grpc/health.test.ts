@@ -14,6 +14,7 @@ import { service as healthService } from 'grpc-health-check';
 import { addHealth } from '../../src/grpc/standard-services.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { startService } from '../support/service.ts';
+import { stubStore } from '../support/stub-store.ts';
 
 interface HealthStatus {
   readonly status: string;
@@ -132,13 +133,7 @@ test('the duration of a watch is not a latency in the metrics, and that of a che
 });
 
 test('the gRPC health service does not call the store', async (t) => {
-  const repository = new Proxy({} as never, {
-    get(_target, name): unknown {
-      // The routes depend on whether the store has a feed.
-      if (name === 'changes') return undefined;
-      return () => assert.fail(`the store's ${String(name)} was called`);
-    },
-  });
+  const repository = stubStore((name) => assert.fail(`the store's ${name} was called`));
   const { grpc } = await startService(t, { grpcPort: 0, repository });
   assert.deepEqual(await call(healthClient(t, grpc), 'Check', { service: '' }), { status: 'SERVING' });
 });

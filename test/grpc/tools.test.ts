@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { aborted } from '../../src/domain/errors.ts';
-import type { Repository } from '../../src/domain/repository.ts';
 import { createService, type Service } from '../../src/service.ts';
+import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { startService } from '../support/service.ts';
 import { buf, runTool, type ToolRun } from '../support/tool.ts';
 
@@ -196,18 +196,17 @@ describe('grpcurl on a service that requires API keys', { skip }, () => {
 describe('grpcurl with a deadline', { skip }, () => {
   it('receives DEADLINE_EXCEEDED from a slow store, and the signal of the store is aborted', async (t: TestContext) => {
     const isAborted = Promise.withResolvers<void>();
-    const slow: Partial<Repository> = {
-      getUser(_id, { signal } = {}) {
-        assert.ok(signal);
-        const { promise, reject } = Promise.withResolvers<never>();
-        signal.addEventListener('abort', () => {
-          isAborted.resolve();
-          reject(aborted(signal));
-        });
-        return promise;
-      },
+    const repository = createMemoryStore();
+    repository.users.get = (_id, { signal } = {}) => {
+      assert.ok(signal);
+      const { promise, reject } = Promise.withResolvers<never>();
+      signal.addEventListener('abort', () => {
+        isAborted.resolve();
+        reject(aborted(signal));
+      });
+      return promise;
     };
-    const { grpc } = await startService(t, { grpcPort: 0, repository: slow as Repository });
+    const { grpc } = await startService(t, { grpcPort: 0, repository });
     const run = await runTool('grpcurl', ['-plaintext', '-max-time', '0.5', ...json(1), grpc, method]);
     assert.equal(run.code, 64 + 4);
     await isAborted.promise;

@@ -10,7 +10,7 @@ import { type StartOptions, startService } from '../support/service.ts';
 
 async function startWithAnn(t: TestContext, options: StartOptions = {}) {
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ann', role: 'admin' });
+  await repository.users.create({ name: 'Ann', role: 'admin' });
   await repository.importRows('users', [{ id: 2 ** 31 - 1, name: 'the last', version: 1 }]);
   const service = await startService(t, { repository, grpcPort: 0, ...options });
   const requests = () => service.events.filter((event): event is RequestEvent => event.type === 'request');
@@ -95,7 +95,7 @@ test('gRPC calls beyond maxInFlight return RESOURCE_EXHAUSTED until earlier call
   const held = Promise.withResolvers<void>();
   const began = Promise.withResolvers<void>();
   let running = 0;
-  repository.getUser = async (id) => {
+  repository.users.get = async (id) => {
     running += 1;
     if (running === 2) began.resolve();
     await held.promise;

@@ -15,12 +15,12 @@ import { startService } from '../support/service.ts';
 async function start(t: TestContext) {
   const repository = createMemoryStore();
   const asked: number[] = [];
-  const getUserOf = repository.getUser.bind(repository);
-  repository.getUser = (id, options) => {
+  const getUserOf = repository.users.get.bind(repository);
+  repository.users.get = (id, options) => {
     asked.push(id);
     return getUserOf(id, options);
   };
-  await repository.createUser({ name: 'Ann' });
+  await repository.users.create({ name: 'Ann' });
   const service = await startService(t, { repository, grpcPort: 0 });
   const isWell = async () => {
     const { user } = await getUser(usersClient(t, service.grpc), 1, { deadline: Date.now() + 5_000 });

@@ -16,7 +16,7 @@ test('aborted requests leave no stored record, no request in flight and no open 
   t.after(() => rm(publicDir, { recursive: true }));
   await writeFile(join(publicDir, 'long.bin'), Buffer.alloc(30_000_000));
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ada' });
+  await repository.users.create({ name: 'Ada' });
   const { http, port, failures } = await startService(t, { publicDir, repository });
   const sockets = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
   const descriptors = () => (existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 0);

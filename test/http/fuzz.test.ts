@@ -13,7 +13,7 @@ const seed = 1;
 test('both APIs respond correctly to random input, and continue to serve requests', async (t) => {
   const prototype = Object.getOwnPropertyNames(Object.prototype);
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ada' });
+  await repository.users.create({ name: 'Ada' });
   const { http, port, grpc, failures } = await startService(t, { repository, grpcPort: 0 });
   const grpcPort = Number(grpc.split(':')[1]);
 

@@ -40,7 +40,7 @@ for (const [what, request, status] of refused) {
         statuses,
       );
       assert.ok(closed);
-      assert.equal(await repository.countUsers({}), 0);
+      assert.equal(await repository.users.count({}), 0);
     });
   }
 }
@@ -49,17 +49,13 @@ test('all requests that were pipelined before the service drains get a response'
   const repository = createMemoryStore();
   const gate = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
-  const slow = {
-    ...repository,
-    createUser: async (draft: { name: string }) => {
-      called.resolve();
-      await gate.promise;
-      return await repository.createUser(draft);
-    },
+  const { create } = repository.users;
+  repository.users.create = async (...args) => {
+    called.resolve();
+    await gate.promise;
+    return await create(...args);
   };
-  const { port, service } = await startService(t, {
-    repository: Object.assign(Object.create(repository), slow),
-  });
+  const { port, service } = await startService(t, { repository });
   const answered = exchange(port, post + post + post, { until: 3 });
   await called.promise;
   const closing = service.close({ timeoutMs: 2_000 });
@@ -71,7 +67,7 @@ test('all requests that were pipelined before the service drains get a response'
   );
   assert.equal(responses.at(-1)?.headers['connection'], 'close');
   await closing;
-  assert.equal(await repository.countUsers({}), 3);
+  assert.equal(await repository.users.count({}), 3);
 });
 
 test('the connection of a client that sends single bytes but reads nothing is closed', async (t) => {

@@ -92,12 +92,12 @@ for (const [line, expected] of answered) {
 
 test('a probe on a new connection gets its response before the waiting requests', async (t) => {
   const store = createMemoryStore();
-  await store.createUser({ name: 'Ada' });
-  const { getUser } = store;
-  store.getUser = (...args) => {
+  await store.users.create({ name: 'Ada' });
+  const { get } = store.users;
+  store.users.get = (...args) => {
     const end = performance.now() + 5;
     while (performance.now() < end);
-    return getUser.apply(store, args);
+    return get(...args);
   };
   const { port, events } = await startService(t, { repository: store });
   const ask = (path: string) => exchange(port, head(`GET ${path}`, closing), { timeoutMs: 30_000 });

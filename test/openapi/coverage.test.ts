@@ -14,6 +14,7 @@ import { head, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
 import { type StartOptions, startService } from '../support/service.ts';
+import { stubStore } from '../support/stub-store.ts';
 
 const ada = { name: 'Ada Lovelace', role: 'admin' };
 const mergePatch = 'Content-Type: application/merge-patch+json';
@@ -406,8 +407,5 @@ describe('a running service returns every response of the OpenAPI document as do
 /** A store whose calls all fail. */
 function failing(kind: ErrorKind, message: string): Repository {
   const fail = () => Promise.reject(new DomainError(kind, message));
-  const changes = { read: fail, position: fail, watch: () => fail };
-  return new Proxy({ changes } as unknown as Repository, {
-    get: (target, name) => Reflect.get(target, name) ?? fail,
-  });
+  return { ...stubStore(fail), changes: { read: fail, position: fail, watch: () => fail } };
 }

@@ -21,7 +21,7 @@ async function serve(t: TestContext, listener: RequestListener): Promise<string>
 
 async function mount(t: TestContext, options: Partial<RequestListenerOptions> = {}): Promise<string> {
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ann' });
+  await repository.users.create({ name: 'Ann' });
   return serve(t, createRequestListener({ repository, ...options }));
 }
 
@@ -151,7 +151,7 @@ test('requests beyond maxInFlight return 503 with Retry-After, except probes, me
   const held = Promise.withResolvers<void>();
   const began = Promise.withResolvers<void>();
   let running = 0;
-  repository.getUser = async () => {
+  repository.users.get = async () => {
     running += 1;
     if (running === 2) began.resolve();
     await held.promise;

@@ -132,7 +132,7 @@ describe('GET /changes', () => {
     const repository = createMemoryStore();
     const { changes } = repository;
     assert.ok(changes);
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const [change] = (await changes.read({ after: 0, limit: 1 })).changes;
     assert.ok(change);
     const reads: number[] = [];
@@ -158,7 +158,7 @@ describe('GET /changes', () => {
   it('starts with the oldest kept change, and returns 410 for an earlier position and for one of the future', async (t) => {
     const repository = createMemoryStore({ changesKept: 2 });
     const { http } = await startService(t, { repository });
-    for (let i = 1; i <= 4; i += 1) await repository.createUser({ name: `User ${i}` });
+    for (let i = 1; i <= 4; i += 1) await repository.users.create({ name: `User ${i}` });
     const all = await send(http, 'GET /changes');
     assert.deepEqual(typesOf(all), ['user.created users/3', 'user.created users/4']);
     for (const after of [0, 1, 5, 999]) {
@@ -204,9 +204,9 @@ describe('GET /changes', () => {
   it('returns at most about a megabyte a page with any limit', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const body = 'x'.repeat(10_000);
-    for (let i = 0; i < 250; i += 1) await repository.createPost(1, { title: `${i}`, body });
+    for (let i = 0; i < 250; i += 1) await repository.posts(1).create({ title: `${i}`, body });
     let path = '/changes?limit=1000';
     let count = 0;
     let pages = 0;

@@ -31,7 +31,7 @@ for (const kind of errorKinds) {
   const [http, grpc, retryAfter] = kinds[kind];
   test(`a store error of the kind ${kind} becomes HTTP ${http} and gRPC ${grpcStatus[grpc]}`, async (t) => {
     const repository = createMemoryStore();
-    repository.getUser = async () => {
+    repository.users.get = async () => {
       throw new DomainError(kind, `message for ${kind}`, { cause: new Error('secret') });
     };
     const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
@@ -75,7 +75,7 @@ test('a 409 or 503 has Retry-After only if a retry can succeed', async (t) => {
   const beyond = await send(http, 'POST /users', { json: { name: 'Ben' } });
   assert.deepEqual([beyond.status, beyond.headers['retry-after']], [503, undefined]);
   assert.match(String(errorOf(beyond)), /no more ids/);
-  repository.createUser = async () => {
+  repository.users.create = async () => {
     throw keyInUse();
   };
   const headers = { 'idempotency-key': '"key"' };
@@ -106,9 +106,7 @@ for (const [what, value] of thrown) {
   ] as const) {
     test(`a store that ${how} ${what} causes a 500 with the fixed text in both APIs`, async (t) => {
       const repository = Object.assign(createMemoryStore(), {
-        getUser: fail,
-        listUsers: fail,
-        createUser: fail,
+        users: { get: fail, list: fail, create: fail },
       });
       const service = await startService(t, { repository, grpcPort: 0, expectFailures: true });
       for (const [line, options] of [

@@ -81,13 +81,13 @@ describe('GET /changes as a stream', () => {
   it('resumes directly after Last-Event-ID, which overrides the parameter after', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository });
-    for (let i = 0; i < 250; i += 1) await repository.createUser({ name: `User ${i}` });
+    for (let i = 0; i < 250; i += 1) await repository.users.create({ name: `User ${i}` });
     const headers = { 'last-event-id': '40' };
     const follower = await Follower.open(t, http, '/changes?after=7', { headers });
     for (let id = 41; id <= 250; id += 1) {
       assert.equal(await follower.event(), `${id} user.created users/${id}`);
     }
-    await repository.createUser({ name: 'live' });
+    await repository.users.create({ name: 'live' });
     assert.equal(await follower.event(), '251 user.created users/251');
   });
 
@@ -97,7 +97,7 @@ describe('GET /changes as a stream', () => {
     const ahead = await Follower.open(t, http);
     const writing = (async () => {
       for (let i = 0; i < 5_000; i += 1) {
-        await repository.createUser({ name: `User ${i}` });
+        await repository.users.create({ name: `User ${i}` });
         if (i % 50 === 0) await new Promise(setImmediate);
       }
     })();
@@ -118,13 +118,13 @@ describe('GET /changes as a stream', () => {
     const { http } = await startService(t, { repository });
     const follower = await Follower.open(t, http, '/changes?user=2&type=user.created,post.created');
     await follower.block();
-    await repository.createUser({ name: 'Ada' });
-    await repository.createUser({ name: 'Grace' });
-    await repository.updateUser(2, { name: 'Grace Hopper' });
-    await repository.createPost(2, { title: 'Notes', body: '' });
+    await repository.users.create({ name: 'Ada' });
+    await repository.users.create({ name: 'Grace' });
+    await repository.users.update(2, { name: 'Grace Hopper' });
+    await repository.posts(2).create({ title: 'Notes', body: '' });
     assert.equal(await follower.event(), '2 user.created users/2');
     assert.equal(await follower.event(), '4 post.created users/2/posts/1');
-    await repository.deleteUser(1);
+    await repository.users.delete(1);
     // The first heartbeat may be sent before the deletion has been read.
     t.mock.timers.tick(15_000);
     assert.match(String(await follower.block()), /^: nothing new\nid: [45]$/);
@@ -144,7 +144,7 @@ describe('GET /changes as a stream', () => {
     );
     assert.equal(await follower.block(), undefined);
     const again = await Follower.open(t, http, '/changes');
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     assert.match(String(await again.event()), /^\d+ user\.created users\/10$/);
   });
 
@@ -165,7 +165,7 @@ describe('GET /changes as a stream', () => {
     const follower = await Follower.open(t, http);
     await follower.block();
     broken = true;
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await t.waitFor(() => assert.equal(failures().length, 1));
     broken = false;
     assert.equal(await follower.event(), '1 user.created users/1');
@@ -186,7 +186,7 @@ describe('GET /changes as a stream', () => {
     const { http } = await startService(t, { repository: { ...store, changes } });
     const follower = await Follower.open(t, http);
     await follower.block();
-    const creations = Array.from({ length: 3_000 }, (_, i) => store.createUser({ name: `User ${i}` }));
+    const creations = Array.from({ length: 3_000 }, (_, i) => store.users.create({ name: `User ${i}` }));
     await Promise.all(creations);
     for (let id = 1; id <= 3_000; id += 1) await follower.event();
     assert.equal(Math.max(...limits), 1_000);
@@ -321,10 +321,10 @@ describe('GET /changes as a stream', () => {
     const socket = connect(port, '127.0.0.1').pause();
     t.after(() => socket.destroy());
     socket.write('GET /changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
-    await repository.createUser({ name: 'Ada' });
+    await repository.users.create({ name: 'Ada' });
     const body = 'x'.repeat(10_000);
     // More data than fits into the socket buffers of both ends.
-    for (let i = 0; i < 2_000; i += 1) await repository.createPost(1, { title: `${i}`, body });
+    for (let i = 0; i < 2_000; i += 1) await repository.posts(1).create({ title: `${i}`, body });
     const end = () => events.find((event) => event.type === 'request' && event.longLived === true);
     await t.waitFor(() => assert.ok(end()), { timeout: 20_000 });
     const cut = end();
@@ -385,7 +385,7 @@ describe('GET /changes as a stream', () => {
     const headers = { 'accept-encoding': 'gzip' };
     const follower = await Follower.open(t, base, '/api/changes', { headers });
     assert.equal(follower.response.headers['content-encoding'], undefined);
-    await repository.createUser({ name: '"source":"' });
+    await repository.users.create({ name: '"source":"' });
     assert.equal(await follower.event(), '1 user.created users/1');
     assert.match(follower.text, /"source":"\/api\/users\/1".*"name":"\\"source\\":\\""/);
     const batch = await send(base, 'GET /api/changes', { undocumented: true });

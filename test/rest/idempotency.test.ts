@@ -14,7 +14,7 @@ const creations = [
 for (const [line, body, otherBody, list] of creations) {
   const start = async (t: Parameters<typeof startService>[0]) => {
     const repository = createMemoryStore();
-    await repository.createUser({ name: 'Ann' });
+    await repository.users.create({ name: 'Ann' });
     const { http } = await startService(t, { repository });
     const size = async () => {
       const { json } = await send(http, list);
@@ -122,7 +122,7 @@ for (const [line, body, otherBody, list] of creations) {
 
   test(`${line}: a key whose first request is still running returns 409 with Retry-After`, async (t) => {
     const store = createMemoryStore();
-    await store.createUser({ name: 'Ann' });
+    await store.users.create({ name: 'Ann' });
     const held = Promise.withResolvers<void>();
     const began = Promise.withResolvers<void>();
     let running = false;
@@ -134,13 +134,14 @@ for (const [line, body, otherBody, list] of creations) {
       await held.promise;
       return create();
     };
-    const repository: Repository = Object.assign(Object.create(store), {
-      getUser: store.getUser.bind(store),
-      ping: store.ping.bind(store),
-      close: store.close.bind(store),
-      createUser: (...call: Parameters<Repository['createUser']>) => hold(() => store.createUser(...call)),
-      createPost: (...call: Parameters<Repository['createPost']>) => hold(() => store.createPost(...call)),
-    });
+    const repository: Repository = {
+      ...store,
+      users: { ...store.users, create: (...call) => hold(() => store.users.create(...call)) },
+      posts(userId) {
+        const posts = store.posts(userId);
+        return { ...posts, create: (...call) => hold(() => posts.create(...call)) };
+      },
+    };
     const { http } = await startService(t, { repository });
     const first = send(http, line, withKey('k'));
     await began.promise;

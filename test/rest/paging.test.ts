@@ -20,10 +20,10 @@ const people = [
 
 async function startWithUsers(t: TestContext, drafts: readonly { name: string; role?: string }[] = people) {
   const repository = createMemoryStore();
-  for (const draft of drafts) await repository.createUser(draft);
-  await repository.createPost(1, { title: 'z', body: '' });
-  await repository.createPost(1, { title: 'y', body: '' });
-  await repository.createPost(1, { title: 'x', body: '' });
+  for (const draft of drafts) await repository.users.create(draft);
+  await repository.posts(1).create({ title: 'z', body: '' });
+  await repository.posts(1).create({ title: 'y', body: '' });
+  await repository.posts(1).create({ title: 'x', body: '' });
   return await startService(t, { repository });
 }
 

@@ -14,9 +14,9 @@ const line = 'GET /users/1/posts';
 
 async function storeWith(posts: number, body = ''): Promise<Store> {
   const store = createMemoryStore();
-  await store.createUser({ name: 'Ann' });
-  await store.createUser({ name: 'Bob' });
-  await store.createPost(2, { title: 'of another user', body });
+  await store.users.create({ name: 'Ann' });
+  await store.users.create({ name: 'Bob' });
+  await store.posts(2).create({ title: 'of another user', body });
   const rows = Array.from({ length: posts }, (_, i) => ({
     id: i + 2,
     userId: 1,
@@ -57,16 +57,15 @@ async function manyTurns(): Promise<void> {
 test('posts are only read from the store as fast as the client receives them', async (t) => {
   const posts = 5_000;
   const store = await storeWith(posts, 'x'.repeat(10_000));
-  const listPosts = store.listPosts.bind(store);
   // The rows of each read after the first, which the second read repeats.
   let fetched = 0;
   let reads = 0;
-  store.listPosts = async (...call) => {
-    const page = await listPosts(...call);
+  replaceList(store, async (list, ...args) => {
+    const page = await list(...args);
     reads += 1;
     if (reads > 1) fetched += page?.items.length ?? 0;
     return page;
-  };
+  });
   const sent = Promise.withResolvers<ServerResponse>();
   const onStart = (message: unknown) => sent.resolve((message as { response: ServerResponse }).response);
   subscribe('http.server.request.start', onStart);
@@ -93,27 +92,40 @@ test('posts are only read from the store as fast as the client receives them', a
   assert.ok(reads >= posts / 7, `${reads} reads: a read must return at most the rows of one chunk`);
 });
 
+type ListPosts = ReturnType<Store['posts']>['list'];
+
+/** Calls another function in the place of the lists of posts, with the original one. */
+function replaceList(
+  store: Store,
+  list: (original: ListPosts, ...args: Parameters<ListPosts>) => ReturnType<ListPosts>,
+): void {
+  const { posts } = store;
+  store.posts = (userId) => {
+    const original = posts(userId);
+    return { ...original, list: (...args) => list(original.list, ...args) };
+  };
+}
+
 /** A store whose second read of posts waits for `go`, and then calls `then`. */
 function heldAfterFirstRead(store: Store, then: () => void | Promise<void>) {
   const held = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<AbortSignal | undefined>();
-  const listPosts = store.listPosts.bind(store);
   let reads = 0;
-  store.listPosts = async (userId, query, options) => {
+  replaceList(store, async (list, query, options) => {
     reads += 1;
     if (reads === 2) {
       asked.resolve(options?.signal);
       await held.promise;
       await then();
     }
-    return listPosts(userId, query, options);
-  };
+    return list(query, options);
+  });
   return { asked: asked.promise, go: held.resolve, reads: () => reads };
 }
 
 test('deleting a user while their posts are streamed closes the connection, so that the client detects the incomplete list', async (t) => {
   const store = await storeWith(1_000);
-  const held = heldAfterFirstRead(store, async () => void (await store.deleteUser(1)));
+  const held = heldAfterFirstRead(store, async () => void (await store.users.delete(1)));
   const { http, events } = await startService(t, { repository: store });
   const response = await open(http, line);
   assert.equal(response.statusCode, 200);
@@ -153,7 +165,7 @@ test('a store failure while posts are streamed closes the connection and is repo
 
 test('a store failure before the first post returns 500', async (t) => {
   const store = await storeWith(1_000);
-  store.listPosts = () => Promise.reject(new Error('secret'));
+  replaceList(store, () => Promise.reject(new Error('secret')));
   const { http } = await startService(t, { repository: store, expectFailures: true });
   const { status, json } = await send(http, line);
   assert.deepEqual([status, json], [500, { error: 'internal error' }]);
@@ -183,7 +195,7 @@ test('a client that disconnects while posts are streamed ends the reads, and its
 test('a post created while posts are streamed is returned exactly once', async (t) => {
   const store = await storeWith(600);
   const held = heldAfterFirstRead(store, async () => {
-    await store.createPost(1, { title: 'late', body: '' });
+    await store.posts(1).create({ title: 'late', body: '' });
   });
   const { http } = await startService(t, { repository: store });
   const answer = send(http, line);

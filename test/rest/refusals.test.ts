@@ -278,8 +278,8 @@ after(async () => {
 
 async function start(): Promise<Shared> {
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ann', role: 'admin' });
-  await repository.createPost(1, { title: 'Hi', body: '' });
+  await repository.users.create({ name: 'Ann', role: 'admin' });
+  await repository.posts(1).create({ title: 'Hi', body: '' });
   return {
     repository,
     running: await startService({ after: (close) => closing.push(close) }, { repository }),

@@ -60,16 +60,11 @@ describe('a request under way when the service closes', () => {
   it('is aborted together with its store call at the deadline', async (t) => {
     const aborted = Promise.withResolvers<void>();
     const { repository } = await gatedRepository();
-    const patient = new Proxy<Repository>(repository, {
-      get(target, name) {
-        if (name !== 'getUser') return Reflect.get(target, name);
-        return async (...[, options]: Parameters<Repository['getUser']>) => {
-          options?.signal?.addEventListener('abort', () => aborted.resolve());
-          return await new Promise<never>(() => undefined);
-        };
-      },
-    });
-    const { service, port } = await startService(t, { repository: patient });
+    repository.users.get = (_id, options) => {
+      options?.signal?.addEventListener('abort', () => aborted.resolve());
+      return new Promise<never>(() => undefined);
+    };
+    const { service, port } = await startService(t, { repository });
     const wire = await Wire.open(t, port);
     wire.write(head('GET /users/1'));
     // Its response shows that the service has received the first request.
@@ -278,8 +273,8 @@ async function assertRefused(port: number): Promise<void> {
 /** A memory store whose user 1 has more posts than the buffers of a connection hold. */
 async function storeOfManyPosts(): Promise<Repository> {
   const store = createMemoryStore();
-  await store.createUser({ name: 'Ada' });
+  await store.users.create({ name: 'Ada' });
   const body = 'x'.repeat(10_000);
-  for (let n = 0; n < 1_500; n += 1) await store.createPost(1, { title: `${n}`, body });
+  for (let n = 0; n < 1_500; n += 1) await store.posts(1).create({ title: `${n}`, body });
   return store;
 }

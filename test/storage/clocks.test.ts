@@ -19,7 +19,7 @@ testSchedules(
       const kept = known.get(key);
       const isKept = kept !== undefined && kept.expiresAt > now;
       const idempotency = { key, fingerprint: 'the same' };
-      const { value, replayed } = await store.createUser({ name: 'Ada' }, { idempotency });
+      const { value, replayed } = await store.users.create({ name: 'Ada' }, { idempotency });
       if (!replayed) next += 1;
       // After a key has expired, a step back need not make it valid again.
       if (kept?.mayBeDropped !== true || !isKept) assert.equal(replayed, isKept);
@@ -28,7 +28,7 @@ testSchedules(
       if (!replayed) known.set(key, { id: next, expiresAt: now + idempotencyTtlMs });
       else {
         const another = { key, fingerprint: 'another' };
-        await assert.rejects(store.createUser({ name: 'Ada' }, { idempotency: another }));
+        await assert.rejects(store.users.create({ name: 'Ada' }, { idempotency: another }));
       }
     }
   },

@@ -81,7 +81,7 @@ for (const [name, open] of Object.entries(stores)) {
       const unwatch = feed.watch(wake);
       feed.watch(wake);
       for (let i = 0; i < 2; i += 1) {
-        assert.equal((await store.createUser({ name: 'Ada' })).replayed, false);
+        assert.equal((await store.users.create({ name: 'Ada' })).replayed, false);
         await woken.promise;
         woken = Promise.withResolvers<void>();
         unwatch();

@@ -28,18 +28,16 @@ export async function checkMigrated(store: Store): Promise<void> {
     );
   }
   const idempotency = { key: 'key', fingerprint: 'fingerprint' };
-  const replayed = await store.createUser({ name: 'Bob' }, { idempotency });
+  const replayed = await store.users.create({ name: 'Bob' }, { idempotency });
   assert.deepEqual(replayed, { value: { id: 2, name: 'Bob', version: 1 }, replayed: true });
-  const post = await store.createPost(
-    5,
-    { title: 'title', body: '' },
-    { idempotency: { ...idempotency, key: 'post' } },
-  );
+  const post = await store
+    .posts(5)
+    .create({ title: 'title', body: '' }, { idempotency: { ...idempotency, key: 'post' } });
   const kept = { id: 2, userId: 5, title: 'title', body: '', version: 1 };
   assert.deepEqual(post, { value: kept, replayed: true });
-  assert.equal((await store.updatePost(5, 2, { body: 'x' }, { expected: [1] }))?.version, 2);
-  assert.equal((await store.updateUser(1, { name: 'Eve' }, { expected: [3] }))?.version, 4);
-  assert.equal((await store.createUser({ name: 'next' })).value.id, 10);
-  assert.equal((await store.createPost(5, { title: 'next', body: '' }))?.value.id, 8);
-  assert.equal((await store.listUsers(userQuery('role=admin'))).items.length, 1);
+  assert.equal((await store.posts(5).update(2, { body: 'x' }, { expected: [1] }))?.version, 2);
+  assert.equal((await store.users.update(1, { name: 'Eve' }, { expected: [3] }))?.version, 4);
+  assert.equal((await store.users.create({ name: 'next' })).value.id, 10);
+  assert.equal((await store.posts(5).create({ title: 'next', body: '' }))?.value.id, 8);
+  assert.equal((await store.users.list(userQuery('role=admin'))).items.length, 1);
 }

@@ -13,7 +13,7 @@ describe('openStore', () => {
   it('opens memory:', async (t) => {
     const store = await openStore('memory:');
     t.after(() => store.close());
-    assert.deepEqual((await store.createUser({ name: 'Ada' })).value, { id: 1, name: 'Ada', version: 1 });
+    assert.deepEqual((await store.users.create({ name: 'Ada' })).value, { id: 1, name: 'Ada', version: 1 });
   });
 
   for (const [what, url, file] of [
@@ -34,8 +34,8 @@ describe('openStore', () => {
   it('passes the options on', async (t) => {
     const bounded = await openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 1 });
     t.after(() => bounded.close());
-    const writing = bounded.createUser({ name: 'Ada' });
-    await assert.rejects(bounded.createUser({ name: 'Bob' }), { kind: 'overloaded' });
+    const writing = bounded.users.create({ name: 'Ada' });
+    await assert.rejects(bounded.users.create({ name: 'Bob' }), { kind: 'overloaded' });
     await writing;
     await assert.rejects(openStore(`sqlite:${folder}/bounded.db`, { maxPendingWrites: 0 }), RangeError);
 
@@ -43,9 +43,9 @@ describe('openStore', () => {
     const timed = await openStore('memory:', { now: () => now, idempotencyTtlMs: 10 });
     t.after(() => timed.close());
     const options = { idempotency: { key: 'k', fingerprint: 'f' } };
-    await timed.createUser({ name: 'Ada' }, options);
+    await timed.users.create({ name: 'Ada' }, options);
     now = 10;
-    assert.equal((await timed.createUser({ name: 'Ada' }, options)).replayed, false);
+    assert.equal((await timed.users.create({ name: 'Ada' }, options)).replayed, false);
   });
 
   for (const url of [

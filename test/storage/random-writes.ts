@@ -25,7 +25,7 @@ export async function writeAtRandom(repository: Repository, load: RandomLoad): P
     for (let n = 0; n < load.writes; n += 1) await writeOnce(repository, random, `${load.seed}-${i}-${n}`);
   };
   await Promise.all(Array.from({ length: load.writers }, writer));
-  await repository.createUser({ name: lastUserOf(load) });
+  await repository.users.create({ name: lastUserOf(load) });
 }
 
 async function writeOnce(repository: Repository, random: Random, requestId: string): Promise<void> {
@@ -37,16 +37,16 @@ async function writeOnce(repository: Repository, random: Random, requestId: stri
   const name = random.pick(['Ada', 'Eve', 'é\u0301 😀', ' "quoted" \\ ']);
   const role = random.pick<string | null>([null, 'admin', 'reader']);
   const kinds: readonly [() => Promise<unknown>, ...(() => Promise<unknown>)[]] = [
-    () => repository.createUser(role === null ? { name } : { name, role }, creation),
-    () => repository.updateUser(userId, { name, role }, options),
-    () => repository.updateUser(userId, { role }, options),
-    () => repository.createPost(userId, { title: name, body: requestId }, creation),
-    () => repository.createPost(userId, { title: name, body: '' }, creation),
-    () => repository.updatePost(userId, id, { title: name }, options),
+    () => repository.users.create(role === null ? { name } : { name, role }, creation),
+    () => repository.users.update(userId, { name, role }, options),
+    () => repository.users.update(userId, { role }, options),
+    () => repository.posts(userId).create({ title: name, body: requestId }, creation),
+    () => repository.posts(userId).create({ title: name, body: '' }, creation),
+    () => repository.posts(userId).update(id, { title: name }, options),
     // A random id rarely matches a post, so this update picks an existing one.
     () => updateAnyPost(repository, random, id, name),
-    () => repository.deletePost(userId, id, options),
-    () => (random.below(4) === 0 ? repository.deleteUser(userId, options) : Promise.resolve()),
+    () => repository.posts(userId).delete(id, options),
+    () => (random.below(4) === 0 ? repository.users.delete(userId, options) : Promise.resolve()),
   ];
   try {
     await random.pick(kinds)();
@@ -63,7 +63,7 @@ async function updateAnyPost(
   title: string,
 ): Promise<void> {
   for (let userId = 1; userId <= 40; userId += 1 + random.below(3)) {
-    await repository.updatePost(userId, id, { title });
+    await repository.posts(userId).update(id, { title });
   }
 }
 

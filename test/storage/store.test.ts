@@ -24,16 +24,16 @@ describe('a store that responds at once', () => {
         throw new Error('the signal was read');
       },
     };
-    assert.equal(store.getUser(1, options), undefined);
-    assert.equal(store.getPost(1, 1, options), undefined);
-    assert.deepEqual((await store.listUsers(query, options)).items, []);
+    assert.equal(store.users.get(1, options), undefined);
+    assert.equal(store.posts(1).get(1, options), undefined);
+    assert.deepEqual((await store.users.list(query, options)).items, []);
   });
 
   it('rejects a call whose signal is already aborted', async (t) => {
     const store = await openStore('memory:');
     t.after(() => store.close());
     const options = { isAborted: true, signal: AbortSignal.abort() };
-    await assert.rejects(async () => store.getUser(1, options), { kind: 'cancelled' });
+    await assert.rejects(async () => store.users.get(1, options), { kind: 'cancelled' });
   });
 });
 
@@ -73,15 +73,15 @@ describe('a watcher of the feed', () => {
       t.mock.timers.tick(ms);
       await nextTurn();
     };
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await pass(0);
     assert.equal(woken, 1);
-    for (let i = 0; i < 5; i += 1) await store.createUser({ name: 'Ada' });
+    for (let i = 0; i < 5; i += 1) await store.users.create({ name: 'Ada' });
     await pass(9);
     assert.equal(woken, 1);
     await pass(1);
     assert.equal(woken, 2);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     unwatch();
     t.mock.timers.tick(1_000);
     assert.equal(woken, 2);

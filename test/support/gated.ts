@@ -3,33 +3,27 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 
 export interface GatedRepository {
   readonly repository: Repository;
-  /** Resolves at the first call of `getUser`. */
+  /** Resolves at the first read of a user. */
   readonly entered: Promise<void>;
-  /** The number of calls of `getUser` so far. */
+  /** The number of reads of a user so far. */
   readonly calls: () => number;
-  /** Opens the gate, so that waiting and later calls of `getUser` complete. */
+  /** Opens the gate, so that waiting and later reads of a user complete. */
   readonly open: () => void;
 }
 
-/** A memory store with one user, whose `getUser` waits until the gate is open. It makes slow requests. */
+/** A memory store with one user, whose reads wait until the gate is open. It makes slow requests. */
 export async function gatedRepository(): Promise<GatedRepository> {
   const store = createMemoryStore();
-  await store.createUser({ name: 'Ada' });
+  await store.users.create({ name: 'Ada' });
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
   let calls = 0;
-  const getUser: Repository['getUser'] = async (...args) => {
+  const { get } = store.users;
+  store.users.get = async (...args) => {
     calls += 1;
     entered.resolve();
     await gate.promise;
-    return await store.getUser(...args);
+    return await get(...args);
   };
-  const repository = new Proxy<Repository>(store, {
-    get(target, name) {
-      if (name === 'getUser') return getUser;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-  return { repository, entered: entered.promise, calls: () => calls, open: () => gate.resolve() };
+  return { repository: store, entered: entered.promise, calls: () => calls, open: () => gate.resolve() };
 }

@@ -57,7 +57,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
 
   return createStore({
     ...(changesKept > 0 && { changes }),
-    collections: byKind((kind) => {
+    operations: byKind((kind) => {
       const table = tables[kind];
       const find = (key: Key): Row | undefined => {
         const row = rows[kind].get(key[0]);

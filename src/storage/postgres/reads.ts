@@ -2,7 +2,7 @@ import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-q
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
-import type { Collection, Row } from '../store.ts';
+import type { Row, TableOperations } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
@@ -24,7 +24,7 @@ const summary: Sql = {
 function tableReads(
   pool: Pick<PostgresPool, 'read'>,
   table: Table,
-): Pick<Collection, 'get' | 'list' | 'count'> {
+): Pick<TableOperations, 'get' | 'list' | 'count'> {
   const { columns, listed } = table;
   const find = prepared(findSql(table, '$'));
   return {
@@ -55,7 +55,7 @@ function tableReads(
 /** The reads from `pool`. Only the primary accepts the ping. */
 export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<PostgresPool, 'ping'>) {
   return {
-    collections: byKind((kind) => tableReads(pool, tables[kind])),
+    operations: byKind((kind) => tableReads(pool, tables[kind])),
 
     async ping({ signal }: CallOptions = {}) {
       await primary.ping(ping, signal);

@@ -116,8 +116,8 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   return createStore({
     ...(feed && { changes: feed }),
     ...answers,
-    collections: byKind((kind) => ({
-      ...answers.collections[kind],
+    operations: byKind((kind) => ({
+      ...answers.operations[kind],
       ...postgresWrites(pool, tables[kind], settings.idempotencyTtlMs, feed),
     })),
     ...postgresImport(pool),

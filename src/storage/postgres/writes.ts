@@ -3,7 +3,7 @@ import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts'
 import { maxVersion, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
-import type { Collection, Row, StoreBackend } from '../store.ts';
+import type { Row, StoreBackend, TableOperations } from '../store.ts';
 import {
   childTables,
   columnNames,
@@ -40,7 +40,7 @@ export function postgresWrites(
   table: Table,
   idempotencyTtlMs: number,
   feed: PostgresFeed | undefined,
-): Pick<Collection, 'create' | 'update' | 'delete'> {
+): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
   const { insert, insertOnce, update, unchanged, remove, find } = writeStatements(table, feed !== undefined);
   const write = async <R extends NamedRow>(

@@ -19,7 +19,7 @@ export function sqliteReads(db: DatabaseSync) {
   // The same first pages are read repeatedly, but a page after a position is usually read once.
   const firstPages = memory<ReturnType<typeof planPage>>();
   return {
-    collections: byKind((kind) => {
+    operations: byKind((kind) => {
       const table = tables[kind];
       const find = prepareRows(db, findSql(table, '?'));
       return {

@@ -105,8 +105,8 @@ function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<Sqli
     ...reads,
     toError: fromSqlite,
     ...(changesKept > 0 && { changes: sqliteFeed(db) }),
-    collections: byKind((kind) => ({
-      ...reads.collections[kind],
+    operations: byKind((kind) => ({
+      ...reads.operations[kind],
       create: (record, options) => create(kind, record, options),
       update: (key, patch, options) =>
         queue.write('update', [kind, key, patch, options?.expected, options?.origin]),
@@ -116,7 +116,7 @@ function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<Sqli
     continueIds: (last) => queue.write('continueIds', [last]),
     ping() {
       checkFiles(files);
-      reads.collections.users.get([1]);
+      reads.operations.users.get([1]);
       if (queue.failure === undefined) return;
       void tryWrite();
       throw unavailable(queue.failure.cause);

@@ -31,9 +31,9 @@ const asked: readonly [target: string, ...headers: string[]][] = [
 
 test('every response to HEAD has the same headers as the response to GET', async (t) => {
   const repository = createMemoryStore();
-  await repository.createUser({ name: 'Ada' });
+  await repository.users.create({ name: 'Ada' });
   // More posts than one chunk contains, so that the list is streamed.
-  for (let i = 0; i < 600; i += 1) await repository.createPost(1, { title: `Post ${i}`, body: '' });
+  for (let i = 0; i < 600; i += 1) await repository.posts(1).create({ title: `Post ${i}`, body: '' });
   const { port } = await startService(t, { repository, apiKeys: ['key'], expectFailures: true });
   const wire = await Wire.open(t, port);
   const sides = await Wire.open(t, port);

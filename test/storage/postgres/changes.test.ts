@@ -61,9 +61,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { store, feed, session, url } = await open(t);
     const other = await openAt(t, url);
     const { release } = await holdSlowCommits(session);
-    const slow = store.createUser({ name: 'slow' });
+    const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
-    for (const name of ['a', 'b']) await other.store.createUser({ name });
+    for (const name of ['a', 'b']) await other.store.users.create({ name });
     for (const { changes, position } of [
       { changes: await readAll(feed), position: await feed.position() },
       { changes: await readAll(other.feed), position: await other.feed.position() },
@@ -81,12 +81,12 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('returns the changes that were settled before a transaction that stays open', async (t) => {
     const { store, feed, session } = await open(t);
-    await store.createUser({ name: 'first' });
+    await store.users.create({ name: 'first' });
     assert.equal(await feed.position(), 1);
     const { release } = await holdSlowCommits(session);
-    const slow = store.createUser({ name: 'slow' });
+    const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
-    await store.createUser({ name: 'last' });
+    await store.users.create({ name: 'last' });
     assert.deepEqual(namesOf(await readAll(feed)), ['first']);
     await release();
     await slow;
@@ -96,7 +96,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   it('wakes its followers after a transaction that delayed changes has failed', async (t) => {
     const { store, feed, session } = await open(t);
     const { release } = await holdSlowCommits(session);
-    const slow = store.createUser({ name: 'slow' });
+    const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
     const read: string[] = [];
     const followed = Promise.withResolvers<void>();
@@ -109,7 +109,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const stop = feed.watch(() => {
       reading = reading.then(follow);
     });
-    await store.createUser({ name: 'last' });
+    await store.users.create({ name: 'last' });
     await readAll(feed);
     assert.deepEqual(read, []);
     const failing = assert.rejects(slow, { kind: 'deadline-exceeded' });
@@ -125,7 +125,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
   it('orders the changes of a row by version even if the older transaction changed it last', async (t) => {
     const { store, feed, session, url } = await open(t);
     const older = await openAt(t, url, { applicationName: 'older' });
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     // A statement of the older transaction takes its transaction id, and then waits before it locks a row.
     await session.query(`
       CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS '
@@ -133,9 +133,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
       CREATE TRIGGER hold BEFORE UPDATE ON users FOR EACH STATEMENT
         WHEN (current_setting('application_name') = 'older') EXECUTE FUNCTION hold()`);
     await session.query('SELECT pg_advisory_lock(42)');
-    const updating = older.store.updateUser(1, { name: 'by the older' });
+    const updating = older.store.users.update(1, { name: 'by the older' });
     await session.untilBlocked(1);
-    await store.updateUser(1, { name: 'by the newer' });
+    await store.users.update(1, { name: 'by the newer' });
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'by the newer']);
     await session.query('SELECT pg_advisory_unlock(42)');
     assert.equal((await updating)?.version, 3);
@@ -151,14 +151,14 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('is not delayed by a write that waits for a row, or by other transactions', async (t) => {
     const { store, feed, session, url } = await open(t);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const blocker = await openSession(t, url);
     await blocker.query('BEGIN');
     await blocker.query('SELECT FROM users WHERE id = 1 FOR UPDATE');
     await blocker.query('CREATE TABLE other (id serial); INSERT INTO other DEFAULT VALUES');
-    const waiting = store.updateUser(1, { name: 'Eve' });
+    const waiting = store.users.update(1, { name: 'Eve' });
     await session.untilBlocked(1);
-    await store.createUser({ name: 'Bob' });
+    await store.users.create({ name: 'Bob' });
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada', 'Bob']);
     await blocker.query('ROLLBACK');
     await waiting;
@@ -167,14 +167,14 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('contains the last version of every post that the deletion of a user removes', async (t) => {
     const { store, feed, session, url } = await open(t);
-    await store.createUser({ name: 'Ada' });
-    for (const title of ['one', 'two']) await store.createPost(1, { title, body: '' });
+    await store.users.create({ name: 'Ada' });
+    for (const title of ['one', 'two']) await store.posts(1).create({ title, body: '' });
     const writer = await openSession(t, url);
     await writer.query('BEGIN');
     await writer.query('SELECT FROM users WHERE id = 1 FOR KEY SHARE');
     await writer.query(`INSERT INTO posts (user_id, title, body) VALUES (1, 'late', '')`);
     await writer.query(`UPDATE posts SET title = 'changed', version = 2 WHERE id = 2`);
-    const deleting = store.deleteUser(1);
+    const deleting = store.users.delete(1);
     await session.untilBlocked(1);
     await writer.query('COMMIT');
     assert.equal(await deleting, true);
@@ -214,12 +214,12 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const following = Promise.all([follow(feed), follow(other.feed), follow(feed)]);
     const write = async (i: number): Promise<void> => {
       const { store: mine } = i % 2 === 0 ? { store } : other;
-      const { value } = await mine.createUser({ name: `${i}` });
-      for (let n = 0; n < 5; n += 1) await mine.updateUser(1 + (n % 3), { name: `${i}.${n}` });
-      await mine.createPost(value.id, { title: `${i}`, body: '' });
-      if (i % 3 === 0) await mine.deleteUser(value.id);
+      const { value } = await mine.users.create({ name: `${i}` });
+      for (let n = 0; n < 5; n += 1) await mine.users.update(1 + (n % 3), { name: `${i}.${n}` });
+      await mine.posts(value.id).create({ title: `${i}`, body: '' });
+      if (i % 3 === 0) await mine.users.delete(value.id);
     };
-    await store.createUser({ name: 'first' });
+    await store.users.create({ name: 'first' });
     await Promise.all(Array.from({ length: 30 }, (_, i) => write(i)));
     isWriting = false;
     const kept = await session.query<{ position: string }>('SELECT position FROM changes ORDER BY position');
@@ -245,13 +245,13 @@ describe('the feed of changes of a PostgreSQL store', () => {
         });
       });
     const following = follow(left, 'Ada');
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await following;
     wakes = 0;
     left.feed.watch(() => assert.fail('the follower has left'))();
     const later = follow(stays, 'Bob');
-    await store.createUser({ name: 'Bob' });
-    await left.store.createUser({ name: 'Eve' });
+    await store.users.create({ name: 'Bob' });
+    await left.store.users.create({ name: 'Eve' });
     await later;
     assert.ok(wakes > 0);
   });
@@ -263,7 +263,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { store, feed } = await openAt(t, url);
     await session.query(`SELECT setval('changes_position_seq', 123455)`);
     const before = Date.now() - 1_000;
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const { changes, next } = await feed.read({ after: 0, limit: 1 });
     assert.deepEqual([changes[0]?.position, next, await feed.position()], [123_456, 123_456, 123_456]);
     assert.ok(Date.parse(changes[0]?.time ?? '') >= before, `${changes[0]?.time}`);
@@ -275,7 +275,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await session.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET datestyle = 'German, DMY'`);
     const before = Date.now() - 1_000;
     const { store, feed } = await openAt(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const [change] = (await feed.read({ after: 0, limit: 1 })).changes;
     assert.ok(Date.parse(change?.time ?? '') >= before, `${change?.time}`);
   });
@@ -287,9 +287,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
       t.after(() => pg.types.setTypeParser(type, parse));
     }
     const { store, feed } = await open(t);
-    const { value } = await store.createUser({ name: 'Ada' });
+    const { value } = await store.users.create({ name: 'Ada' });
     assert.deepEqual(value, { id: value.id, name: 'Ada', version: 1 });
-    assert.deepEqual(await store.getUser(value.id), value);
+    assert.deepEqual(await store.users.get(value.id), value);
     const [change] = (await feed.read({ after: 0, limit: 1 })).changes;
     assert.deepEqual([change?.position, change?.record], [1, value]);
     assert.equal(new Date(change?.time ?? '').toISOString(), change?.time);
@@ -299,9 +299,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const url = await postgres.createDatabase();
     const stores = [await openAt(t, url, { changesKept: 50 }), await openAt(t, url, { changesKept: 50 })];
     const names = Array.from({ length: 1_000 }, (_, i) => `${i}`);
-    await Promise.all(names.map((name, i) => stores[i % 2]?.store.createUser({ name })));
+    await Promise.all(names.map((name, i) => stores[i % 2]?.store.users.create({ name })));
     // While writes were running, the changes after theirs were kept. The next steps come after 50 more each.
-    for (let i = 0; i < 100; i += 1) await stores[0]?.store.createUser({ name: `later ${i}` });
+    for (let i = 0; i < 100; i += 1) await stores[0]?.store.users.create({ name: `later ${i}` });
     for (const { feed } of stores) {
       const last = await feed.position();
       assert.equal((await readAll(feed, last - 50)).length, 50);
@@ -323,9 +323,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
   it('removes old changes after the first write of a process, which may write no more', async (t) => {
     const url = await postgres.createDatabase();
     const before = await openAt(t, url, { changesKept: 1_000 });
-    for (let i = 0; i < 20; i += 1) await before.store.createUser({ name: `${i}` });
+    for (let i = 0; i < 20; i += 1) await before.store.users.create({ name: `${i}` });
     const { store, feed } = await openAt(t, url, { changesKept: 5 });
-    await store.createUser({ name: 'the only one' });
+    await store.users.create({ name: 'the only one' });
     const isTrimmed = () => assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
     await t.waitFor(isTrimmed, { timeout: 10_000 });
     assert.equal((await readAll(feed, 16)).length, 5);
@@ -336,10 +336,10 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { store, feed } = await openAt(t, url, { changesKept: 5 });
     const session = await openSession(t, url);
     const { release } = await holdSlowCommits(session);
-    const slow = store.createUser({ name: 'slow' });
+    const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
     const position = await feed.position();
-    for (let i = 0; i < 40; i += 1) await store.createUser({ name: `${i}` });
+    for (let i = 0; i < 40; i += 1) await store.users.create({ name: `${i}` });
     const [row] = await session.query<{ gone: number }>('SELECT gone::float8 FROM change_feed');
     assert.ok(Number(row?.gone) <= position, 'the change of the slow write would be missed');
     await release();
@@ -348,9 +348,9 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('restarts at an import only after the running writes of all kinds', async (t) => {
     const { store, feed, session } = await open(t);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const { release } = await holdSlowCommits(session);
-    const slow = store.createUser({ name: 'slow' });
+    const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
     const imported = store.importRows('posts', [{ id: 1, userId: 1, title: 'a', body: '', version: 1 }]);
     await session.untilBlocked(2);
@@ -362,7 +362,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('starts anew after an import, and after writes of a store without a feed', async (t) => {
     const { store, feed, url } = await open(t);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]);
     await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
     const imported = await feed.position();
@@ -376,7 +376,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const without = await openPostgresStore(url, { changesKept: 0 });
     t.after(() => without.close());
     assert.equal(without.changes, undefined);
-    await without.createUser({ name: 'unseen' });
+    await without.users.create({ name: 'unseen' });
     const again = await openAt(t, url);
     await assert.rejects(again.feed.read({ after: imported, limit: 1 }), { kind: 'gone' });
     assert.equal(await again.feed.position(), imported + 1);
@@ -387,12 +387,12 @@ describe('the feed of changes of a PostgreSQL store', () => {
 
   it('allows writes by the previous release', async (t) => {
     const { store, feed, session } = await open(t);
-    const { value } = await store.createUser({ name: 'Ada' });
+    const { value } = await store.users.create({ name: 'Ada' });
     await session.query(`INSERT INTO users (name, role) SELECT 'old', '' RETURNING id, name, role, version`);
     await session.query(`INSERT INTO posts (user_id, title, body) VALUES (1, 'old', '')`);
     await session.query('DELETE FROM users WHERE id = 1 RETURNING id');
-    assert.equal(await store.getUser(value.id), undefined);
-    assert.equal(await store.getPost(1, 1), undefined);
+    assert.equal(await store.users.get(value.id), undefined);
+    assert.equal(await store.posts(1).get(1), undefined);
     assert.deepEqual(namesOf(await readAll(feed)), ['Ada']);
   });
 
@@ -407,7 +407,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await session.query(`
       INSERT INTO changes (type, user_id, record)
       SELECT 'user.updated', 7, '{"id": 7, "name": "x", "role": "", "version": 1}' FROM generate_series(1, 10500)`);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const query = { limit: 10, types: ['user.created'] } as const;
     const first = await feed.read({ ...query, after: 0 });
     assert.deepEqual(first, { changes: [], next: 10_000, more: true });

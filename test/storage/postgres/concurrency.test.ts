@@ -27,20 +27,20 @@ describe('two stores with one database', () => {
 
   it('accept cursors of each other', async (t) => {
     const [one, other] = await openTwo(t);
-    for (const name of ['a', 'b', 'c']) await one.createUser({ name });
+    for (const name of ['a', 'b', 'c']) await one.users.create({ name });
     const query = userQuery('sort=-name&limit=1');
-    const { next: after = [] } = await one.listUsers(query);
-    const page = await other.listUsers({ ...query, start: { after } });
+    const { next: after = [] } = await one.users.list(query);
+    const page = await other.users.list({ ...query, start: { after } });
     assert.deepEqual(page.items, [{ id: 2, name: 'b' }]);
   });
 
   it('accept exactly one of many changes to a version', async (t) => {
     const stores = await openTwo(t);
-    const { value } = await stores[0].createUser({ name: 'original' });
+    const { value } = await stores[0].users.create({ name: 'original' });
     for (let version = value.version; version < 10; version += 1) {
       const results = await Promise.allSettled(
         Array.from({ length: 10 }, (_, i) =>
-          (i % 2 === 0 ? stores[0] : stores[1]).updateUser(
+          (i % 2 === 0 ? stores[0] : stores[1]).users.update(
             1,
             { name: `${version}.${i}` },
             { expected: [version] },
@@ -62,7 +62,7 @@ describe('two stores with one database', () => {
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
     const ids = new Set<number>();
     const create = async (store: Store): Promise<number> => {
-      const { value, replayed } = await store.createUser({ name: 'once' }, { idempotency });
+      const { value, replayed } = await store.users.create({ name: 'once' }, { idempotency });
       ids.add(value.id);
       return replayed ? 0 : 1;
     };
@@ -76,15 +76,17 @@ describe('two stores with one database', () => {
     }
     assert.equal(made, 1);
     assert.deepEqual([...ids], [1]);
-    assert.equal(await stores[0].countUsers({}), 1);
+    assert.equal(await stores[0].users.count({}), 1);
   });
 
   it('create and delete concurrently without leaving a post without its user', async (t) => {
     const [one, other] = await openTwo(t);
     for (let round = 0; round < 20; round += 1) {
-      const { value } = await one.createUser({ name: 'short-lived' });
-      const posts = Array.from({ length: 5 }, () => other.createPost(value.id, { title: 'title', body: '' }));
-      assert.equal(await one.deleteUser(value.id), true);
+      const { value } = await one.users.create({ name: 'short-lived' });
+      const posts = Array.from({ length: 5 }, () =>
+        other.posts(value.id).create({ title: 'title', body: '' }),
+      );
+      assert.equal(await one.users.delete(value.id), true);
       await Promise.all(posts);
     }
     assert.equal((await one.summary()).posts.count, 0);
@@ -114,32 +116,32 @@ describe('a statement that finds no row', () => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await delayChanges(session);
-    const missed = store.deleteUser(1);
+    const missed = store.users.delete(1);
     await session.untilBlocked(1);
-    const { value } = await store.createUser({ name: 'Ada' });
+    const { value } = await store.users.create({ name: 'Ada' });
     assert.equal(value.id, 1);
     await session.query('SELECT pg_advisory_unlock(42)');
     assert.equal(await missed, false);
-    assert.deepEqual(await store.getUser(1), value);
+    assert.deepEqual(await store.users.get(1), value);
   });
 
   it('for an update changes a user that is created while it runs', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await delayChanges(session);
-    const updating = store.updateUser(1, { name: 'Eve' });
+    const updating = store.users.update(1, { name: 'Eve' });
     await session.untilBlocked(1);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.query('SELECT pg_advisory_unlock(42)');
     assert.deepEqual(await updating, { id: 1, name: 'Eve', version: 2 });
   });
 
   it('for an update changes a user that reaches the expected version while it runs', async (t) => {
     const { store, url } = await open(t);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const session = await openSession(t, url);
     await delayChanges(session);
-    const updating = store.updateUser(1, { name: 'Eve' }, { expected: [2] });
+    const updating = store.users.update(1, { name: 'Eve' }, { expected: [2] });
     await session.untilBlocked(1);
     await session.query('UPDATE users SET version = 2');
     await session.query('SELECT pg_advisory_unlock(42)');
@@ -148,11 +150,11 @@ describe('a statement that finds no row', () => {
 
   it('for an update returns a user that already has the values, without writing it', async (t) => {
     const { store, url } = await open(t);
-    const { value } = await store.createUser({ name: 'Ada' });
+    const { value } = await store.users.create({ name: 'Ada' });
     const session = await openSession(t, url);
     const find = () => session.query('SELECT ctid, xmin FROM users');
     const before = await find();
-    assert.deepEqual(await store.updateUser(1, { name: 'Ada', role: null }), value);
+    assert.deepEqual(await store.users.update(1, { name: 'Ada', role: null }), value);
     assert.deepEqual(await find(), before);
   });
 });
@@ -166,15 +168,15 @@ describe('idempotency keys in PostgreSQL', () => {
     t.after(() => other.close());
     const session = await openSession(t, url);
     await delayInserts(session);
-    const first = store.createUser({ name: 'first' }, { idempotency });
+    const first = store.users.create({ name: 'first' }, { idempotency });
     await session.untilBlocked(1);
     for (const second of [store, other]) {
-      await assert.rejects(second.createUser({ name: 'first' }, { idempotency }), { kind: 'conflict' });
+      await assert.rejects(second.users.create({ name: 'first' }, { idempotency }), { kind: 'conflict' });
     }
     await session.query('SELECT pg_advisory_unlock(42)');
     const { value } = await first;
     for (const second of [store, other]) {
-      assert.deepEqual(await second.createUser({ name: 'first' }, { idempotency }), {
+      assert.deepEqual(await second.users.create({ name: 'first' }, { idempotency }), {
         value,
         replayed: true,
       });
@@ -185,7 +187,7 @@ describe('idempotency keys in PostgreSQL', () => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await delayInserts(session);
-    const failed = assert.rejects(store.createUser({ name: 'first' }, { idempotency }), {
+    const failed = assert.rejects(store.users.create({ name: 'first' }, { idempotency }), {
       kind: 'unavailable',
     });
     await session.untilBlocked(1);
@@ -194,8 +196,8 @@ describe('idempotency keys in PostgreSQL', () => {
     for (const pid of await session.backends()) await session.query(terminate, [pid]);
     await failed;
     await session.query('SELECT pg_advisory_unlock(42)');
-    assert.equal((await store.createUser({ name: 'first' }, { idempotency })).replayed, false);
-    assert.equal(await store.countUsers({}), 1);
+    assert.equal((await store.users.create({ name: 'first' }, { idempotency })).replayed, false);
+    assert.equal(await store.users.count({}), 1);
   });
 
   it('replay a request that was committed after the lookup', async (t) => {
@@ -207,22 +209,22 @@ describe('idempotency keys in PostgreSQL', () => {
       `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
       [response],
     );
-    const second = store.createUser({ name: 'first' }, { idempotency });
+    const second = store.users.create({ name: 'first' }, { idempotency });
     await session.untilBlocked(1);
     await session.query('COMMIT');
     assert.deepEqual(await second, { value: { id: 7, name: 'first', version: 1 }, replayed: true });
-    assert.equal(await store.countUsers({}), 0);
+    assert.equal(await store.users.count({}), 0);
   });
 
   it('replay a post that an earlier release stored without a version', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
-    const { value: user } = await store.createUser({ name: 'Ada' });
+    const { value: user } = await store.users.create({ name: 'Ada' });
     await session.query(
       `INSERT INTO idempotency_keys VALUES ('key', 'fingerprint', $1, now() + interval '1 hour')`,
       [{ id: 7, user_id: user.id, title: 'first', body: '' }],
     );
-    assert.deepEqual(await store.createPost(user.id, { title: 'first', body: '' }, { idempotency }), {
+    assert.deepEqual(await store.posts(user.id).create({ title: 'first', body: '' }, { idempotency }), {
       value: { id: 7, userId: user.id, title: 'first', body: '', version: 1 },
       replayed: true,
     });
@@ -233,7 +235,7 @@ describe('idempotency keys in PostgreSQL', () => {
     const session = await openSession(t, url);
     for (const [round, requests] of [1, 1, 10, 10, 1].entries()) {
       const results = await Promise.allSettled(
-        Array.from({ length: requests }, () => store.createUser({ name: 'again' }, { idempotency })),
+        Array.from({ length: requests }, () => store.users.create({ name: 'again' }, { idempotency })),
       );
       const created = results.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
       assert.equal(created.filter(({ replayed }) => !replayed).length, 1);
@@ -242,7 +244,7 @@ describe('idempotency keys in PostgreSQL', () => {
         1,
         'the other requests must replay the new user',
       );
-      assert.equal(await store.countUsers({}), round + 1);
+      assert.equal(await store.users.count({}), round + 1);
       await session.query(`UPDATE idempotency_keys SET expires_at = now() - interval '1 second'`);
     }
   });
@@ -250,9 +252,9 @@ describe('idempotency keys in PostgreSQL', () => {
   it('are not used up by a post for a missing user', async (t) => {
     const { store } = await open(t);
     const draft = { title: 'title', body: '' };
-    assert.equal(await store.createPost(1, draft, { idempotency }), undefined);
-    await store.createUser({ name: 'Ada' });
-    assert.equal((await store.createPost(1, draft, { idempotency }))?.replayed, false);
+    assert.equal(await store.posts(1).create(draft, { idempotency }), undefined);
+    await store.users.create({ name: 'Ada' });
+    assert.equal((await store.posts(1).create(draft, { idempotency }))?.replayed, false);
   });
 
   it('are deleted a few at a time after they expire, except those that are locked', async (t) => {
@@ -263,7 +265,7 @@ describe('idempotency keys in PostgreSQL', () => {
       FROM generate_series(1, 35) AS i`);
     await session.query(`BEGIN; SELECT FROM idempotency_keys WHERE key = 'old 35' FOR UPDATE`);
     for (const left of [25, 15, 5, 1, 1]) {
-      await store.createUser(
+      await store.users.create(
         { name: 'Ada' },
         { idempotency: { key: `${left} ${Math.random()}`, fingerprint: '' } },
       );
@@ -280,9 +282,9 @@ it('a statement that fails because of another transaction is retried', async (t)
   const session = await openSession(t, url);
   const [row] = await session.query<{ name: string }>('SELECT current_database() AS name');
   await session.query(`ALTER DATABASE ${row?.name} SET default_transaction_isolation = 'serializable'`);
-  await store.createUser({ name: 'Ada' });
+  await store.users.create({ name: 'Ada' });
   const strict = await openPostgresStore(url, { poolSize: 3 });
   t.after(() => strict.close());
-  await Promise.all(Array.from({ length: 60 }, (_, i) => strict.updateUser(1, { name: `name ${i}` })));
-  assert.equal((await strict.getUser(1))?.version, 61);
+  await Promise.all(Array.from({ length: 60 }, (_, i) => strict.users.update(1, { name: `name ${i}` })));
+  assert.equal((await strict.users.get(1))?.version, 61);
 });

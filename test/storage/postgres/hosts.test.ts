@@ -65,13 +65,13 @@ describe('a store with several hosts', async () => {
 
   it('skips a host that is down', async (t) => {
     const store = await open(t, urlOf('127.0.0.1:1', primary));
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await store.ping();
   });
 
   it('skips a standby', async (t) => {
     const store = await open(t, urlOf(standby, primary));
-    await Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 20 }, () => store.users.create({ name: 'Ada' })));
     await store.ping();
   });
 
@@ -102,17 +102,17 @@ describe('a store with several hosts', async () => {
     t.after(() => other.close());
     const limits = { pingTimeoutMs: 300, waitTimeoutMs: 1_000 };
     const store = await open(t, urlOf(`127.0.0.1:${hanging.port}`, `127.0.0.1:${other.port}`), limits);
-    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 10 }, () => store.users.create({ name: 'Ada' })));
     // On a busy machine a ping may take longer than its limit here.
     await until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready');
     hanging.freeze();
-    const calls = Array.from({ length: 20 }, () => timed(kindOf(store.createUser({ name: 'lost' }))));
+    const calls = Array.from({ length: 20 }, () => timed(kindOf(store.users.create({ name: 'lost' }))));
     for (const { result, ms } of await Promise.all(calls)) {
       assert.equal(result, 'unavailable');
       assert.ok(ms < 5_000, `took ${ms} ms`);
     }
     other.moveTo(primary.port);
-    const create = async () => (await kindOf(store.createUser({ name: 'Bob' }))) === 'none';
+    const create = async () => (await kindOf(store.users.create({ name: 'Bob' }))) === 'none';
     // `host-search.test.ts` tests how soon a host is found, with a simulated clock.
     await until(create, 'a write is accepted while the other host still hangs');
   });
@@ -129,18 +129,18 @@ describe('a store with several hosts', async () => {
 
   it('follows a promotion, and leaves a primary that was demoted', async (t) => {
     const store = await open(t, urlOf(primary, standby));
-    const { value } = await store.createUser({ name: 'before' });
+    const { value } = await store.users.create({ name: 'before' });
     const replicated = `SELECT FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_lsn()`;
     await until(async () => (await primary.query(replicated)).length === 1, 'the standby has all changes');
     await primary.stop('immediate');
-    assert.equal(await kindOf(store.createUser({ name: 'lost' })), 'unavailable');
+    assert.equal(await kindOf(store.users.create({ name: 'lost' })), 'unavailable');
     await standby.promote();
     await until(async () => (await kindOf(store.ping())) === 'none', 'the store is ready');
-    assert.equal((await store.getUser(value.id))?.name, 'before');
-    await store.createUser({ name: 'after' });
+    assert.equal((await store.users.get(value.id))?.name, 'before');
+    await store.users.create({ name: 'after' });
 
     await primary.start();
-    await store.createUser({ name: 'at the new primary' });
+    await store.users.create({ name: 'at the new primary' });
     assert.equal(await count(standby, 'at the new primary'), 1);
     await standby.query('ALTER SYSTEM SET default_transaction_read_only = on');
     await standby.query('SELECT pg_reload_conf()');
@@ -151,7 +151,7 @@ describe('a store with several hosts', async () => {
       return row?.mode === 'on';
     };
     await until(isDemoted, 'the promoted server accepts no more writes');
-    await store.createUser({ name: 'at the first again' });
+    await store.users.create({ name: 'at the first again' });
     assert.equal(await count(primary, 'at the first again'), 1);
   });
 });

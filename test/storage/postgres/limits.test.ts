@@ -25,12 +25,12 @@ describe('a pool whose connections are all in use', () => {
   it('limits the number of waiting calls and their time, rejects the others, and stays ready', async (t) => {
     const { store, url } = await open(t, { poolSize: 2, maxWaiting: 3, waitTimeoutMs: 1_500 });
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.lock('posts');
-    const running = [store.countPosts(1, {}), store.countPosts(1, {})];
+    const running = [store.posts(1).count({}), store.posts(1).count({})];
     await session.untilBlocked(2);
-    const waiting = Array.from({ length: 3 }, () => timed(kindOf(store.getUser(1))));
-    const refused = await timed(kindOf(store.getUser(1)));
+    const waiting = Array.from({ length: 3 }, () => timed(kindOf(store.users.get(1))));
+    const refused = await timed(kindOf(store.users.get(1)));
     assert.equal(refused.result, 'overloaded');
     assert.ok(refused.ms < 1_000, `refused after ${refused.ms} ms`);
     await store.ping();
@@ -40,7 +40,7 @@ describe('a pool whose connections are all in use', () => {
     }
     await session.unlock();
     assert.deepEqual(await Promise.all(running), [0, 0]);
-    assert.equal((await store.getUser(1))?.name, 'Ada');
+    assert.equal((await store.users.get(1))?.name, 'Ada');
   });
 });
 
@@ -54,12 +54,12 @@ it('a role with fewer connections than the pool serves all calls', async (t) => 
   const store = await openPostgresStore(url.href);
   t.after(() => store.close());
   for (let round = 0; round < 5; round += 1) {
-    await Promise.all(Array.from({ length: 40 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 40 }, () => store.users.create({ name: 'Ada' })));
   }
   assert.equal((await session.backends()).length, 3);
   await session.query(`ALTER ROLE ${name} CONNECTION LIMIT 5`);
   await until(async () => {
-    await Promise.all(Array.from({ length: 40 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 40 }, () => store.users.create({ name: 'Ada' })));
     return (await session.backends()).length === 5;
   }, 'the pool uses the connections that are now allowed');
 });
@@ -68,11 +68,11 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   it('ends at once while it waits or runs, and releases its connection', async (t) => {
     const { store, url } = await open(t, { poolSize: 3 });
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.lock('users');
     const controller = new AbortController();
     const { signal } = controller;
-    const calls = Array.from({ length: 200 }, () => kindOf(store.getUser(1, { signal })));
+    const calls = Array.from({ length: 200 }, () => kindOf(store.users.get(1, { signal })));
     await session.untilBlocked(3);
     controller.abort();
     const { result, ms } = await timed(Promise.all(calls));
@@ -82,7 +82,7 @@ describe('a PostgreSQL call whose signal is aborted', () => {
     assert.ok(endedMs < 20_000, `the server ended the statements after ${endedMs} ms`);
     await session.unlock();
     for (let round = 0; round < 10; round += 1) {
-      await Promise.all(Array.from({ length: 3 }, () => store.getUser(1)));
+      await Promise.all(Array.from({ length: 3 }, () => store.users.get(1)));
     }
     assert.ok((await session.backends()).length <= 4);
   });
@@ -90,16 +90,16 @@ describe('a PostgreSQL call whose signal is aborted', () => {
   it('gives up its place in the queue', async (t) => {
     const { store, url } = await open(t, { poolSize: 1, maxWaiting: 1, waitTimeoutMs: 20_000 });
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.lock('users');
-    const running = store.getUser(1);
+    const running = store.users.get(1);
     await session.untilBlocked(1);
     const controller = new AbortController();
-    const leaves = kindOf(store.getUser(1, { signal: controller.signal }));
-    assert.equal(await kindOf(store.getUser(1)), 'overloaded');
+    const leaves = kindOf(store.users.get(1, { signal: controller.signal }));
+    assert.equal(await kindOf(store.users.get(1)), 'overloaded');
     controller.abort();
     assert.equal(await leaves, 'cancelled');
-    const waits = store.getUser(1);
+    const waits = store.users.get(1);
     await session.unlock();
     assert.deepEqual(await running, await waits);
   });
@@ -108,27 +108,27 @@ describe('a PostgreSQL call whose signal is aborted', () => {
     const { store } = await open(t, { poolSize: 2, waitTimeoutMs: 1_000 });
     for (let round = 0; round < 10; round += 1) {
       const controller = new AbortController();
-      const call = kindOf(store.getUser(1, { signal: controller.signal }));
+      const call = kindOf(store.users.get(1, { signal: controller.signal }));
       controller.abort();
       assert.equal(await call, 'cancelled');
     }
-    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 10 }, () => store.users.create({ name: 'Ada' })));
   });
 
   it('keeps the connection when the statement ends soon', async (t) => {
     const { store, url } = await open(t, { poolSize: 1 });
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const seen = new Set(await session.backends());
     for (let i = 0; i < 100; i += 1) {
       const controller = new AbortController();
-      const call = kindOf(store.getUser(1, { signal: controller.signal }));
+      const call = kindOf(store.users.get(1, { signal: controller.signal }));
       await nextTurn();
       controller.abort();
       assert.ok(['none', 'cancelled'].includes(await call));
       for (const pid of await session.backends()) seen.add(pid);
     }
-    assert.equal((await store.getUser(1))?.name, 'Ada');
+    assert.equal((await store.users.get(1))?.name, 'Ada');
     // On a very busy machine, a statement may take longer than the grace period.
     assert.ok(seen.size < 20, `${seen.size} connections for 100 calls`);
   });
@@ -138,7 +138,7 @@ describe('a PostgreSQL call whose signal is aborted', () => {
     const session = await openSession(t, url);
     await session.lock('users');
     const { result, ms } = await timed(
-      kindOf(store.listUsers(userQuery(), { signal: AbortSignal.timeout(50) })),
+      kindOf(store.users.list(userQuery(), { signal: AbortSignal.timeout(50) })),
     );
     assert.equal(result, 'deadline-exceeded');
     assert.ok(ms < 1_000, `left after ${ms} ms`);
@@ -156,10 +156,10 @@ describe('PostgreSQL statements that wait', () => {
       const { store, url } = await open(t, options);
       const session = await openSession(t, url);
       await session.lock('users');
-      assert.equal(await kindOf(store.getUser(1)), expected);
-      assert.equal(await kindOf(store.createUser({ name: 'Ada' })), expected);
+      assert.equal(await kindOf(store.users.get(1)), expected);
+      assert.equal(await kindOf(store.users.create({ name: 'Ada' })), expected);
       await session.unlock();
-      await store.createUser({ name: 'Ada' });
+      await store.users.create({ name: 'Ada' });
     });
   }
 });

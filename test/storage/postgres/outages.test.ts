@@ -41,9 +41,9 @@ function startLoad(t: TestContext, store: Store) {
       try {
         const idempotency = { key: `${n}.${i}`, fingerprint: '' };
         const options = n % 2 === 0 ? {} : { idempotency };
-        const { value } = await store.createUser({ name: `user ${n}.${i}` }, options);
+        const { value } = await store.users.create({ name: `user ${n}.${i}` }, options);
         created.push(value.id);
-        await store.getUser(value.id);
+        await store.users.get(value.id);
       } catch (error) {
         kinds.add(DomainError.from(error).kind);
         await nextTurn();
@@ -73,19 +73,19 @@ async function assertAllThere(store: Store, created: readonly number[]): Promise
 describe('PostgreSQL sessions that the server ends', () => {
   it('are replaced without a failed call if they were idle', async (t) => {
     const { store, database } = await open(t);
-    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 10 }, () => store.users.create({ name: 'Ada' })));
     assert.ok((await server.terminateBackends(database)) >= 10);
-    const reads = await Promise.all(Array.from({ length: 20 }, () => store.getUser(1)));
+    const reads = await Promise.all(Array.from({ length: 20 }, () => store.users.get(1)));
     assert.ok(reads.every((user) => user?.name === 'Ada'));
-    await store.createUser({ name: 'Bob' });
+    await store.users.create({ name: 'Bob' });
   });
 
   it('are replaced during a read, which is retried', async (t) => {
     const { store, url, database } = await open(t);
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.lock('users');
-    const reads = Array.from({ length: 5 }, () => store.getUser(1));
+    const reads = Array.from({ length: 5 }, () => store.users.get(1));
     await session.untilBlocked(5);
     const before = await session.backends();
     for (const pid of before) await server.query('SELECT pg_terminate_backend($1)', [pid]);
@@ -101,12 +101,12 @@ describe('PostgreSQL sessions that the server ends', () => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
     await session.lock('users');
-    const write = kindOf(store.createUser({ name: 'Ada' }));
+    const write = kindOf(store.users.create({ name: 'Ada' }));
     await session.untilBlocked(1);
     for (const pid of await session.backends()) await server.query('SELECT pg_terminate_backend($1)', [pid]);
     await session.unlock();
     assert.equal(await write, 'unavailable');
-    assert.equal(await store.countUsers({}), 0);
+    assert.equal(await store.users.count({}), 0);
   });
 });
 
@@ -118,7 +118,7 @@ describe('a PostgreSQL server that stops under load and restarts', () => {
       await until(async () => load.created.length > 200, 'the load runs');
       await server.stop(mode);
       assert.equal(await kindOf(store.ping()), 'unavailable');
-      const failure = await Promise.resolve(store.getUser(1)).catch((error: unknown) => error);
+      const failure = await Promise.resolve(store.users.get(1)).catch((error: unknown) => error);
       assert.ok(
         !inspect(failure, { depth: 20, showHidden: true }).includes('secret-'),
         'errors must not contain the password',
@@ -166,9 +166,9 @@ describe('a network that stops delivering packets', () => {
     t.after(() => forwarder.close());
     const limits = { statementTimeoutMs: 200, waitTimeoutMs: 1_000, pingTimeoutMs: 300 };
     const { store } = await open(t, limits, forwarder.port);
-    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 10 }, () => store.users.create({ name: 'Ada' })));
     forwarder.freeze();
-    const read = timed(kindOf(store.getUser(1)));
+    const read = timed(kindOf(store.users.get(1)));
     const ping = await timed(kindOf(store.ping()));
     assert.equal(ping.result, 'unavailable');
     assert.ok(ping.ms < 10_000, `the ping took ${ping.ms} ms`);
@@ -177,7 +177,7 @@ describe('a network that stops delivering packets', () => {
     assert.ok(ms < 10_000, `the read took ${ms} ms`);
     forwarder.thaw();
     const readyMs = await untilReady(store);
-    assert.equal((await store.getUser(1))?.name, 'Ada');
+    assert.equal((await store.users.get(1))?.name, 'Ada');
     t.diagnostic(`failure detected after ${ms.toFixed()} ms, ready after ${readyMs.toFixed()} ms`);
   });
 });
@@ -187,12 +187,12 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
     const forwarder = await openForwarder(server.port);
     t.after(() => forwarder.close());
     const { store } = await open(t, { pingTimeoutMs: 200 }, forwarder.port);
-    await Promise.all(Array.from({ length: 10 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 10 }, () => store.users.create({ name: 'Ada' })));
     await store.ping();
     forwarder.strand();
     assert.equal(await kindOf(store.ping()), 'unavailable');
     const { ms } = await timed(
-      Promise.all(Array.from({ length: 20 }, () => store.createUser({ name: 'Bob' }))),
+      Promise.all(Array.from({ length: 20 }, () => store.users.create({ name: 'Bob' }))),
     );
     assert.ok(ms < 10_000, `took ${ms} ms`);
     // The timeout is short for a connection that is not open yet.
@@ -216,16 +216,16 @@ describe('a commit that waits for a standby', () => {
     };
     t.after(() => wait(''));
     const idempotency = { key: 'key', fingerprint: 'fingerprint' };
-    const create = () => store.createUser({ name: 'Ada' }, { idempotency });
+    const create = () => store.users.create({ name: 'Ada' }, { idempotency });
     await wait('missing');
-    assert.equal(await kindOf(store.createUser({ name: 'Bob' })), 'unavailable');
+    assert.equal(await kindOf(store.users.create({ name: 'Bob' })), 'unavailable');
     assert.equal(await kindOf(create()), 'unavailable');
     // The server has committed the write. A promotion of the standby would lose it now.
-    assert.equal(await store.countUsers({}), 2);
+    assert.equal(await store.users.count({}), 2);
     assert.equal(await kindOf(create()), 'unavailable');
     await wait('');
     assert.equal((await create()).replayed, true);
-    assert.equal(await store.countUsers({}), 2);
+    assert.equal(await store.users.count({}), 2);
   });
 });
 
@@ -235,12 +235,12 @@ describe('a standby of PostgreSQL', () => {
     const forwarder = await openForwarder(standby.port);
     t.after(() => forwarder.close());
     const { store: first, database } = await open(t);
-    for (let i = 0; i < 3; i += 1) await first.createUser({ name: `user ${i}` });
+    for (let i = 0; i < 3; i += 1) await first.users.create({ name: `user ${i}` });
     await server.query(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
     await server.query('SELECT pg_reload_conf()');
     const synchronous = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
     await until(async () => (await server.query(synchronous)).length === 1, 'the standby is synchronous');
-    await first.createUser({ name: 'last' });
+    await first.users.create({ name: 'last' });
     const [{ lsn } = {}] = await server.query<{ lsn: string }>('SELECT pg_current_wal_lsn() AS lsn');
     const replayed = 'SELECT FROM pg_last_wal_replay_lsn() AS replayed WHERE replayed >= $1::pg_lsn';
     await until(
@@ -250,20 +250,20 @@ describe('a standby of PostgreSQL', () => {
 
     const store = await openPostgresStore(server.url(database, forwarder.port));
     t.after(() => store.close());
-    assert.equal((await store.getUser(1))?.name, 'user 0');
+    assert.equal((await store.users.get(1))?.name, 'user 0');
     assert.equal(await kindOf(store.ping()), 'unavailable');
-    assert.equal(await kindOf(store.createUser({ name: 'refused' })), 'unavailable');
-    await Promise.all(Array.from({ length: 10 }, () => store.getUser(1)));
+    assert.equal(await kindOf(store.users.create({ name: 'refused' })), 'unavailable');
+    await Promise.all(Array.from({ length: 10 }, () => store.users.get(1)));
 
     // The address moves. The sessions of the reads stay at the standby.
     forwarder.moveTo(server.port);
-    await store.createUser({ name: 'through a new session' });
+    await store.users.create({ name: 'through a new session' });
     await store.ping();
 
     const query = userQuery('limit=2');
-    const { next: after = [] } = await store.listUsers(query);
+    const { next: after = [] } = await store.users.list(query);
     const idempotency = { key: 'before', fingerprint: 'fingerprint' };
-    const once = await store.createUser({ name: 'once' }, { idempotency });
+    const once = await store.users.create({ name: 'once' }, { idempotency });
     const load = startLoad(t, store);
     await until(async () => load.created.length > 200, 'the load runs');
     await server.stop('immediate');
@@ -276,9 +276,12 @@ describe('a standby of PostgreSQL', () => {
     assert.deepEqual(await load.stop(), new Set(['unavailable']));
 
     await assertAllThere(store, load.created);
-    const page = await store.listUsers({ ...query, start: { after } });
+    const page = await store.users.list({ ...query, start: { after } });
     assert.deepEqual(page.items[0], { id: 3, name: 'user 2' });
-    assert.deepEqual(await store.createUser({ name: 'once' }, { idempotency }), { ...once, replayed: true });
+    assert.deepEqual(await store.users.create({ name: 'once' }, { idempotency }), {
+      ...once,
+      replayed: true,
+    });
     t.diagnostic(`promoted in ${promotionMs.toFixed()} ms, ready ${readyMs.toFixed()} ms later`);
   });
 });

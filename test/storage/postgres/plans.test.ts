@@ -69,7 +69,7 @@ const pool: Parameters<typeof postgresReads>[0] = {
     return (await client.query(execute)).rows;
   },
 };
-const { users, posts } = postgresReads(pool, { ping: async () => undefined }).collections;
+const { users, posts } = postgresReads(pool, { ping: async () => undefined }).operations;
 
 interface Cost {
   readonly blocks: number;

@@ -44,15 +44,15 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
 
   it('serves concurrent reads and keyed writes without an internal error', async (t) => {
     const { store, warnings } = await open(t);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const calls = Array.from({ length: 400 }, (_, i) => {
       const idempotency = { key: `key ${i % 100}`, fingerprint: '' };
-      return kindOf(i % 2 === 0 ? store.getUser(1) : store.createUser({ name: 'Bob' }, { idempotency }));
+      return kindOf(i % 2 === 0 ? store.users.get(1) : store.users.create({ name: 'Bob' }, { idempotency }));
     });
     const kinds = new Set(await Promise.all(calls));
     kinds.delete('conflict');
     assert.deepEqual(kinds, new Set(['none']));
-    assert.equal(await store.countUsers({}), 51);
+    assert.equal(await store.users.count({}), 51);
     const parsing = warnings.filter((warning) => /does not keep prepared statements/.test(warning));
     assert.equal(parsing.length, 1, 'there must be one warning');
   });
@@ -60,13 +60,13 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   it('cancels only the statement of the call that was aborted', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await session.lock('users');
-    const stays = store.getUser(1);
+    const stays = store.users.get(1);
     await session.untilBlocked(1);
     for (let round = 0; round < 10; round += 1) {
       const controller = new AbortController();
-      const leaves = kindOf(store.getUser(1, { signal: controller.signal }));
+      const leaves = kindOf(store.users.get(1, { signal: controller.signal }));
       await session.untilBlocked(2);
       controller.abort();
       assert.equal(await leaves, 'cancelled');
@@ -79,16 +79,18 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
   it('continues to work when many calls are aborted at once', async (t) => {
     const { store, url } = await open(t);
     const session = await openSession(t, url);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     for (let round = 0; round < 5; round += 1) {
       await session.lock('users');
       const controller = new AbortController();
-      const calls = Array.from({ length: 10 }, () => kindOf(store.getUser(1, { signal: controller.signal })));
+      const calls = Array.from({ length: 10 }, () =>
+        kindOf(store.users.get(1, { signal: controller.signal })),
+      );
       await session.untilBlocked(3);
       controller.abort();
       assert.deepEqual(new Set(await Promise.all(calls)), new Set(['cancelled']));
       await session.unlock();
-      assert.equal((await store.getUser(1))?.name, 'Ada');
+      assert.equal((await store.users.get(1))?.name, 'Ada');
     }
   });
 

@@ -12,7 +12,7 @@ it('lists of all limits, pages and positions use a few statements, so that all o
       return [];
     },
   };
-  const { users, posts } = postgresReads(pool, { ping: async () => undefined }).collections;
+  const { users, posts } = postgresReads(pool, { ping: async () => undefined }).operations;
   const sorts = ['id', '-id', 'name', '-name', 'role', '-role', 'role,name', 'role,-name', '-role,name'];
   for (const sort of sorts) {
     for (const filter of ['', '&role=guest', '&role=admin']) {

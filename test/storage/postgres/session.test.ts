@@ -36,7 +36,7 @@ async function settingsOfWrites(t: TestContext, own: Readonly<Record<string, str
   const store = await openPostgresStore(url, { lockTimeoutMs: 1_234, statementTimeoutMs: 4_321, onWarning });
   t.after(() => store.close());
   const seen = await noteSettings(admin);
-  await store.createUser({ name: 'Ada' });
+  await store.users.create({ name: 'Ada' });
   return { seen: await seen(), warnings };
 }
 
@@ -59,7 +59,7 @@ describe('a session of a PostgreSQL store', () => {
     const store = await openPostgresStore(url, { poolSize: 1 });
     t.after(() => store.close());
     const seen = await noteSettings(await openSession(t, url));
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     assert.equal((await seen())?.['synchronous_commit'], 'on');
     for (const sql of ['synchronous_commit = off', "work_mem = '5MB'"]) {
       await server.query(`ALTER SYSTEM SET ${sql}`);
@@ -67,7 +67,7 @@ describe('a session of a PostgreSQL store', () => {
     await server.query('SELECT pg_reload_conf()');
     let settings: Record<string, string> | undefined;
     await until(async () => {
-      await store.createUser({ name: 'Bob' });
+      await store.users.create({ name: 'Bob' });
       settings = await seen();
       return settings?.['work_mem'] === '5MB';
     }, 'the session has the reloaded configuration');
@@ -106,7 +106,7 @@ describe('a session of a PostgreSQL store', () => {
           RETURN NEW;
         END $$;
       CREATE TRIGGER warn BEFORE INSERT ON users FOR EACH ROW EXECUTE FUNCTION warn()`);
-    assert.equal((await store.createUser({ name: 'Ada' })).value.id, 1);
+    assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
   });
 
   it('warns once about a server that does not sync its files', async (t) => {

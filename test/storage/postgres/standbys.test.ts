@@ -34,7 +34,7 @@ describe('reads from standbys', async () => {
     // On a slow machine a standby may lag, and is then not used for a second.
     async function untilAnswered(id: number, ...servers: readonly PostgresServer[]): Promise<void> {
       await until(async () => {
-        await store.getUser(id);
+        await store.users.get(id);
         return servers.every(({ port }) => outcomes().includes(`${port} answered`));
       }, 'each standby answers a read');
     }
@@ -50,15 +50,15 @@ describe('reads from standbys', async () => {
     }, `${name} is ${value}`);
   }
 
-  const create = async (store: Store, name: string) => (await store.createUser({ name })).value.id;
+  const create = async (store: Store, name: string) => (await store.users.create({ name })).value.id;
 
   it('return every write that another store acknowledged before', async (t) => {
     const writer = await open(t, urlOf(primary), urlOf(quick, slow));
     const { store, untilAnswered } = await open(t, urlOf(primary), urlOf(quick, slow));
     for (let round = 0; round < 100; round += 1) {
       const id = await create(writer.store, `user ${round}`);
-      assert.equal((await store.getUser(id))?.name, `user ${round}`);
-      const { items } = await store.listUsers({
+      assert.equal((await store.users.get(id))?.name, `user ${round}`);
+      const { items } = await store.users.list({
         filter: { id: [id] },
         sort: [{ field: 'id', descending: false }],
         limit: 1,
@@ -88,10 +88,10 @@ describe('reads from standbys', async () => {
     t.after(() => set(slow, 'recovery_min_apply_delay', '0'));
     const { store, outcomes, reads } = await open(t, urlOf(primary), urlOf(slow));
     const id = await create(store, 'late');
-    assert.equal((await store.getUser(id))?.name, 'late');
+    assert.equal((await store.users.get(id))?.name, 'late');
     assert.deepEqual(outcomes(), [`${slow.port} late`]);
     assert.ok((reads[0]?.lagBytes ?? 0) > 0);
-    assert.equal((await store.getUser(id))?.name, 'late');
+    assert.equal((await store.users.get(id))?.name, 'late');
     assert.equal(reads.length, 1, 'the standby must not be used again at once');
   });
 
@@ -101,13 +101,13 @@ describe('reads from standbys', async () => {
     await untilAnswered(id, quick);
     await quick.stop('immediate');
     await until(async () => {
-      assert.equal((await store.getUser(id))?.name, 'Ada');
+      assert.equal((await store.users.get(id))?.name, 'Ada');
       return outcomes().includes(`${quick.port} failed`);
     }, 'the standby is found to be down');
     await quick.start();
     await until(async () => {
       reads.length = 0;
-      assert.equal((await store.getUser(id))?.name, 'Ada');
+      assert.equal((await store.users.get(id))?.name, 'Ada');
       return reads[0]?.outcome === 'answered';
     }, 'the standby responds again');
   });
@@ -115,7 +115,7 @@ describe('reads from standbys', async () => {
   it('skip a host that is not a standby', async (t) => {
     const { store, outcomes } = await open(t, urlOf(primary), urlOf(primary));
     const id = await create(store, 'Ada');
-    assert.equal((await store.getUser(id))?.name, 'Ada');
+    assert.equal((await store.users.get(id))?.name, 'Ada');
     assert.deepEqual(outcomes(), [`${primary.port} failed`]);
   });
 
@@ -125,7 +125,7 @@ describe('reads from standbys', async () => {
     const id = await create(store, 'Ada');
     const asReader = (url: string) => url.replace(/\/\/.*@/, '//reader:secret@');
     const { store: reader, untilAnswered } = await open(t, urlOf(primary), asReader(urlOf(quick)));
-    await until(async () => (await reader.getUser(id))?.name === 'Ada', 'the role exists on the standby');
+    await until(async () => (await reader.users.get(id))?.name === 'Ada', 'the role exists on the standby');
     await untilAnswered(id, quick);
   });
 
@@ -148,7 +148,7 @@ describe('reads from standbys', async () => {
     }, 'the log of the other cluster is longer');
     const { store, outcomes } = await open(t, urlOf(primary), standby.url(database));
     const id = await create(store, 'Ada');
-    assert.equal((await store.getUser(id))?.name, 'Ada');
+    assert.equal((await store.users.get(id))?.name, 'Ada');
     assert.deepEqual(outcomes(), [`${standby.port} late`]);
   });
 
@@ -192,7 +192,7 @@ describe('reads from standbys', async () => {
     }, 'the new primary accepts writes');
     const { store, outcomes } = await open(t, urlOf(slow), urlOf(quick));
     const id = await create(store, 'after');
-    assert.equal((await store.getUser(id))?.name, 'after');
+    assert.equal((await store.users.get(id))?.name, 'after');
     assert.deepEqual(outcomes(), [`${quick.port} late`]);
   });
 });

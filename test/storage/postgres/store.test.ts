@@ -71,7 +71,7 @@ describe('opening a PostgreSQL store', () => {
     const script = `
       import { openPostgresStore } from '${module}';
       const store = await openPostgresStore(process.argv[1]);
-      const { value } = await store.createUser({ name: 'one of ten' });
+      const { value } = await store.users.create({ name: 'one of ten' });
       console.log(value.id);
       await store.close();`;
     const start = () => run(process.execPath, ['--input-type=module', '-e', script, url]);
@@ -88,8 +88,8 @@ describe('opening a PostgreSQL store', () => {
       const url = await postgres.createDatabase();
       const stores = await Promise.all(Array.from({ length: 10 }, () => openPostgresStore(url)));
       t.after(() => Promise.all(stores.map((store) => store.close())));
-      assert.equal((await stores[0]?.createUser({ name: 'Ada' }))?.value.id, 1);
-      for (const store of stores) assert.equal((await store.getUser(1))?.name, 'Ada');
+      assert.equal((await stores[0]?.users.create({ name: 'Ada' }))?.value.id, 1);
+      for (const store of stores) assert.equal((await store.users.get(1))?.name, 'Ada');
     }
   });
 
@@ -242,8 +242,8 @@ describe('closing a PostgreSQL store', () => {
   it('ends all sessions even while a call runs and others wait', async (t) => {
     const { store, url } = await open(t, { poolSize: 2 });
     const session = await openSession(t, url);
-    const writes = Array.from({ length: 20 }, (_, i) => store.createUser({ name: `user ${i}` }));
-    const refused = store.updateUser(1000, { name: 'nobody' }, { expected: [1] });
+    const writes = Array.from({ length: 20 }, (_, i) => store.users.create({ name: `user ${i}` }));
+    const refused = store.users.update(1000, { name: 'nobody' }, { expected: [1] });
     await store.close();
     assert.equal((await Promise.all(writes)).length, 20);
     assert.equal(await refused, undefined);

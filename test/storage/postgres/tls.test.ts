@@ -36,8 +36,8 @@ describe('a connection to PostgreSQL with TLS', async () => {
 
       await assert.rejects(open(`sslmode=${mode}`), /self-signed certificate/);
       await using store = await opened(open(`sslmode=${mode}&sslrootcert=${authority}`));
-      const { value } = await store.createUser({ name: 'Ada' });
-      assert.deepEqual(await store.getUser(value.id), value);
+      const { value } = await store.users.create({ name: 'Ada' });
+      assert.deepEqual(await store.users.get(value.id), value);
       assert.ok(await isEncrypted());
       assert.deepEqual(warnings, []);
     });

@@ -23,9 +23,9 @@ describe('a backup of a SQLite file', () => {
     const store = await openSqliteStore(join(folder, 'users.db'));
     t.after(() => store.close());
     await addUsers(store, 'Ada:admin', 'Bob', 'gone');
-    await store.deleteUser(3);
-    await store.createPost(1, { title: 'title', body: 'line 1\nline 2' });
-    const { next: after = [] } = await store.listUsers(userQuery('limit=1'));
+    await store.users.delete(3);
+    await store.posts(1).create({ title: 'title', body: 'line 1\nline 2' });
+    const { next: after = [] } = await store.users.list(userQuery('limit=1'));
     await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
     assert.deepEqual(
       readdirSync(folder).filter((name) => name.includes('backup')),
@@ -37,7 +37,7 @@ describe('a backup of a SQLite file', () => {
     assert.deepEqual(await copy.exportRows('users', 0, 10), await store.exportRows('users', 0, 10));
     assert.deepEqual(await copy.exportRows('posts', 0, 10), await store.exportRows('posts', 0, 10));
     assert.equal(
-      (await copy.listUsers({ ...userQuery(), start: { after } })).items.length,
+      (await copy.users.list({ ...userQuery(), start: { after } })).items.length,
       1,
       'the backup continues after the same position',
     );
@@ -59,7 +59,7 @@ describe('a backup of a SQLite file', () => {
     const writing = (async () => {
       while (!backedUp) {
         // Both creations of a pair are in one transaction.
-        await Promise.all([store.createUser({ name: 'pair' }), store.createUser({ name: 'pair' })]);
+        await Promise.all([store.users.create({ name: 'pair' }), store.users.create({ name: 'pair' })]);
         written += 2;
       }
     })();
@@ -87,7 +87,7 @@ describe('a backup of a SQLite file', () => {
     await backupSqlite(join(folder, 'users.db'), join(folder, 'backup.db'));
     const copy = await openSqliteStore(join(folder, 'backup.db'));
     t.after(() => copy.close());
-    assert.equal(await copy.countUsers({}), 1);
+    assert.equal(await copy.users.count({}), 1);
   });
 
   it('is rejected while the index of the log is missing, and creates no other index', async (t) => {
@@ -104,7 +104,7 @@ describe('a backup of a SQLite file', () => {
     await backupSqlite(source, target);
     const copy = await openSqliteStore(target);
     t.after(() => copy.close());
-    assert.equal(await copy.countUsers({}), 1);
+    assert.equal(await copy.users.count({}), 1);
   });
 
   it('waits for a process that is opening the file', async () => {

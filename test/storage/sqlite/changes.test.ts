@@ -63,7 +63,7 @@ describe('the feed of changes in a SQLite file', () => {
       SELECT 'user.created', 0, '{"id":1}', 1 FROM n`,
     );
     await addUsers(store, 'Ada');
-    await store.deleteUser(1);
+    await store.users.delete(1);
     const feed = feedOf(store);
     const types = ['user.deleted'] as const;
     const first = await feed.read({ after: 0, limit: 10, types });
@@ -78,7 +78,7 @@ describe('the feed of changes in a SQLite file', () => {
     const path = newPath();
     const store = await open(t, path);
     const count = () => Number(query(path, 'SELECT count(*) FROM changes'));
-    await Promise.all(Array.from({ length: 3_000 }, () => store.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 3_000 }, () => store.users.create({ name: 'Ada' })));
     assert.equal(count(), 3_000);
     await store.close();
     const fewer = await open(t, path, { changesKept: 100 });
@@ -88,7 +88,7 @@ describe('the feed of changes in a SQLite file', () => {
     assert.equal((await readAll(feedOf(fewer), { after: 2_901 })).length, 100);
     await addUsers(fewer, 'later');
     assert.equal(count(), 3_002 - 1_024, 'not every change deletes others');
-    await Promise.all(Array.from({ length: 1_000 }, () => fewer.createUser({ name: 'Ada' })));
+    await Promise.all(Array.from({ length: 1_000 }, () => fewer.users.create({ name: 'Ada' })));
     const kept = count();
     assert.ok(kept >= 100 && kept <= 100 + 256, `${kept} are kept`);
   });
@@ -103,9 +103,9 @@ describe('the feed of changes in a SQLite file', () => {
     assert.deepEqual(await firstChanges(second, 10), changes);
     await second.close();
     const off = await open(t, path, { changesKept: 0 });
-    await rejects(off.updateUser(2, { name: 'x' }, { expected: [9] }), 'precondition-failed');
-    await off.updateUser(2, { name: 'Bob' });
-    await off.deleteUser(2);
+    await rejects(off.users.update(2, { name: 'x' }, { expected: [9] }), 'precondition-failed');
+    await off.users.update(2, { name: 'Bob' });
+    await off.users.delete(2);
     await off.close();
     const third = await open(t, path);
     const feed = feedOf(third);
@@ -140,7 +140,7 @@ describe('the feed of changes in a SQLite file', () => {
     const path = newPath();
     const store = await open(t, path);
     await addUsers(store, 'Ada', 'Bob');
-    await store.createPost(1, { title: 'fail', body: '' });
+    await store.posts(1).create({ title: 'fail', body: '' });
     query(
       path,
       `CREATE TRIGGER failing BEFORE INSERT ON changes WHEN NEW.record LIKE '%fail%'
@@ -151,17 +151,17 @@ describe('the feed of changes in a SQLite file', () => {
     const rowsBefore = await rows();
     const idempotency = { key: 'k', fingerprint: '' };
     for (const write of [
-      () => store.createUser({ name: 'fail' }),
-      () => store.createUser({ name: 'fail' }, { idempotency }),
-      () => store.updateUser(2, { name: 'fail' }),
-      () => store.deletePost(1, 1),
+      () => store.users.create({ name: 'fail' }),
+      () => store.users.create({ name: 'fail' }, { idempotency }),
+      () => store.users.update(2, { name: 'fail' }),
+      () => store.posts(1).delete(1),
     ]) {
-      const results = await Promise.allSettled([store.createUser({ name: 'first' }), write()]);
+      const results = await Promise.allSettled([store.users.create({ name: 'first' }), write()]);
       for (const result of results) assert.equal(result.status, 'rejected');
     }
-    await rejects(store.deleteUser(1), 'internal');
+    await rejects(store.users.delete(1), 'internal');
     assert.deepEqual(await rows(), rowsBefore);
     assert.deepEqual(await readAll(feedOf(store)), before);
-    assert.equal((await store.createUser({ name: 'Eve' }, { idempotency })).value.id, 3);
+    assert.equal((await store.users.create({ name: 'Eve' }, { idempotency })).value.id, 3);
   });
 });

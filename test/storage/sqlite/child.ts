@@ -9,12 +9,12 @@ const store = await openSqliteStore(path, { busyTimeoutMs: 20_000 });
 
 switch (role) {
   case 'create':
-    console.log((await store.createUser({ name: `of ${process.pid}` })).value.id);
+    console.log((await store.users.create({ name: `of ${process.pid}` })).value.id);
     await store.close();
     break;
   case 'create-with-key': {
     const idempotency = { key: 'k', fingerprint: 'f' };
-    console.log((await store.createUser({ name: 'Ada' }, { idempotency })).replayed);
+    console.log((await store.users.create({ name: 'Ada' }, { idempotency })).replayed);
     await store.close();
     break;
   }
@@ -23,7 +23,7 @@ switch (role) {
     for (let i = 0; i < 32; i += 1) void createForever(`writer ${i}`);
     break;
   case 'leave-open':
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     console.log('created');
     break;
   case 'write-at-random':
@@ -36,7 +36,7 @@ switch (role) {
 
 async function createForever(name: string): Promise<never> {
   for (;;) {
-    const { value } = await store.createUser({ name });
+    const { value } = await store.users.create({ name });
     console.log(`${value.id} ${value.name}`);
   }
 }

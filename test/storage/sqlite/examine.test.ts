@@ -28,7 +28,7 @@ import { temporaryFolder } from '../temporary.ts';
 const original = join(temporaryFolder(), 'users.db');
 const filling = await openSqliteStore(original);
 const names = Array.from({ length: 400 }, (_, i) => `${i} ${'x'.repeat(150)}`);
-await Promise.all(names.map((name) => filling.createUser({ name })));
+await Promise.all(names.map((name) => filling.users.create({ name })));
 await filling.close();
 
 /** A file with a few users. */
@@ -75,19 +75,19 @@ describe('the examination of a SQLite file', () => {
     const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     assert.deepEqual(problemsOf(path), []);
     assert.ok(
       examineSqlite(path).some(({ what }) => what.endsWith('-wal has the latest writes (less than 0.1 MiB)')),
     );
-    await store.createUser({ name: 'Grace' });
+    await store.users.create({ name: 'Grace' });
   });
 
   it('finds no problem in a file whose service was killed', async (t) => {
     const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const folder = temporaryFolder();
     cpSync(dirname(path), folder, { recursive: true });
     const copy = join(folder, basename(path));
@@ -171,7 +171,7 @@ describe('the examination of a SQLite file', () => {
     const path = makeFile();
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     utimesSync(`${path}-wal`, 4e9, 4e9);
     const [first = '', ...others] = problemsOf(path);
     assert.match(first, /^warn .* in the future, 2096-/);

@@ -42,7 +42,7 @@ describe('the file of a SQLite store', () => {
   it('is the only file in its folder after the store is closed', async () => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await store.close();
     assert.deepEqual([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], [false, false]);
   });
@@ -65,15 +65,15 @@ describe('the file of a SQLite store', () => {
     db.close();
     const store = await openSqliteStore(copy);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     assert.ok(existsSync(`${copy}-wal`));
   });
 
   it('stores SQL in the name of a user as data', async (t) => {
     const store = await openSqliteStore(join(temporaryFolder(), 'users.db'));
     t.after(() => store.close());
-    await store.createUser({ name: "x'); DELETE FROM users; --" });
-    assert.equal(await store.countUsers({}), 1);
+    await store.users.create({ name: "x'); DELETE FROM users; --" });
+    assert.equal(await store.users.count({}), 1);
   });
 
   describe('a file that cannot be used', () => {
@@ -155,7 +155,7 @@ describe('the file of a SQLite store', () => {
   it('causes errors of the kind unavailable when it is damaged while in use', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path);
-    for (let i = 0; i < 50; i += 1) await store.createUser({ name: `user ${i}` });
+    for (let i = 0; i < 50; i += 1) await store.users.create({ name: `user ${i}` });
     await store.close();
     const bytes = readFileSync(path);
     const db = new DatabaseSync(path);
@@ -169,8 +169,8 @@ describe('the file of a SQLite store', () => {
     writeFileSync(path, bytes);
     const damaged = await openSqliteStore(path);
     t.after(() => damaged.close());
-    await rejects(damaged.getUser(1), 'unavailable');
-    await rejects(damaged.createUser({ name: 'Ada' }), 'unavailable');
+    await rejects(damaged.users.get(1), 'unavailable');
+    await rejects(damaged.users.create({ name: 'Ada' }), 'unavailable');
     await rejects(damaged.ping(), 'unavailable');
   });
 });
@@ -181,7 +181,7 @@ describe('the files of a SQLite store that is in use', () => {
     const path = join(folder, 'users.db');
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     await store.ping();
     const notReady = async (problem: string) => {
       const error = await store.ping().catch((caught: unknown) => caught);
@@ -199,9 +199,9 @@ describe('the files of a SQLite store that is in use', () => {
       const file = path + suffix;
       renameSync(file, `${file}.away`);
       await notReady(`${file} has been removed or replaced`);
-      for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+      for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
       renameSync(`${file}.away`, file);
-      assert.ok((await store.createUser({ name: 'Bob' })).value.id > 1);
+      assert.ok((await store.users.create({ name: 'Bob' })).value.id > 1);
       await store.ping();
     });
 
@@ -211,7 +211,7 @@ describe('the files of a SQLite store that is in use', () => {
       copyFileSync(file, `${file}.other`);
       renameSync(`${file}.other`, file);
       await notReady(`${file} has been removed or replaced`);
-      await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+      await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
     });
   }
 
@@ -219,18 +219,18 @@ describe('the files of a SQLite store that is in use', () => {
     const { folder, store, notReady } = await open(t);
     renameSync(folder, `${folder}.away`);
     await notReady('has been removed or replaced');
-    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
     renameSync(`${folder}.away`, folder);
-    await store.createUser({ name: 'Bob' });
+    await store.users.create({ name: 'Bob' });
     await store.ping();
   });
 
   it('fail writes and readiness after the log was truncated', async (t) => {
     const { path, store } = await open(t);
-    await store.createUser({ name: 'Bob' });
+    await store.users.create({ name: 'Bob' });
     truncateSync(`${path}-wal`);
-    for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Eve' }), 'unavailable');
-    const error = await store.createUser({ name: 'Eve' }).catch((caught: unknown) => caught);
+    for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
+    const error = await store.users.create({ name: 'Eve' }).catch((caught: unknown) => caught);
     assert(error instanceof DomainError);
     assert.ok(String(error.cause).includes(`${path}-wal has been cut short`), String(error.cause));
     await rejects(store.ping(), 'unavailable');
@@ -252,7 +252,7 @@ describe('the files of a SQLite store that is in use', () => {
           for (let i = 0; i < 200; i += 1) {
             const isLate = isDamaged;
             try {
-              await store.createUser({ name: `user ${writer} ${i}` });
+              await store.users.create({ name: `user ${writer} ${i}` });
             } catch {
               return;
             }
@@ -278,7 +278,7 @@ describe('the files of a SQLite store that is in use', () => {
       const path = join(temporaryFolder(), 'users.db');
       const store = await openSqliteStore(path);
       t.after(() => store.close());
-      await store.createUser({ name: 'Ada' });
+      await store.users.create({ name: 'Ada' });
       for (const suffix of suffixes) renameSync(path + suffix, `${path}-moved${suffix}`);
       const { kind, message } = await refusal(path, { busyTimeoutMs: 0 });
       assert.equal(kind, 'unavailable');
@@ -287,9 +287,9 @@ describe('the files of a SQLite store that is in use', () => {
       for (const suffix of suffixes) renameSync(`${path}-moved${suffix}`, path + suffix);
       const second = await openSqliteStore(path);
       t.after(() => second.close());
-      assert.equal(await second.countUsers({}), 1);
-      await store.createUser({ name: 'Bob' });
-      assert.equal(await second.countUsers({}), 2);
+      assert.equal(await second.users.count({}), 1);
+      await store.users.create({ name: 'Bob' });
+      assert.equal(await second.users.count({}), 2);
     });
   }
 
@@ -298,11 +298,11 @@ describe('the files of a SQLite store that is in use', () => {
     const [path, copy] = [join(folder, 'users.db'), join(folder, 'copy.db')];
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     for (const suffix of ['', '-wal']) copyFileSync(path + suffix, copy + suffix);
     const copied = await openSqliteStore(copy);
     t.after(() => copied.close());
-    assert.equal(await copied.countUsers({}), 1);
+    assert.equal(await copied.users.count({}), 1);
   });
 });
 
@@ -320,7 +320,7 @@ describe('the access rights of the files of a SQLite store', () => {
     const path = join(folder, 'made', 'too', 'users.db');
     const store = await openSqliteStore(path);
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     assert.deepEqual([path, `${path}-wal`, `${path}-shm`].map(modeOf), ['600', '600', '600']);
     assert.deepEqual([dirname(path), dirname(dirname(path)), folder].map(modeOf), ['700', '700', '755']);
     await backupSqlite(path, join(folder, 'backup.db'));

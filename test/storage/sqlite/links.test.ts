@@ -51,11 +51,11 @@ for (const [what, link] of Object.entries(links)) {
       writeFileSync(join(folder, 'volume/users.db'), '');
       const path = link(folder);
       const store = await openSqliteStore(path);
-      await store.createUser({ name: 'Ada' });
+      await store.users.create({ name: 'Ada' });
       await store.ping();
       assert.deepEqual(readdirSync(join(folder, 'volume')), ['users.db', 'users.db-shm', 'users.db-wal']);
       await store.close();
-      assert.equal((await (await open(t, path)).getUser(1))?.name, 'Ada');
+      assert.equal((await (await open(t, path)).users.get(1))?.name, 'Ada');
     });
 
     it('is created at the real path, with a missing folder', async (t) => {
@@ -64,7 +64,7 @@ for (const [what, link] of Object.entries(links)) {
       const found = examineSqlite(path).map(({ level, what }) => `${level} ${what}`);
       assert.match(found[0] ?? '', /^ok \S+\/volume\/users\.db does not exist yet/);
       const store = await open(t, path);
-      await store.createUser({ name: 'Ada' });
+      await store.users.create({ name: 'Ada' });
       await store.ping();
       assert.ok(existsSync(join(folder, 'volume/users.db')));
     });
@@ -73,12 +73,12 @@ for (const [what, link] of Object.entries(links)) {
       const folder = temporaryFolder();
       const [path, real] = [link(folder), join(folder, 'volume/users.db')];
       const store = await open(t, path);
-      assert.equal((await store.createUser({ name: 'Ada' })).value.id, 1);
+      assert.equal((await store.users.create({ name: 'Ada' })).value.id, 1);
       assert.equal(await createElsewhere(real), '2');
-      assert.equal((await store.createUser({ name: 'Bob' })).value.id, 3);
+      assert.equal((await store.users.create({ name: 'Bob' })).value.id, 3);
       assert.equal(await createElsewhere(path), '4');
       const other = await open(t, real);
-      for (const one of [store, other]) assert.equal(await one.countUsers({}), 4);
+      for (const one of [store, other]) assert.equal(await one.users.count({}), 4);
     });
   });
 }
@@ -88,13 +88,13 @@ describe('a SQLite file behind a link that is in use', () => {
     const folder = temporaryFolder();
     const path = linked('volume/users.db', join(folder, 'users.db'));
     const store = await open(t, path);
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const refusesWrites = async (place: string) => {
-      for (let i = 0; i < 3; i += 1) await rejects(store.createUser({ name: 'Eve' }), 'unavailable');
+      for (let i = 0; i < 3; i += 1) await rejects(store.users.create({ name: 'Eve' }), 'unavailable');
       const error = await store.ping().catch((caught: unknown) => caught);
       assert(error instanceof DomainError);
       assert.match(String(error.cause), new RegExp(`the file ${place} has been removed or replaced`));
-      assert.equal((await store.getUser(1))?.name, 'Ada');
+      assert.equal((await store.users.get(1))?.name, 'Ada');
     };
     return { path, real: join(folder, 'volume/users.db'), store, refusesWrites };
   }
@@ -108,7 +108,7 @@ describe('a SQLite file behind a link that is in use', () => {
   it('is backed up with its latest writes', async (t) => {
     const { path } = await start(t);
     await backupSqlite(path, `${path}.backup`);
-    assert.equal((await (await open(t, `${path}.backup`)).getUser(1))?.name, 'Ada');
+    assert.equal((await (await open(t, `${path}.backup`)).users.get(1))?.name, 'Ada');
   });
 
   it('has its temporary copies beside the real file, on the same disk', async (t) => {
@@ -124,7 +124,7 @@ describe('a SQLite file behind a link that is in use', () => {
       renameSync(real + suffix, `${real}.away`);
       await refusesWrites(real + suffix);
       renameSync(`${real}.away`, real + suffix);
-      await store.createUser({ name: 'Bob' });
+      await store.users.create({ name: 'Bob' });
       await store.ping();
     });
   }
@@ -138,7 +138,7 @@ describe('a SQLite file behind a link that is in use', () => {
       await refusesWrites(path);
       rmSync(path);
       linked('volume/users.db', path);
-      await store.createUser({ name: 'Bob' });
+      await store.users.create({ name: 'Bob' });
       await store.ping();
     });
   }

@@ -88,24 +88,24 @@ describe('several processes on one SQLite file', () => {
     await once(lines, 'line');
     const ours: number[] = [];
     while (ours.length < 200) {
-      const created = await Promise.all(['a', 'b', 'c', 'd'].map((name) => store.createUser({ name })));
+      const created = await Promise.all(['a', 'b', 'c', 'd'].map((name) => store.users.create({ name })));
       ours.push(...created.map(({ value }) => value.id));
       const last = theirs.at(-1);
-      assert.ok(last && (await store.getUser(last)), `user ${last} of the other process`);
+      assert.ok(last && (await store.users.get(last)), `user ${last} of the other process`);
     }
     child.kill('SIGKILL');
     await once(lines, 'close');
     assert.equal(new Set([...ours, ...theirs]).size, ours.length + theirs.length, 'an id was assigned twice');
-    assert.ok((await store.countUsers({})) >= ours.length + theirs.length);
+    assert.ok((await store.users.count({})) >= ours.length + theirs.length);
   });
 
   it('accept cursors of each other', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const [one, other] = [await openSqliteStore(path), await openSqliteStore(path)];
     t.after(() => Promise.all([one.close(), other.close()]));
-    for (const name of ['a', 'b']) await one.createUser({ name });
-    const { next: after = [] } = await one.listUsers(userQuery('limit=1'));
-    const { items } = await other.listUsers({ ...userQuery(), start: { after } });
+    for (const name of ['a', 'b']) await one.users.create({ name });
+    const { next: after = [] } = await one.users.list(userQuery('limit=1'));
+    const { items } = await other.users.list({ ...userQuery(), start: { after } });
     assert.deepEqual(items, [{ id: 2, name: 'b' }]);
   });
 
@@ -124,7 +124,7 @@ describe('several processes on one SQLite file', () => {
     t.after(() => store.close());
     for (const line of acknowledged) {
       const id = Number.parseInt(line, 10);
-      assert.equal(`${id} ${(await store.getUser(id))?.name}`, line);
+      assert.equal(`${id} ${(await store.users.get(id))?.name}`, line);
     }
     const db = new DatabaseSync(path, { readOnly: true });
     assert.deepEqual({ ...db.prepare('PRAGMA integrity_check').get() }, { integrity_check: 'ok' });
@@ -136,7 +136,7 @@ describe('several processes on one SQLite file', () => {
     const script = `
       const { openSqliteStore } = await import(${JSON.stringify(module)});
       const store = await openSqliteStore(${JSON.stringify(join(temporaryFolder(), 'users.db'))});
-      console.log((await store.createUser({ name: 'Ada' })).value.id);
+      console.log((await store.users.create({ name: 'Ada' })).value.id);
       await store.close();`;
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -161,7 +161,7 @@ describe('a SQLite file that another process has locked', () => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 60_000 });
     const impatient = await openSqliteStore(path, { busyTimeoutMs: 300 });
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const other = lock(path);
     t.after(async () => {
       if (other.isOpen) other.close();
@@ -169,49 +169,49 @@ describe('a SQLite file that another process has locked', () => {
     });
     let written = 0;
     const writing = Array.from({ length: 10 }, async () => {
-      await store.createUser({ name: 'waiting' });
+      await store.users.create({ name: 'waiting' });
       written += 1;
     });
     // This write starts later than the others, so they have met the lock too when it fails.
     let isRejected = false;
-    const rejected = rejects(impatient.createUser({ name: 'rejected' }), 'unavailable').then(() => {
+    const rejected = rejects(impatient.users.create({ name: 'rejected' }), 'unavailable').then(() => {
       isRejected = true;
     });
     for (let reads = 0; !isRejected || reads < 100; reads += 1) {
-      assert.equal((await store.getUser(1))?.name, 'Ada');
-      assert.equal((await store.listUsers(userQuery('sort=name'))).items.length, 1);
+      assert.equal((await store.users.get(1))?.name, 'Ada');
+      assert.equal((await store.users.list(userQuery('sort=name'))).items.length, 1);
       await Promise.race([rejected, delay(5)]);
     }
     assert.equal(written, 0, 'a write ignored the lock');
     other.exec('COMMIT');
     other.close();
     await Promise.all(writing);
-    assert.equal(await store.countUsers({}), 11);
+    assert.equal(await store.users.count({}), 11);
   });
 
   it('fails writes as unavailable at the lock timeout, and accepts writes again later', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
     t.after(() => store.close());
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const other = lock(path);
     const before = performance.now();
-    await rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
     const waited = performance.now() - before;
     assert.ok(waited >= 300 && waited < 20_000, `it waited ${waited} ms`);
-    assert.equal(await store.countUsers({}), 1);
+    assert.equal(await store.users.count({}), 1);
     other.exec('COMMIT');
     other.close();
-    assert.equal((await store.createUser({ name: 'Eve' })).value.id, 2);
+    assert.equal((await store.users.create({ name: 'Eve' })).value.id, 2);
   });
 
   it('can be closed while a write waits for the lock, and the write still completes', async (t) => {
     const path = join(temporaryFolder(), 'users.db');
     const store = await openSqliteStore(path, { busyTimeoutMs: 300 });
-    await store.createUser({ name: 'Ada' });
+    await store.users.create({ name: 'Ada' });
     const other = lock(path);
     t.after(() => other.close());
-    const writing = rejects(store.createUser({ name: 'Bob' }), 'unavailable');
+    const writing = rejects(store.users.create({ name: 'Bob' }), 'unavailable');
     await store.close();
     await writing;
   });

@@ -46,7 +46,7 @@ test('lists of a SQLite store prepare each of their statements once', async (t) 
   const { mock } = t.mock.method(DatabaseSync.prototype, 'prepare');
   for (const descending of [false, true, false, true]) {
     const sort = [{ field: 'id', descending }] as const;
-    await store.listUsers({ filter: {}, sort, limit: 1, start: { offset: 0 } });
+    await store.users.list({ filter: {}, sort, limit: 1, start: { offset: 0 } });
   }
   assert.equal(mock.callCount(), 2);
 });

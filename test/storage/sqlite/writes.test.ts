@@ -35,7 +35,7 @@ function countCommits(path: string): number {
 }
 
 function createUsers(store: Store, count: number): Promise<unknown>[] {
-  return Array.from({ length: count }, (_, i) => store.createUser({ name: `user ${i}` }));
+  return Array.from({ length: count }, (_, i) => store.users.create({ name: `user ${i}` }));
 }
 
 describe('group commit of SQLite', () => {
@@ -61,7 +61,7 @@ describe('group commit of SQLite', () => {
     const before = countCommits(path);
     await Promise.all(
       Array.from({ length: 64 }, async () => {
-        for (let i = 0; i < 5; i += 1) await store.createUser({ name: 'Ada' });
+        for (let i = 0; i < 5; i += 1) await store.users.create({ name: 'Ada' });
       }),
     );
     const commits = countCommits(path) - before;
@@ -76,7 +76,7 @@ describe('group commit of SQLite', () => {
     for (let round = 0; round < 5; round += 1) {
       await Promise.all(
         Array.from({ length: 20 }, async () => {
-          const { value } = await store.createUser({ name: 'Ada' });
+          const { value } = await store.users.create({ name: 'Ada' });
           assert.ok(find.get(value.id), `another connection does not see user ${value.id}`);
         }),
       );
@@ -86,21 +86,21 @@ describe('group commit of SQLite', () => {
   it('fails one write of a group without the others', async (t) => {
     const { store, path } = await open(t);
     await addUsers(store, 'a', 'b');
-    await store.createPost(1, { title: 'title', body: '' });
+    await store.posts(1).create({ title: 'title', body: '' });
     const before = countCommits(path);
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
     const results = await Promise.allSettled([
-      store.createUser({ name: 'first' }, key),
-      store.updateUser(1, { name: 'x' }, { expected: [9] }),
+      store.users.create({ name: 'first' }, key),
+      store.users.update(1, { name: 'x' }, { expected: [9] }),
       store.importRows('users', [
         { id: 7, name: 'new', version: 1 },
         { id: 2, name: 'different', version: 1 },
       ]),
       store.importRows('posts', [{ id: 7, userId: 99, title: 'orphan', body: '', version: 1 }]),
-      store.createPost(99, { title: 'orphan', body: '' }),
+      store.posts(99).create({ title: 'orphan', body: '' }),
       // biome-ignore lint/suspicious/noExplicitAny: a caller without types might pass this
-      store.createUser({ name: { not: 'a string' } as any }),
-      store.createUser({ name: 'last' }),
+      store.users.create({ name: { not: 'a string' } as any }),
+      store.users.create({ name: 'last' }),
     ]);
     assert.equal(countCommits(path) - before, 1, 'the writes must be one group');
     assert.deepEqual(
@@ -115,29 +115,29 @@ describe('group commit of SQLite', () => {
     const { store } = await open(t);
     await store.continueIds({ ...byKind(() => 0), users: maxId });
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
-    await rejects(store.createUser({ name: 'Ada' }, key), 'unavailable');
+    await rejects(store.users.create({ name: 'Ada' }, key), 'unavailable');
     await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
-    const created = await store.createPost(1, { title: 'title', body: '' }, key);
+    const created = await store.posts(1).create({ title: 'title', body: '' }, key);
     assert.equal(created?.replayed, false, 'the key of the failed creation must be free');
   });
 
   it('rejects an idempotency key while its first request runs, and then replays the result', async (t) => {
     const { store } = await open(t);
     const key = { idempotency: { key: 'k', fingerprint: 'f' } };
-    const first = store.createUser({ name: 'Ada' }, key);
-    await rejects(store.createUser({ name: 'Ada' }, key), 'conflict');
+    const first = store.users.create({ name: 'Ada' }, key);
+    await rejects(store.users.create({ name: 'Ada' }, key), 'conflict');
     const { value } = await first;
-    assert.deepEqual(await store.createUser({ name: 'Ada' }, key), { value, replayed: true });
+    assert.deepEqual(await store.users.create({ name: 'Ada' }, key), { value, replayed: true });
   });
 
   it('commits the writes of one caller in their order', async (t) => {
     const { store } = await open(t);
     const results = await Promise.all([
-      store.createUser({ name: 'a' }),
-      store.updateUser(1, { name: 'b' }, { expected: [1] }),
-      store.updateUser(1, { name: 'c' }, { expected: [2] }),
-      store.deleteUser(1, { expected: [3] }),
-      store.deleteUser(1),
+      store.users.create({ name: 'a' }),
+      store.users.update(1, { name: 'b' }, { expected: [1] }),
+      store.users.update(1, { name: 'c' }, { expected: [2] }),
+      store.users.delete(1, { expected: [3] }),
+      store.users.delete(1),
     ]);
     assert.deepEqual(results.slice(1), [
       { id: 1, name: 'b', version: 2 },
@@ -153,7 +153,7 @@ describe('group commit of SQLite', () => {
     const kinds = results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.kind));
     assert.deepEqual(kinds, [...Array(10).fill('done'), ...Array(5).fill('overloaded')]);
     await Promise.all(createUsers(store, 10));
-    assert.equal(await store.countUsers({}), 20);
+    assert.equal(await store.users.count({}), 20);
   });
 
   it('accepts more writes than fit into one group', async (t) => {
@@ -162,7 +162,7 @@ describe('group commit of SQLite', () => {
     const before = countCommits(path);
     await Promise.all(createUsers(store, 600));
     assert.equal(countCommits(path) - before, 3);
-    assert.equal(await store.countUsers({}), 601);
+    assert.equal(await store.users.count({}), 601);
   });
 });
 
@@ -299,9 +299,9 @@ describe('readiness checks of a SQLite store whose last write failed', () => {
     const db = connect(path);
     t.after(() => db.close());
     db.exec('BEGIN IMMEDIATE');
-    await rejects(store.createUser({ name: 'Ada' }), 'unavailable');
+    await rejects(store.users.create({ name: 'Ada' }), 'unavailable');
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
-    const write = store.createUser({ name: 'Grace' });
+    const write = store.users.create({ name: 'Grace' });
     db.exec('ROLLBACK');
     assert.equal((await write).value.name, 'Grace');
   });
@@ -327,8 +327,8 @@ describe('a full disk', () => {
     for (const result of results)
       if (result.status === 'rejected') assert.equal(result.reason.kind, 'unavailable');
     assert.ok(acknowledged < 200, 'the disk must be full');
-    assert.equal(await store.countUsers({}), 1 + acknowledged);
-    await rejects(store.createUser({ name: 'x'.repeat(200) }), 'unavailable');
+    assert.equal(await store.users.count({}), 1 + acknowledged);
+    await rejects(store.users.create({ name: 'x'.repeat(200) }), 'unavailable');
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
     rmSync(filler);
     await until(
@@ -340,6 +340,6 @@ describe('a full disk', () => {
       'the store must be ready again without a write',
     );
     await Promise.all(createUsers(store, 20));
-    assert.equal(await store.countUsers({}), 21 + acknowledged);
+    assert.equal(await store.users.count({}), 21 + acknowledged);
   });
 });
