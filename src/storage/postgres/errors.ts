@@ -90,6 +90,11 @@ export function connectError(caught: unknown): unknown {
     : caught;
 }
 
+/** Whether a server that is alive refuses a connection: it has no free one, or rejects the role or its password. */
+export function isRefusal(cause: unknown): boolean {
+  return /^(28|53)/.test(sqlState(cause) ?? '');
+}
+
 export function cannotConnect(cause: unknown): DomainError {
   return meaningOf(cause).error === full ? full(cause) : unreachable(cause);
 }

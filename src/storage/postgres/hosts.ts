@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { DomainError, invalid, messageOf } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
-import { cannotConnect, sqlState } from './errors.ts';
+import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import { unlessAborted } from './promises.ts';
 
 /** A server. */
@@ -60,7 +60,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
 
 // The interval of probes to each host while requests wait for a server. Connections of all waiting requests would
 // overload a server that starts or takes over.
-const askAgainMs = 200;
+export const askAgainMs = 200;
 
 export interface SearchSettings {
   /** The hosts in order of preference. The found host is used until it fails. */
@@ -104,7 +104,10 @@ export class HostSearch {
     [this.current] = settings.hosts;
   }
 
-  /** Opens a connection to the current host. Resolves to `undefined` if this fails. */
+  /**
+   * Opens a connection to the current host. Resolves to `undefined` if the host seems to have failed. Rejects if it only
+   * refuses more connections than those that are open.
+   */
   async open(): Promise<Connection | undefined> {
     const host = this.current;
     const startedAt = performance.now();
@@ -116,17 +119,12 @@ export class HostSearch {
       connection.client.once('end', () => this.#open.delete(connection));
       return connection;
     } catch (cause) {
+      const isFull = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
+      if (isFull) throw cannotConnect(cause);
       // A search may have found a host in the meantime.
       if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
       return undefined;
     }
-  }
-
-  /** Whether the server has just refused more connections than the open ones. Then calls wait for those. */
-  isFull(opened: number): boolean {
-    // The server may accept more later, so a call asks again after a while.
-    const isRecent = performance.now() < this.#askedAt + askAgainMs;
-    return isRecent && opened > 0 && /^(28|53)/.test(sqlState(this.failure?.cause) ?? '');
   }
 
   isUsable({ isDead, isCut, generation }: Connection): boolean {

@@ -69,11 +69,6 @@ export class PostgresPool {
     const limitMs = statementTimeoutMs + watchdogGraceMs;
     this.#settings = settings;
     this.#warn = warn;
-    this.#queues = {
-      calls: new ConnectionQueue(poolSize, waitTimeoutMs),
-      feed: new ConnectionQueue(2, waitTimeoutMs),
-      pings: new ConnectionQueue(1, pingTimeoutMs),
-    };
     this.#watchdog = {
       quietMs: Math.min(pingTimeoutMs, limitMs),
       limitMs,
@@ -85,6 +80,11 @@ export class PostgresPool {
       await connection.open(settings, warn, timeoutMs, signal);
       return connection;
     });
+    this.#queues = {
+      calls: new ConnectionQueue(poolSize, waitTimeoutMs, this.hosts),
+      feed: new ConnectionQueue(2, waitTimeoutMs, this.hosts),
+      pings: new ConnectionQueue(1, pingTimeoutMs, this.hosts),
+    };
   }
 
   /** Runs work on a connection that has no time limit, before the first call. */
@@ -174,6 +174,7 @@ export class PostgresPool {
   #start<T>(call: Call, work: Work<T>): Promise<T> {
     const { poolSize, maxWaiting } = this.#settings;
     const { purpose, signal } = call;
+    if (this.#isClosed) return Promise.reject(storeClosed());
     const queue = this.#queues[purpose];
     if (queue.calls >= poolSize + maxWaiting) {
       const { failure } = this.hosts;
@@ -193,8 +194,10 @@ export class PostgresPool {
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
+    const queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {
-      const connection = await this.#acquire(call);
+      const connection = await queue.acquire(call.signal);
+      call.connection = connection;
       let fault: Fault;
       try {
         const send: Send = ({ name, text }, values) =>
@@ -210,48 +213,10 @@ export class PostgresPool {
         }
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);
       } finally {
-        this.#release(call);
+        call.connection = undefined;
+        queue.release(connection);
       }
       if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
     }
-  }
-
-  /** Gives the call a connection of the current generation for its statements. */
-  async #acquire(call: Call): Promise<Connection> {
-    const queue = this.#queues[call.purpose];
-    for (let hasRecovered = false; ; ) {
-      if (this.#isClosed) throw storeClosed();
-      if (call.signal?.aborted) throw aborted(call.signal);
-      if (this.hosts.failure !== undefined && !queue.hasIdle && !this.hosts.isFull(queue.opened)) {
-        if (hasRecovered) throw cannotConnect(this.hosts.failure.cause);
-        hasRecovered = true;
-        await this.hosts.recover(call.signal).catch((error) => {
-          if (!this.hosts.isFull(queue.opened)) throw error;
-        });
-        continue;
-      }
-      call.connection = await queue.take(call.signal, this.hosts.isFull(queue.opened));
-      if (call.connection === undefined && (this.hosts.failure === undefined || hasRecovered)) {
-        call.connection = await this.hosts.open();
-        if (call.connection !== undefined) queue.opened += 1;
-      }
-      const { connection } = call;
-      if (connection !== undefined && this.hosts.isUsable(connection) && !call.signal?.aborted) {
-        this.hosts.failure = undefined;
-        return connection;
-      }
-      this.#release(call);
-    }
-  }
-
-  /** Returns the connection of a call, or the right to open one. */
-  #release(call: Call): void {
-    const { connection } = call;
-    const isUsable = connection !== undefined && this.hosts.isUsable(connection);
-    const queue = this.#queues[call.purpose];
-    if (connection !== undefined && !isUsable) queue.opened -= 1;
-    if (!isUsable) void connection?.close();
-    call.connection = undefined;
-    queue.give(isUsable ? connection : undefined, this.hosts.isFull(queue.opened));
   }
 }

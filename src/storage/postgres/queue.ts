@@ -1,35 +1,97 @@
 import { aborted, type DomainError } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
-import { notInTime, overloaded } from './errors.ts';
+import { cannotConnect, notInTime, overloaded } from './errors.ts';
+import { askAgainMs, type HostSearch } from './hosts.ts';
 
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection. One that was aborted does not count. */
   calls = 0;
-  /** The number of open connections, idle or in use. */
-  opened = 0;
   readonly #waitTimeoutMs: number;
+  readonly #hosts: HostSearch;
+  /** The number of open connections, idle or in use. */
+  #opened = 0;
   /** How many more connections may be opened. */
   #unopened: number;
+  /** When to ask a server again that refused one more connection; 0 if it refused none. */
+  #askAgainAt = 0;
   /** How often a call has returned a connection that can be used again. */
   #served = 0;
   readonly #idle: Connection[] = [];
   readonly #waiting = new Set<(given: Connection | undefined) => void>();
 
-  constructor(size: number, waitTimeoutMs: number) {
+  constructor(size: number, waitTimeoutMs: number, hosts: HostSearch) {
     this.#unopened = size;
     this.#waitTimeoutMs = waitTimeoutMs;
+    this.#hosts = hosts;
   }
 
-  get hasIdle(): boolean {
-    return this.#idle.length > 0;
+  /** Resolves to a connection of the current generation, for the caller alone until it releases it. */
+  async acquire(signal: AbortSignal | undefined): Promise<Connection> {
+    for (;;) {
+      if (signal?.aborted) throw aborted(signal);
+      const hasSearched = this.#hosts.failure !== undefined && this.#idle.length === 0;
+      if (hasSearched) await this.#hosts.recover(signal);
+      const given = await this.#take(signal);
+      const isOpening = given === undefined && (this.#hosts.failure === undefined || hasSearched);
+      const connection = isOpening ? await this.#open() : given;
+      if (connection !== undefined && this.#hosts.isUsable(connection) && !signal?.aborted) {
+        this.#hosts.failure = undefined;
+        return connection;
+      }
+      this.release(connection);
+      const { failure } = this.#hosts;
+      if (isOpening && hasSearched && failure !== undefined) throw cannotConnect(failure.cause);
+    }
   }
 
-  /** Resolves to a connection, or to `undefined` if the caller may open one. Waits rather than that if `isFull`. */
-  async take(signal: AbortSignal | undefined, isFull: boolean): Promise<Connection | undefined> {
+  /** Gives a connection, or the right to open one, to the call that waits longest. */
+  release(connection: Connection | undefined): void {
+    let given = connection;
+    if (connection !== undefined && !this.#hosts.isUsable(connection)) {
+      given = undefined;
+      this.#opened -= 1;
+      void connection.close();
+    }
+    if (given !== undefined) this.#served += 1;
+    const [next] = this.#waiting;
+    if (next !== undefined && (given !== undefined || this.#mayOpen())) {
+      this.#waiting.delete(next);
+      next(given);
+    } else if (given !== undefined) {
+      this.#idle.push(given);
+    } else {
+      this.#unopened += 1;
+    }
+  }
+
+  async #open(): Promise<Connection | undefined> {
+    try {
+      const connection = await this.#hosts.open();
+      this.#askAgainAt = 0;
+      if (connection !== undefined) this.#opened += 1;
+      return connection;
+    } catch (refusal) {
+      this.#askAgainAt = performance.now() + askAgainMs;
+      if (this.#opened > 0) return undefined;
+      this.release(undefined);
+      throw refusal;
+    }
+  }
+
+  /** Whether a caller may open one more connection. While the server refuses more, one caller at a time asks it again. */
+  #mayOpen(): boolean {
+    const now = performance.now();
+    if (this.#opened > 0 && now < this.#askAgainAt) return false;
+    if (this.#askAgainAt > 0) this.#askAgainAt = now + askAgainMs;
+    return true;
+  }
+
+  /** Resolves to a connection, or to `undefined` if the caller may open one. */
+  async #take(signal: AbortSignal | undefined): Promise<Connection | undefined> {
     const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
-    if (this.#unopened > 0 && !isFull) {
+    if (this.#unopened > 0 && this.#mayOpen()) {
       this.#unopened -= 1;
       return undefined;
     }
@@ -51,20 +113,6 @@ export class ConnectionQueue {
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
-    }
-  }
-
-  /** Gives a connection, or the right to open one unless `isFull`, to the call that waits longest. */
-  give(connection: Connection | undefined, isFull: boolean): void {
-    if (connection !== undefined) this.#served += 1;
-    const [next] = connection === undefined && isFull ? [] : this.#waiting;
-    if (next !== undefined) {
-      this.#waiting.delete(next);
-      next(connection);
-    } else if (connection !== undefined) {
-      this.#idle.push(connection);
-    } else {
-      this.#unopened += 1;
     }
   }
 }

@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { prepared } from '../../../src/storage/postgres/connection.ts';
 import { type CreateClient, type PoolSettings, PostgresPool } from '../../../src/storage/postgres/pool.ts';
+import { until } from '../../kit/until.ts';
 import { session, settings } from './fake-session.ts';
 
 interface Statement {
@@ -15,13 +16,13 @@ interface Statement {
 /** Creates clients that run statements with `query`. `connect` replaces the way to open a connection. */
 function fakeDriver(
   query: (statement: Statement) => Promise<object>,
-  connect = async () => {},
+  connect: (url: string) => Promise<void> = async () => {},
 ): CreateClient {
-  return () => {
+  return (url) => {
     const client = Object.assign(new EventEmitter(), {
       host: 'host',
       port: 5432,
-      connect,
+      connect: () => connect(url),
       query: async (sent: string | Statement) =>
         typeof sent === 'string' ? { rows: [session] } : await query(sent),
       async end() {
@@ -193,6 +194,85 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await pool.close();
     });
   }
+
+  const several: PoolSettings['hosts'] = [
+    { name: 'primary', url: 'postgres://primary' },
+    { name: 'standby', url: 'postgres://standby' },
+  ];
+  for (const hosts of [settings.hosts, several]) {
+    it(`use more connections when it allows them again, of ${hosts.length} hosts`, async () => {
+      let opened = 0;
+      let allowed = 2;
+      const connects: string[] = [];
+      const driver = fakeDriver(
+        async () => {
+          await nextTurn();
+          return { rows: [] };
+        },
+        async (url) => {
+          connects.push(url);
+          if (url.endsWith('standby')) throw new Error('takes no writes');
+          if (opened === allowed) throw refusal('53300');
+          opened += 1;
+        },
+      );
+      const pool = new PostgresPool(driver, { ...settings, maxWaiting: 50, hosts }, () => {});
+      const read = () => pool.read(prepared('SELECT 1'), []);
+      const readAll = () => Promise.all(Array.from({ length: 40 }, read));
+      await read();
+      await readAll();
+      assert.equal(opened, 2);
+      await assert.rejects(pool.ping(prepared('SELECT 1')), {
+        message: 'the database has no capacity left',
+      });
+      connects.length = 0;
+      allowed = 4;
+      const ms = await until(async () => {
+        await readAll();
+        return opened === 4;
+      }, 'the pool uses the connections that are now allowed');
+      assert.ok(connects.length < 20 + ms / 100, `${connects.length} attempts in ${ms.toFixed()} ms`);
+      assert.ok(
+        connects.every((url) => !url.endsWith('standby')),
+        'the other hosts are not asked',
+      );
+      await pool.close();
+    });
+  }
+
+  it('open one when the open ones are lost after a long wait', async (t) => {
+    let isFull = false;
+    const statements: PromiseWithResolvers<object>[] = [];
+    const driver = fakeDriver(
+      () => {
+        const statement = Promise.withResolvers<object>();
+        statements.push(statement);
+        return statement.promise;
+      },
+      async () => {
+        if (isFull) throw refusal('53300');
+      },
+    );
+    const pool = new PostgresPool(driver, settings, () => {});
+    const write = () => pool.write(prepared('SELECT 1'), []);
+    const [first, lost] = [write(), write()];
+    await until(() => statements.length === 2, 'both calls run');
+    isFull = true;
+    const waiting = write();
+    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+    const start = performance.now();
+    t.mock.method(performance, 'now', () => start + 1_000);
+    isFull = false;
+    // The waiting call is given the connection of the first one, which is suspect before it is used.
+    statements[0]?.resolve({ rows: [] });
+    statements[1]?.reject(refusal('57P01'));
+    await first;
+    await assert.rejects(lost, { message: 'the connection to the database was lost' });
+    await until(() => statements.length === 3, 'the waiting call runs');
+    statements[2]?.resolve({ rows: [] });
+    await waiting;
+    await pool.close();
+  });
 
   it('fail at once, with the reason, when the last open one is lost', async () => {
     let opened = 0;
