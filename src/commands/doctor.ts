@@ -6,8 +6,9 @@ import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
 import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
-import { examineStandbys, openBriefly } from './serve.ts';
+import { openBriefly } from './serve.ts';
 import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
+import { examineStandbys } from './standbys.ts';
 
 const help = `usage: users-service doctor [options]
 

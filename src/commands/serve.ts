@@ -5,8 +5,6 @@ import { setFlagsFromString } from 'node:v8';
 import { type Config, optionRows, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
-import type { Finding } from '../storage/finding.ts';
-import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
@@ -20,6 +18,7 @@ import {
   printConfig,
   readFiles,
 } from './settings.ts';
+import { reportStandbys } from './standbys.ts';
 
 const help = `users-service: users and posts over HTTP and gRPC
 
@@ -106,22 +105,6 @@ export const serve: Command = {
 function keepNewObjectsYoung(): void {
   flushCompileCache();
   setFlagsFromString('--no-allocation-site-pretenuring');
-}
-
-/** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
-export async function examineStandbys({ 'read-database': url = '' }: Config): Promise<Finding[]> {
-  const findings = (await schemeOf(url)?.examine?.(url, 'standby')) ?? [];
-  return findings.map(({ level, what, remedy }) => {
-    return { level: level === 'fail' ? 'warn' : level, what: `--read-database: ${what}`, remedy };
-  });
-}
-
-/** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
-async function reportStandbys(config: Config, observe: Observe): Promise<void> {
-  for (const { what } of await examineStandbys(config)) {
-    if (!what.includes(' cannot be used: ')) continue;
-    observe({ type: 'warning', message: `${what}; the primary serves its reads` });
-  }
 }
 
 /** The error with the flag or variable that the user wrote, instead of the library's option. */

@@ -5,6 +5,8 @@ export interface Finding {
   readonly what: string;
   /** How to solve the problem; empty when there is none. */
   readonly remedy: string;
+  /** Set if it is a server that could not be examined. */
+  readonly isUnreachable?: true;
 }
 
 export const ok = (what: string): Finding => ({ level: 'ok', what, remedy: '' });

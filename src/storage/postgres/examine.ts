@@ -28,7 +28,8 @@ export async function examinePostgres(url: string, role?: 'standby'): Promise<Fi
     // With a primary elsewhere, the service runs without this host.
     const problem = hasPrimary ? warn : fail;
     const text = `${hosts[i]?.name} cannot be used: ${messageOf(connectError(result.reason))}`;
-    return [problem(text, 'check the URL, the server and the network')];
+    const finding = problem(text, 'check the URL, the server and the network');
+    return [{ ...finding, isUnreachable: true as const }];
   });
   if (role === 'standby' || hasPrimary || answers.length === 0) return findings;
   const problem = writable ? fail : warn;
