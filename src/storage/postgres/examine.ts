@@ -102,7 +102,9 @@ const stateSql = `
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
-    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may_create,
+    coalesce(has_schema_privilege(coalesce(
+      (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
+      to_regnamespace(quote_ident(current_schema()))), 'CREATE'), false) AS may_create,
     to_json(ARRAY(SELECT name FROM unnest('{users,posts,idempotency_keys,changes,change_feed}'::text[]) AS name
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)

@@ -122,6 +122,22 @@ describe('the examination of a PostgreSQL database', () => {
     ]);
   });
 
+  it('reports a user who may create tables only in another schema than that of the older tables', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query(`
+      UPDATE meta SET value = '3' WHERE name = 'schema_version';
+      CREATE ROLE elsewhere LOGIN PASSWORD 'elsewhere';
+      CREATE SCHEMA elsewhere AUTHORIZATION elsewhere;
+      GRANT ALL ON ALL TABLES IN SCHEMA public TO elsewhere`);
+    [url.username, url.password] = ['elsewhere', 'elsewhere'];
+    assert.deepEqual(await problemsOf(url.href), [
+      'fail HOST: the schema has version 3, and the user may not create tables',
+    ]);
+    await session.query('GRANT CREATE ON SCHEMA public TO elsewhere');
+    assert.deepEqual(await problemsOf(url.href), ['warn HOST: the schema has version 3']);
+  });
+
   it('reports a user who may not read, or not write, tables of another owner', async (t) => {
     const url = new URL(await createDatabase());
     const session = await openSession(t, url.href);
