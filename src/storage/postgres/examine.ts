@@ -86,11 +86,13 @@ interface State extends QueryResultRow {
   readonly may_create: boolean;
   /** The tables that the user may not read, or may not write on a primary. */
   readonly denied: readonly string[];
-  readonly max_connections: number;
-  readonly connections: number;
+  /** How many more connections the server, the role and the database allow. */
+  readonly free: number;
 }
 
+// A role may see whose a session of another role is, but not of which type.
 const stateSql = `
+  WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
     current_setting('server_version') AS version,
@@ -109,15 +111,19 @@ const stateSql = `
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
-    current_setting('max_connections')::int AS max_connections,
-    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int AS connections`;
+    LEAST(
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - (SELECT count(*) FROM clients),
+      (SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user AND NOT rolsuper)
+        - (SELECT count(*) FROM clients WHERE usename = session_user),
+      (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
+        - (SELECT count(*) FROM clients WHERE datname = current_database()))::int AS free`;
 
 function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
-  const { encoding, synchronous_commit, other_collations, connections, max_connections } = state;
+  const { encoding, synchronous_commit, other_collations, free } = state;
   const server = `PostgreSQL ${state.version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
-  const used = `${connections} of ${max_connections} connections are in use`;
   const isDurable = state.fsync !== 'off' && state.full_page_writes !== 'off';
   return [
     Number.parseInt(state.version, 10) < oldestVersion
@@ -139,9 +145,12 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
           'export, and import into a new database',
         ),
     schema,
-    max_connections - connections < connectionsOfProcess
-      ? warn(`${used}, and each process opens up to ${connectionsOfProcess}`, 'raise max_connections')
-      : ok(used),
+    free < connectionsOfProcess
+      ? warn(
+          `it allows ${free} more connections, and each process opens up to ${connectionsOfProcess}`,
+          'raise max_connections, or the CONNECTION LIMIT of the role or the database',
+        )
+      : ok(`it allows ${free} more connections`),
   ];
 }
 

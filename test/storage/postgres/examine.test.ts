@@ -43,7 +43,7 @@ describe('the examination of a PostgreSQL database', () => {
     const text = (await examinePostgres(url)).map(({ what }) => what.replace(/^\S+ /, ''));
     assert.match(
       text.join('\n'),
-      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+\n\d+ of \d+ connections are in use$/,
+      /^PostgreSQL \d+.*, takes writes\nits clock agrees.*\nfsync on, full_page_writes on, synchronous_commit on\nthe encoding is UTF8\ntexts sort by code point.*\(C\)\nthe schema has version \d+\nit allows \d+ more connections$/,
     );
   });
 
@@ -156,14 +156,40 @@ describe('the examination of a PostgreSQL database', () => {
     assert.deepEqual(await problemsOf(url.href), []);
   });
 
-  it('reports a server without free connections', async (t) => {
-    const url = await createDatabase();
-    // Each examination needs two connections.
-    const sessions = Array.from({ length: 36 }, () => openSession(t, url));
-    await Promise.all(sessions);
-    const [problem = ''] = await problemsOf(url);
-    assert.match(problem, /^warn HOST: 7\d of 80 connections are in use, and each process opens up to 13$/);
+  it('reports a server without free connections, to every role', async (t) => {
+    const url = new URL(await createDatabase());
+    const session = await openSession(t, url.href);
+    await session.query("CREATE ROLE crowded LOGIN PASSWORD 'crowded'");
+    // Each session needs two connections.
+    await Promise.all(Array.from({ length: 34 }, () => openSession(t, url.href)));
+    [url.username, url.password] = ['crowded', 'crowded'];
+    const problems = await problemsOf(url.href);
+    assert.match(
+      problems.at(-1) ?? '',
+      /^warn HOST: it allows \d more connections, and each process opens up to 13$/,
+    );
   });
+
+  for (const scope of ['role', 'database']) {
+    it(`reports a ${scope} whose limit of connections is too low`, async (t) => {
+      const url = new URL(await createDatabase());
+      const database = url.pathname.slice(1);
+      const name = `limited_${scope}`;
+      await change(t, url.href, `CREATE ROLE ${name} LOGIN PASSWORD '${name}'`);
+      await change(t, url.href, `GRANT ALL ON ALL TABLES IN SCHEMA public TO ${name}`);
+      [url.username, url.password] = [name, name];
+      const limit = async (most: number) => {
+        await postgres.server.query(
+          `ALTER ${scope} ${scope === 'role' ? name : database} CONNECTION LIMIT ${most}`,
+        );
+        return await problemsOf(url.href);
+      };
+      assert.deepEqual(await limit(30), []);
+      const [problem = '', ...others] = await limit(13);
+      assert.match(problem, /^warn HOST: it allows \d+ more connections, and each process/);
+      assert.deepEqual(others, []);
+    });
+  }
 
   it('reports a server whose data a crash can damage', async (t) => {
     const other = await startPostgres({ fsync: 'off' });
