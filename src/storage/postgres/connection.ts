@@ -57,9 +57,16 @@ interface Session extends QueryResultRow {
   readonly own: boolean;
   readonly read_only: string;
   readonly synchronous_commit: string;
+  readonly client_min_messages: string;
   readonly fsync: string;
   readonly full_page_writes: string;
 }
+
+// Settings with which an acknowledged write could be lost.
+const unsafe = [
+  ['synchronous_commit', 'off'],
+  ['client_min_messages', 'error'],
+] as const;
 
 // The code of a cancel request, which replaces the protocol version.
 const cancelCode = 80_877_102;
@@ -131,8 +138,9 @@ export class Connection {
           'idle_in_transaction_session_timeout for the role or the database',
       );
     }
-    if (session.synchronous_commit === 'off') {
-      throw new Error('synchronous_commit is off, and behind a connection pooler only the role can set it');
+    for (const [name, value] of unsafe) {
+      if (session[name] !== value) continue;
+      throw new Error(`${name} is ${value}, and behind a connection pooler only the role can set it`);
     }
     for (const name of ['fsync', 'full_page_writes'] as const) {
       if (session[name] === 'off') {
@@ -220,6 +228,8 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     // Every value except off waits at least for the disk of this server, so the setting of the operator is kept. It is
     // set too: the server applies a reloaded configuration to open sessions, except for what they have set.
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
+    // The server reports a commit that no standby has confirmed by a warning.
+    client_min_messages: `'warning'`,
   };
   const set = ([name, value]: [string, string | number]) => `
     CASE WHEN own THEN set_config('${name}', ${value}::text, false) ELSE current_setting('${name}') END AS ${name}`;

@@ -202,7 +202,11 @@ describe('PostgreSQL sessions that are dead without a closed connection', () => 
 
 describe('a commit that waits for a standby', () => {
   it('is not acknowledged without the standby, also not to a retry', async (t) => {
-    const { store } = await open(t, { statementTimeoutMs: 1_000 });
+    const { url } = await open(t);
+    // The setting hides the warning of the server, unless each session changes it.
+    const options = encodeURIComponent('-c client_min_messages=error');
+    const store = await openPostgresStore(`${url}?options=${options}`, { statementTimeoutMs: 1_000 });
+    t.after(() => store.close());
     const wait = async (standbys: string) => {
       await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
       await server.query('SELECT pg_reload_conf()');

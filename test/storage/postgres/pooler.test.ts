@@ -102,10 +102,19 @@ describe('PgBouncer in transaction mode', { skip }, async () => {
     assert.deepEqual(rows, [{ statement_timeout: '0' }]);
   });
 
-  it('cannot be used when commits would not be durable', async () => {
-    const url = await postgres.createDatabase();
-    const name = new URL(url).pathname.slice(1);
-    await postgres.server.query(`ALTER DATABASE ${name} SET synchronous_commit = off`);
-    await assert.rejects(openAt(url), /synchronous_commit is off, and behind a connection pooler/);
-  });
+  for (const [setting, value] of [
+    ['synchronous_commit', 'off'],
+    ['client_min_messages', 'error'],
+  ]) {
+    it(`cannot be used when an acknowledged write could be lost because ${setting} is ${value}`, async () => {
+      const url = await postgres.createDatabase();
+      const name = new URL(url).pathname.slice(1);
+      await postgres.server.query(`ALTER DATABASE ${name} SET ${setting} = ${value}`);
+      await assert.rejects(openAt(url), {
+        message: new RegExp(
+          `${setting} is ${value}, and behind a connection pooler only the role can set it$`,
+        ),
+      });
+    });
+  }
 });
