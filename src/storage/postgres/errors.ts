@@ -92,7 +92,8 @@ export function connectError(caught: unknown): unknown {
 
 /** Whether a server that is alive refuses a connection: it has no free one, or rejects the role or its password. */
 export function isRefusal(cause: unknown): boolean {
-  return /^(28|53)/.test(sqlState(cause) ?? '');
+  // PgBouncer reports each refusal as a violation of the protocol.
+  return /^(08P01|28|53)/.test(sqlState(cause) ?? '');
 }
 
 export function cannotConnect(cause: unknown): DomainError {

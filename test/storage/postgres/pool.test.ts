@@ -174,6 +174,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
   for (const [code, what] of [
     ['53300', 'it has no free one'],
+    ['08P01', 'a pooler has no free one'],
     ['28P01', 'the password was changed'],
   ] as const) {
     it(`wait for the open ones if ${what}`, async () => {
