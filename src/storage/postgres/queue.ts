@@ -55,7 +55,8 @@ export class ConnectionQueue {
     }
     if (given !== undefined) this.#served += 1;
     const [next] = this.#waiting;
-    if (next !== undefined && (given !== undefined || this.#mayOpen())) {
+    // A lost connection leaves its place to another one, also when the server is full.
+    if (next !== undefined && (connection !== undefined || this.#mayOpen())) {
       this.#waiting.delete(next);
       next(given);
     } else if (given !== undefined) {

@@ -241,39 +241,43 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     });
   }
 
-  it('open one when the open ones are lost after a long wait', async (t) => {
-    let isFull = false;
-    const statements: PromiseWithResolvers<object>[] = [];
-    const driver = fakeDriver(
-      () => {
-        const statement = Promise.withResolvers<object>();
-        statements.push(statement);
-        return statement.promise;
-      },
-      async () => {
-        if (isFull) throw refusal('53300');
-      },
-    );
-    const pool = new PostgresPool(driver, settings, () => {});
-    const write = () => pool.write(prepared('SELECT 1'), []);
-    const [first, lost] = [write(), write()];
-    await until(() => statements.length === 2, 'both calls run');
-    isFull = true;
-    const waiting = write();
-    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
-    const start = performance.now();
-    t.mock.method(performance, 'now', () => start + 1_000);
-    isFull = false;
-    // The waiting call is given the connection of the first one, which is suspect before it is used.
-    statements[0]?.resolve({ rows: [] });
-    statements[1]?.reject(refusal('57P01'));
-    await first;
-    await assert.rejects(lost, { message: 'the connection to the database was lost' });
-    await until(() => statements.length === 3, 'the waiting call runs');
-    statements[2]?.resolve({ rows: [] });
-    await waiting;
-    await pool.close();
-  });
+  const losses: readonly [what: string, waitedMs: number, others: 'run' | 'end'][] = [
+    ['one is lost while the others run', 0, 'run'],
+    ['one is lost after a long wait and the others end', 1_000, 'end'],
+  ];
+  for (const [what, waitedMs, others] of losses)
+    it(`open another one when ${what}`, async (t) => {
+      let isFull = false;
+      const statements: PromiseWithResolvers<object>[] = [];
+      const driver = fakeDriver(
+        () => {
+          const statement = Promise.withResolvers<object>();
+          statements.push(statement);
+          return statement.promise;
+        },
+        async () => {
+          if (isFull) throw refusal('53300');
+        },
+      );
+      const pool = new PostgresPool(driver, settings, () => {});
+      const write = () => pool.write(prepared('SELECT 1'), []);
+      const [first, lost] = [write(), write()];
+      await until(() => statements.length === 2, 'both calls run');
+      isFull = true;
+      const waiting = write();
+      for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+      const start = performance.now();
+      t.mock.method(performance, 'now', () => start + waitedMs);
+      isFull = false;
+      // The waiting call is given the connection of the first one, which is suspect before it is used.
+      if (others === 'end') statements[0]?.resolve({ rows: [] });
+      statements[1]?.reject(refusal('57P01'));
+      await assert.rejects(lost, { message: 'the connection to the database was lost' });
+      await until(() => statements.length === 3, 'the waiting call runs');
+      for (const statement of statements) statement.resolve({ rows: [] });
+      await Promise.all([first, waiting]);
+      await pool.close();
+    });
 
   it('fail at once, with the reason, when the last open one is lost', async () => {
     let opened = 0;
