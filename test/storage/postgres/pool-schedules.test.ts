@@ -99,12 +99,21 @@ class FakeClient extends EventEmitter {
   }
 }
 
+const standby = { name: 'standby:5432', url: 'postgres://standby' };
+const rejecting = () =>
+  Object.assign(new EventEmitter(), {
+    connect: () => Promise.reject(new Error('takes no writes')),
+    end: async () => {},
+  });
+
 testSchedules(
   'each call of the pool ends, a write has at most one effect, and every connection is closed',
   async (scheduler) => {
     const server = new FakeServer(scheduler);
-    const createClient = () => new FakeClient(server) as unknown as Client;
-    const pool = new PostgresPool(createClient, settings, () => undefined);
+    const createClient = (url: string) =>
+      (url === standby.url ? rejecting() : new FakeClient(server)) as unknown as Client;
+    const hosts = scheduler.oneIn(2) ? settings.hosts : ([...settings.hosts, standby] as const);
+    const pool = new PostgresPool(createClient, { ...settings, hosts }, () => undefined);
     let under = 0;
     const call = async (id: number) => {
       const isWrite = scheduler.oneIn(2);
