@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Client, QueryResultRow } from 'pg';
-import { aborted, storeClosed } from '../../domain/errors.ts';
+import { aborted, type DomainError, storeClosed } from '../../domain/errors.ts';
 import {
   Connection,
   type Send,
@@ -14,6 +14,7 @@ import {
   cannotConnect,
   type Fault,
   faultOf,
+  isRefusal,
   notInTime,
   overloaded,
   toDomainError,
@@ -194,9 +195,14 @@ export class PostgresPool {
   }
 
   async #run<T>(call: Call, work: Work<T>): Promise<T> {
-    const queue = this.#queues[call.purpose];
+    let queue = this.#queues[call.purpose];
     for (let attempt = 1; ; attempt += 1) {
-      const connection = await queue.acquire(call.signal);
+      const connection = await queue.acquire(call.signal).catch((error: DomainError) => {
+        if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
+        // The server is full. Without this, a service whose calls are served would never be ready.
+        queue = this.#queues.calls;
+        return queue.acquire(call.signal);
+      });
       call.connection = connection;
       let fault: Fault;
       try {

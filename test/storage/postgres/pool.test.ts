@@ -223,9 +223,8 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await read();
       await readAll();
       assert.equal(opened, 2);
-      await assert.rejects(pool.ping(prepared('SELECT 1')), {
-        message: 'the database has no capacity left',
-      });
+      await pool.ping(prepared('SELECT 1'));
+      assert.equal(opened, 2, 'pings share the connections of calls');
       connects.length = 0;
       allowed = 4;
       const ms = await until(async () => {
