@@ -161,12 +161,13 @@ export class PostgresPool {
 
   async #sendPing(sql: Sql): Promise<unknown> {
     const signal = AbortSignal.timeout(this.#settings.pingTimeoutMs);
+    const call: Call = { kind: 'read', purpose: 'pings', signal };
     try {
-      return await this.read(sql, [], signal, 'pings');
+      return await this.#start(call, (send) => send(sql));
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // The network may have lost the route. Then no packet reports the failure of a connection.
-      this.hosts.generation += 1;
+      if (call.connection !== undefined) this.hosts.generation += 1;
       this.hosts.check();
       throw notInTime(caught);
     }

@@ -278,6 +278,28 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await pool.close();
     });
 
+  it('keep the open one when a ping waits too long for it', async () => {
+    let opened = 0;
+    const statement = Promise.withResolvers<object>();
+    const driver = fakeDriver(
+      () => statement.promise,
+      async () => {
+        if (opened === 1) throw refusal('53300');
+        opened += 1;
+      },
+    );
+    const pool = new PostgresPool(driver, { ...settings, pingTimeoutMs: 20 }, () => {});
+    const calls = [pool.write(prepared('SELECT 1'), []), pool.write(prepared('SELECT 1'), [])];
+    await nextTurn();
+    await assert.rejects(pool.ping(prepared('SELECT 1')), {
+      message: 'the database does not answer in time',
+    });
+    statement.resolve({ rows: [] });
+    await Promise.all(calls);
+    assert.equal(opened, 1);
+    await pool.close();
+  });
+
   it('fail at once, with the reason, when the last open one is lost', async () => {
     let opened = 0;
     const statement = Promise.withResolvers<object>();
