@@ -201,7 +201,9 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     { name: 'standby', url: 'postgres://standby' },
   ];
   for (const hosts of [settings.hosts, several]) {
-    it(`use more connections when it allows them again, of ${hosts.length} hosts`, async () => {
+    it(`use more connections when it allows them again, of ${hosts.length} hosts`, async (t) => {
+      let now = performance.now();
+      t.mock.method(performance, 'now', () => now);
       let opened = 0;
       let allowed = 2;
       const connects: string[] = [];
@@ -222,16 +224,18 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       const readAll = () => Promise.all(Array.from({ length: 40 }, read));
       await read();
       await readAll();
-      assert.equal(opened, 2);
-      await pool.ping(prepared('SELECT 1'));
+      for (let i = 0; i < 2; i += 1) await pool.ping(prepared('SELECT 1'));
       assert.equal(opened, 2, 'pings share the connections of calls');
-      connects.length = 0;
-      allowed = 4;
-      const ms = await until(async () => {
+      for (const waitedMs of [0, 200]) {
+        connects.length = 0;
+        now += waitedMs;
         await readAll();
-        return opened === 4;
-      }, 'the pool uses the connections that are now allowed');
-      assert.ok(connects.length < 20 + ms / 100, `${connects.length} attempts in ${ms.toFixed()} ms`);
+        assert.equal(connects.length, waitedMs === 0 ? 0 : 1);
+      }
+      allowed = 5;
+      now += 200;
+      for (let round = 0; round < 4; round += 1) await readAll();
+      assert.equal(opened, 5, 'the pool uses the connections that are now allowed');
       assert.ok(
         connects.every((url) => !url.endsWith('standby')),
         'the other hosts are not asked',
@@ -277,6 +281,25 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
       await Promise.all([first, waiting]);
       await pool.close();
     });
+
+  it('find another host when no connection of the pool can be used', async () => {
+    let isFull = false;
+    const driver = fakeDriver(
+      async () => ({ rows: [] }),
+      async (url) => {
+        if (url.endsWith('standby') !== isFull)
+          throw isFull ? refusal('53300') : new Error('takes no writes');
+      },
+    );
+    const pool = new PostgresPool(driver, { ...settings, hosts: several }, () => {});
+    await pool.ping(prepared('SELECT 1'));
+    // The idle connection of pings is suspect from now on.
+    pool.hosts.generation += 1;
+    isFull = true;
+    await pool.write(prepared('SELECT 1'), []);
+    assert.equal(pool.hosts.current.name, 'standby');
+    await pool.close();
+  });
 
   it('keep the open one when a ping waits too long for it', async () => {
     let opened = 0;
