@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers } from './people.ts';
+import { addUsers, announced } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -60,7 +60,7 @@ suite('console: a user or post that is deleted while it is edited', {
   test('text typed for a post stays when another person deletes the post, also when it is opened again', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
-    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
     const page = await open(t, `${http}/#/users/1`);
     await page.getByRole('button', { name: 'Edit One' }).click();
     const form = page.getByRole('form', { name: 'Edit post' });
@@ -68,16 +68,22 @@ suite('console: a user or post that is deleted while it is edited', {
     await isLive(page);
     await send(http, 'DELETE /users/1/posts/1');
     const note = form.getByText('Another person has deleted this post. You can still copy your text.');
-    await note.waitFor();
-    assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
+    const check = async () => {
+      await note.waitFor();
+      assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
+      assert.deepEqual(await form.getByRole('button').allTextContents(), ['Discard', 'Close']);
+    };
+    await check();
     await form.getByRole('button', { name: 'Close' }).click();
     await page.getByRole('button', { name: 'Edit One' }).click();
-    await note.waitFor();
-    assert.equal(await form.getByLabel('Text').inputValue(), 'A long text');
+    await check();
     await form.getByRole('button', { name: 'Discard' }).click();
     await form.getByRole('button', { name: 'Close' }).click();
     await page.getByRole('button', { name: 'Edit One' }).click();
-    await page.getByText('No posts yet').waitFor();
+    await announced(page, 'One was already deleted');
+    await page.getByRole('button', { name: 'Edit Two' }).click();
+    await form.getByRole('button', { name: 'Save' }).waitFor();
+    assert.equal(await note.isVisible(), false);
   });
 
   test('text typed for a deleted user is shown after a reload, and can be discarded', async (t) => {

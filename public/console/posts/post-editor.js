@@ -70,13 +70,6 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     removed();
   }
 
-  /** Reports in the form that its post was deleted. */
-  function showDeleted() {
-    const note = part(form, 'note', HTMLElement);
-    note.textContent = 'Another person has deleted this post. You can still copy your text.';
-    note.hidden = false;
-  }
-
   function leave() {
     const left = opened?.record;
     close();
@@ -108,8 +101,10 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       if (opened?.record.id !== tagged.record.id) return false;
       if (what === 'Deleted') {
         const isTyped = readDraft(draftName(tagged.record)) !== undefined;
-        if (isTyped) showDeleted();
-        return isTyped;
+        if (!isTyped) return false;
+        form.setAttribute('data-deleted', '');
+        announce(nameText(tagged.record.title), ' was deleted. Your text is still here');
+        return true;
       }
       opened = tagged;
       editForm.show(tagged);
@@ -142,7 +137,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       item.setAttribute('data-editing', '');
       form.hidden = false;
       editForm.show(opened);
-      if (found === undefined) showDeleted();
+      form.toggleAttribute('data-deleted', found === undefined);
       form.querySelector('input')?.focus();
     },
   };
