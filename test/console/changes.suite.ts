@@ -131,6 +131,26 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     });
   }
 
+  test('are requested again if no response arrives for 45 s', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { clock: true, fresh: true });
+    let requests = 0;
+    page.on('request', (request) => {
+      if (new URL(request.url()).pathname === '/changes') requests += 1;
+    });
+    await page.route('**/changes', () => undefined, { times: 1 });
+    await page.clock.pauseAt(Date.now() + 1000);
+    const sent = page.waitForRequest('**/changes');
+    await page.goto(`${http}/`);
+    await sent;
+    await advance(page, 44_500);
+    assert.equal(requests, 1);
+    // The pause before the next request is at most 1 s.
+    await advance(page, 2_000);
+    assert.equal(requests, 2);
+    await isLive(page);
+  });
+
   test('are requested again if nothing arrives for 45 s, because the connection is lost', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
