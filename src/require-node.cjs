@@ -1,4 +1,4 @@
-// `npm start` loads this file before main.ts, because an older Node.js cannot load TypeScript.
+// `npm start` loads this file before main.ts, which imports it too: an older Node.js cannot read TypeScript.
 const { name, engines } = require('../package.json');
 
 const oldestNode = Number(engines.node.slice('>='.length));

@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 // The folders and files of src, and from which others each may import values. Types of a leaf may be imported
 // anywhere.
 const arrows: Readonly<Record<string, readonly string[]>> = {
-  main: ['commands'],
+  main: ['require-node', 'commands'],
   index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
   commands: ['service', 'start-error', 'workers', 'config', 'storage', 'conformance', 'domain', 'telemetry'],
   config: ['check-range', 'domain', 'storage'],
@@ -47,7 +47,7 @@ interface Import {
   readonly line: string;
 }
 
-const files = globSync('src/**/*.ts', { cwd: root }).map(normalize).sort();
+const files = globSync('src/**/*.{ts,cjs}', { cwd: root }).map(normalize).sort();
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
 
 // `import … from`, `export … from`, `import '…'` and `import('…')`. The last is a type after `typeof`.
@@ -71,7 +71,7 @@ const ours = imports.filter(({ to }) => to.startsWith('src/') || to.startsWith('
 /** `src/http/send.ts` belongs to `http`. `src/service.ts` is a separate part. */
 function roomOf(path: string): string {
   const [top = '', second = ''] = path.split('/');
-  return top === 'src' ? second.replace(/\.ts$/, '') : top;
+  return top === 'src' ? second.replace(/\.(ts|cjs)$/, '') : top;
 }
 
 function isAllowed({ from, to, isType }: Import): boolean {
@@ -104,10 +104,9 @@ test('every allowed import between folders is in use', () => {
 });
 
 test('src/README.md draws the same imports between folders', () => {
-  const rooms = ['domain', 'telemetry', 'check-range', 'start-error'].map((room): [string, string[]] => [
-    room,
-    [],
-  ]);
+  const rooms = ['domain', 'telemetry', 'check-range', 'start-error', 'require-node'].map(
+    (room): [string, string[]] => [room, []],
+  );
   const drawn = tableOf('rooms').rows.map(([room = '', , others = '']) => `${room} ${others}`);
   const expected = [...Object.entries(arrows), ...rooms].map(([room, to]) => `\`${room}\` ${to.join(', ')}`);
   assert.deepEqual(drawn.toSorted(), expected.toSorted());
@@ -159,7 +158,7 @@ function codeOf(file: string): string {
 }
 
 const bans: readonly [what: string, pattern: RegExp, except: readonly string[]][] = [
-  ['the process', /(?<![.\w])process\s*[.[]/, ['src/main.ts']],
+  ['the process', /(?<![.\w])process\s*[.[]/, ['src/main.ts', 'src/require-node.cjs']],
   ['the console', /(?<![.\w])console\s*\./, []],
   ['a default export', /^export default\b|\bas default\b/m, []],
   ['a TODO', /\b(?:TODO|FIXME|XXX)\b/, []],
@@ -184,7 +183,7 @@ test('no file is longer than 300 lines, and half of the files are no longer than
 
 test('file names are in kebab-case', () => {
   assert.deepEqual(
-    files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.ts$/.test(file)),
+    files.filter((file) => !/^src(?:\/[a-z][a-z0-9-]*)+\.(ts|cjs)$/.test(file)),
     [],
   );
 });

@@ -11,6 +11,7 @@ import { runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
+const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
 const hasNpm = (await runTool('npm', ['--version'])).code === 0;
 const skip =
   process.platform === 'win32' ? 'Windows has no signals' : hasNpm ? false : 'npm is not installed';
@@ -54,21 +55,23 @@ test('npm start --silent prints only the output of the command', { skip }, async
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
 });
 
-test('npm start prints one clear line on a Node.js that cannot run TypeScript', {
-  skip: process.platform === 'win32' && 'Windows runs no scripts of a shell',
-}, async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
-  t.after(() => rm(folder, { recursive: true }));
-  const older = join(folder, 'older.cjs');
-  await writeFile(older, 'Object.defineProperty(process.versions, "node", { value: "20.20.2" })');
-  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
-  const { code, stdout, stderr } = await runTool('/bin/sh', ['-c', scripts.start], {
-    cwd: root,
-    env: {
-      PATH: dirname(process.execPath),
-      NODE_OPTIONS: `--require=${older} --no-experimental-strip-types`,
-    },
+for (const [what, script, options] of [
+  // Without the option, Node.js would read TypeScript, and so run the check of main.ts.
+  ['npm start', scripts.start, '--no-experimental-strip-types'],
+  ['the command', 'node src/main.ts --version', ''],
+] as const) {
+  test(`${what} prints one clear line on a Node.js that is too old`, {
+    skip: process.platform === 'win32' && 'Windows runs no scripts of a shell',
+  }, async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'npm-start-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const older = join(folder, 'older.cjs');
+    await writeFile(older, 'Object.defineProperty(process.versions, "node", { value: "23.11.1" })');
+    const { code, stdout, stderr } = await runTool('/bin/sh', ['-c', script], {
+      cwd: root,
+      env: { PATH: dirname(process.execPath), NODE_OPTIONS: `--require=${older} ${options}` },
+    });
+    assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
+    assert.match(stderr, /^users-service: needs Node\.js 24 or newer, this is v[\d.]+\n$/);
   });
-  assert.deepEqual({ code, stdout }, { code: 1, stdout: '' });
-  assert.match(stderr, /^users-service: needs Node\.js 24 or newer, this is v[\d.]+\n$/);
-});
+}
