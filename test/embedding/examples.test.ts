@@ -26,6 +26,7 @@ const files: Readonly<Record<string, string>> = {
     Module({})(AppModule);`,
   'pages/index.js': 'export default () => "a page";',
   'public/other': 'a file that Next.js serves without compiling a page',
+  'public/api/other': 'another such file',
 };
 
 /** Starts an example with a store in memory; resolves to its address once it is listening. */
@@ -92,8 +93,10 @@ describe('an example in src/embedding.md serves users below its prefix', () => {
         assert.equal(new URL(home.url).pathname, '/api/', `${path} must lead to the console`);
         assert.match(await home.text(), /<title>Users/);
       }
-      const other = await fetch(`${url}/other`);
-      assert.ok(!other.headers.has('x-request-id'), 'the host must handle other paths');
+      for (const path of ['/other', '/api/other']) {
+        const other = await fetch(url + path);
+        assert.ok(!other.headers.has('x-request-id'), `the host must handle ${path}`);
+      }
     });
   }
 });

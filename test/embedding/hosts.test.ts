@@ -89,9 +89,7 @@ const hosts: Readonly<Record<string, Host>> = {
     const app = fastify();
     // This hook runs before Fastify reads the body, which can be read only once.
     app.addHook('onRequest', (request, reply, done) => {
-      if (!request.url.startsWith(`${basePath}/`)) return done();
-      reply.hijack();
-      users(request.raw, reply.raw);
+      users(request.raw, reply.raw, done);
     });
     app.get('/own', () => 'own');
     t.after(() => app.close());
