@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
+import type { Headers } from './reply.ts';
 
 // The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
@@ -14,6 +15,15 @@ const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
 const connections = new WeakMap<Duplex, Connection>();
 
+/** A request that is being handled, for an error that its handler does not send. */
+export interface RunningRequest {
+  readonly id: string;
+  readonly response: ServerResponse;
+  /** The headers that each of its responses has. */
+  readonly commonHeaders: Headers;
+  header(name: string): string | undefined;
+}
+
 /**
  * The state of a connection, which handles one request at a time. Node parses all requests of a read at once.
  * Handling them together would need memory for all their responses.
@@ -22,8 +32,8 @@ export class Connection {
   readonly #socket: Duplex;
   /** The response to the latest request until it has ended. */
   newest: ServerResponse | undefined;
-  /** Whether a request is being handled. */
-  busy = false;
+  /** The request that is being handled. */
+  running: RunningRequest | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
   /** Whether the parser has failed. */
@@ -91,7 +101,7 @@ export class Connection {
 
   /** Starts the next waiting request after the previous one has its response. */
   startNext(): void {
-    this.busy = false;
+    this.running = undefined;
     if (this.closing || this.#socket.destroyed) return;
     const start = this.waiting.shift();
     if (this.waiting.length === 0) {

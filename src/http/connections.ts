@@ -122,9 +122,9 @@ export class Connections {
 
 /** Since when a connection waits for the next request of its client, by `performance.now()`; Infinity if it does not. */
 function idleSince(socket: Socket): number {
-  const { busy, openedAt, idleSince: servedAt } = connectionOf(socket);
+  const { running, openedAt, idleSince: servedAt } = connectionOf(socket);
   // A slow client may still be reading the last bytes of a response.
-  const isIdle = !busy && !socket.destroyed && socket.writableLength === 0;
+  const isIdle = running === undefined && !socket.destroyed && socket.writableLength === 0;
   return isIdle ? Math.max(openedAt, servedAt) : Number.POSITIVE_INFINITY;
 }
 

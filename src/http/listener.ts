@@ -90,7 +90,7 @@ export class HttpListener {
     };
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
     // invalid requests.
-    if (connection.busy) connection.wait(message, this.#shared.memory, () => start(false));
+    if (connection.running) connection.wait(message, this.#shared.memory, () => start(false));
     else start(true);
   };
 
@@ -110,8 +110,8 @@ export class HttpListener {
     response: ServerResponse,
     mayBeFirst: boolean,
   ): void {
-    connection.busy = true;
     const request = new HttpRequest(message, response, connection, this.#shared);
+    connection.running = request;
     // `close` is emitted only once. `once` would cost a removal of the listener for each request.
     response.on('close', () => {
       request.release();

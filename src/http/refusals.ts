@@ -2,10 +2,9 @@ import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Observe } from '../telemetry/events.ts';
 import { prefers } from './conditional.ts';
-import { connectionOf } from './connection.ts';
+import { connectionOf, type RunningRequest } from './connection.ts';
 import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
-import type { HttpRequest } from './request.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
 // for a while. After so many bytes it only waits, because some clients send everything before they read.
@@ -20,7 +19,7 @@ const tokenCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/;
  * The format of every error response: `{"error": message}`, or the same message as RFC 9457 for a client that
  * accepts `application/problem+json`.
  */
-export function errorReply(error: ErrorResponse, request?: Pick<HttpRequest, 'id' | 'header'>) {
+export function errorReply(error: ErrorResponse, request?: Pick<RunningRequest, 'id' | 'header'>) {
   const { status, message } = error;
   const wantsProblem = request !== undefined && prefers(request.header('accept'), problemType, jsonTypes);
   const body = wantsProblem
@@ -78,7 +77,7 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   // The malformed bytes begin a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
   // The malformed bytes are in the body of a request. Reject the request, and drop the reply of its handler.
-  else if (!response.headersSent) refuseRequest(response, refusal);
+  else if (!response.headersSent) refuseRequest(response, refusal, connection.running);
   // Too late for another status: the current response is the last one.
   else if (response.writableFinished) endSocket(socket);
   else response.once('finish', () => endSocket(socket));
@@ -97,8 +96,10 @@ function refuseInTurn(socket: Duplex, refusal: ErrorResponse, observe: Observe):
   else last.once('finish', () => refuse(socket, refusal, observe));
 }
 
-function refuseRequest(response: ServerResponse, refusal: ErrorResponse): void {
-  const { status, headers, body } = refusalParts(refusal);
+function refuseRequest(response: ServerResponse, refusal: ErrorResponse, running?: RunningRequest): void {
+  // A pipelined request that still waits has no id.
+  const request = running?.response === response ? running : undefined;
+  const { status, headers, body } = refusalParts(refusal, request);
   response.writeHead(status, headers);
   response.write(body);
   endLingering(response);
@@ -118,13 +119,18 @@ export function reportRefusal({ status, message }: ErrorResponse, observe: Obser
   observe({ type: 'refused', face: 'http', status, reason: message });
 }
 
-function refusalParts(refusal: ErrorResponse) {
-  const { status, headers, body } = errorReply(refusal);
+function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
+  const { status, headers, body } = errorReply(refusal, request);
   const length = Buffer.byteLength(body);
   return {
     status,
     body,
-    headers: { ...securityHeaders, ...headers, 'content-length': length, connection: 'close' },
+    headers: {
+      ...(request?.commonHeaders ?? securityHeaders),
+      ...headers,
+      'content-length': length,
+      connection: 'close',
+    },
   };
 }
 

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { it } from 'node:test';
-import { connectionOf } from '../../src/http/connection.ts';
+import { connectionOf, type RunningRequest } from '../../src/http/connection.ts';
 import { Connections } from '../../src/http/connections.ts';
 import { MemoryBudget } from '../../src/http/memory-budget.ts';
 import { scheduler as eventLoop } from '../../src/http/scheduler.ts';
@@ -15,6 +15,8 @@ const maxIdleMs = 3_000;
 const minIdleMs = 100;
 const checkingIntervalMs = 30;
 const maxRejectingAtOnce = 100;
+
+const request = {} as RunningRequest;
 
 class FakeSocket extends EventEmitter {
   destroyed = false;
@@ -43,9 +45,9 @@ class FakeSocket extends EventEmitter {
 async function live(scheduler: Scheduler, socket: FakeSocket): Promise<void> {
   const connection = connectionOf(socket as unknown as Socket);
   for (let requests = scheduler.random.below(4); requests > 0 && !socket.destroyed; requests -= 1) {
-    connection.busy = true;
+    connection.running = request;
     await scheduler.sleep(scheduler.random.below(maxIdleMs * 3));
-    connection.busy = false;
+    connection.running = undefined;
     connection.idleSince = scheduler.now;
     assert.ok(!socket.destroyed, 'a busy connection was closed');
     socket.writableLength = scheduler.random.below(2);
@@ -69,8 +71,8 @@ testSchedules(
     });
     let [rejecting, warnings] = [0, 0];
     const waitedMs = (socket: FakeSocket) => {
-      const { busy, openedAt, idleSince } = connectionOf(socket as unknown as Socket);
-      return busy || socket.writableLength > 0 ? 0 : scheduler.now - Math.max(openedAt, idleSince);
+      const { running, openedAt, idleSince } = connectionOf(socket as unknown as Socket);
+      return running || socket.writableLength > 0 ? 0 : scheduler.now - Math.max(openedAt, idleSince);
     };
     const isReplaceable = (socket: FakeSocket) => waitedMs(socket) >= minIdleMs;
     const connections = new Connections(server as unknown as Server, {
@@ -172,13 +174,13 @@ testSchedules(
         assert.equal(running, 0, 'two requests run at a time');
         assert.equal(id, last + 1, 'the requests run out of order');
         assert.ok(!socket.destroyed, 'a request started after the end of its connection');
-        [running, last, connection.busy] = [1, id, true];
+        [running, last, connection.running] = [1, id, request];
         await scheduler.turn();
         running = 0;
         connection.startNext();
       };
       for (let id = 0; id < count && !isLeft; id += 1) {
-        if (!connection.busy) ended.push(start(id));
+        if (!connection.running) ended.push(start(id));
         else {
           const message = { headers: {}, rawHeaders: [] } as unknown as IncomingMessage;
           connection.wait(message, memory, () => void ended.push(start(id)));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HttpError } from '../../src/http/reply.ts';
+import { HttpError, json } from '../../src/http/reply.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { startKit } from '../support/http-kit.ts';
 
@@ -38,6 +38,33 @@ for (const [accept, type] of accepts) {
     const message = 'no such resource';
     const fields = { title: 'Not Found', status: 404, detail: message, instance: 'urn:request:mine' };
     assert.deepEqual(JSON.parse(body), type === problem ? fields : { error: message });
+  });
+}
+
+const bodies: readonly [what: string, body: string, status: number, title: string, detail: string][] = [
+  ['is malformed', 'zz\r\n', 400, 'Bad Request', 'the request is malformed'],
+  ['does not arrive in time', '', 408, 'Request Timeout', 'the request did not arrive in time'],
+];
+
+for (const [what, body, status, title, detail] of bodies) {
+  test(`a request whose body ${what} gets an error with its id, type and headers`, async (t) => {
+    const { port } = await startKit(
+      t,
+      { 'POST /': async (request) => json(200, (await request.json()).value) },
+      {
+        commonHeaders: { 'x-common': 'yes' },
+        timeouts: { headersTimeoutMs: 100, requestTimeoutMs: 100, checkingIntervalMs: 20 },
+      },
+    );
+    const lines = ['Content-Type: application/json', 'Transfer-Encoding: chunked', `Accept: ${problem}`];
+    const wire = (await Wire.open(t, port)).write(head('POST /', ...lines, 'x-request-id: mine'), body);
+    const response = await wire.next();
+    assert.equal(response.status, status);
+    assert.equal(response.headers['x-request-id'], 'mine');
+    assert.equal(response.headers['x-common'], 'yes');
+    assert.equal(response.headers['content-type'], problem);
+    assert.deepEqual(JSON.parse(response.body), { title, status, detail, instance: 'urn:request:mine' });
+    assert.deepEqual(await wire.end(), []);
   });
 }
 
