@@ -220,7 +220,7 @@ export function unmetRequirement(option: Option, value: unknown): string | undef
   const { kind, range, orOff, values } = option;
   if (range !== undefined) {
     const isValid = isInRange(value, range) || (orOff === true && value === false);
-    return isValid ? undefined : `${orOff ? 'off or ' : ''}${rangeText(range)}`;
+    return isValid ? undefined : `${orOff ? 'off (false) or ' : ''}${rangeText(range)}`;
   }
   if (values !== undefined) {
     return isText(value) && values.includes(value) ? undefined : `one of ${values.join(', ')}`;

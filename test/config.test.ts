@@ -59,6 +59,7 @@ describe('a value of an option is read', () => {
     ['with one leading dash after =', ['--api-key=-k'], {}, { 'api-key': ['-k'] }],
     ['as a list without the spaces', ['--api-key', 'a, b'], {}, { 'api-key': ['a', 'b'] }],
     ['as off', ['--grpc-port', 'off'], {}, { 'grpc-port': false }],
+    ['as false', ['--grpc-port', 'false'], {}, { 'grpc-port': false }],
     ['as a toggle without a value', ['--require-preconditions'], {}, { 'require-preconditions': true }],
     [
       'as a toggle before another flag',
@@ -131,7 +132,11 @@ describe('a mistake is named with its option and what it must be', () => {
     [['--port='], {}, ['--port must be a whole number from 0 to 65535, not ""']],
     [[], { PORT: 'x' }, ['PORT must be a whole number from 0 to 65535, not "x"']],
     [[], { MAX_BODY_BYTES: '0' }, ['MAX_BODY_BYTES must be a whole number from 1 to 67108864, not "0"']],
-    [['--grpc-port', 'on'], {}, ['--grpc-port must be off or a whole number from 0 to 65535, not "on"']],
+    [
+      ['--grpc-port', 'on'],
+      {},
+      ['--grpc-port must be off (false) or a whole number from 0 to 65535, not "on"'],
+    ],
     [['--auth', 'some'], {}, ['--auth must be one of none, writes, all, not "some"']],
     [['--host='], {}, ['--host must be an address or a host name, not ""']],
     [['--host', 'http://x'], {}, ['--host must be an address or a host name, not "http://x"']],
@@ -323,7 +328,7 @@ describe('the table of options', () => {
     [
       'grpcPort',
       { grpcPort: -1 },
-      { message: 'grpcPort must be off or a whole number from 0 to 65535, not -1' },
+      { message: 'grpcPort must be off (false) or a whole number from 0 to 65535, not -1' },
     ],
     ['host', { host: '' }, { message: 'host must be an address or a host name, not ' }],
     ['database', { database: 'mysql://u:hunter2@h' }, { message: /^database must be memory:, [^0-9]*$/ }],

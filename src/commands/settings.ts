@@ -77,7 +77,7 @@ const words = new Map(
 function fromText({ kind, range, orOff, default: preset }: Option, text: string): unknown {
   // An option without a default may be unset.
   if (text === '' && preset === undefined) return undefined;
-  if (text === 'off' && orOff === true) return false;
+  if (orOff === true && (text === 'off' || text === 'false')) return false;
   if (range !== undefined) return /^[0-9]{1,15}$/.test(text) ? Number(text) : text;
   if (typeof preset === 'boolean') return words.get(text.toLowerCase()) ?? text;
   if (Array.isArray(preset)) return text === '' ? [] : text.split(',').map((item) => item.trim());
