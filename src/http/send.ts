@@ -114,9 +114,11 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   const headers: Record<string, string | number> = { ...commonHeaders, ...cors, ...reply.headers };
   headers['x-request-id'] = id;
   // Middleware of a host may have set a Vary too.
-  const vary = [response.getHeader('vary'), reply.headers?.['vary'], cors?.['vary']].flat();
-  const varies = vary.filter((one) => one !== undefined);
-  if (varies.length > 1) headers['vary'] = varies.join(', ');
+  const hostVary = response.getHeader('vary');
+  if (hostVary !== undefined || cors?.['vary'] !== undefined) {
+    const all = [hostVary, reply.headers?.['vary'], cors?.['vary']].flat();
+    headers['vary'] = all.filter((one) => one !== undefined).join(', ');
+  }
   if (body !== undefined) {
     const length = isStream(body) ? body.length : Buffer.byteLength(body);
     if (length !== undefined) headers['content-length'] = length;
