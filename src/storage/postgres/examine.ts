@@ -107,7 +107,7 @@ const stateSql = `
     coalesce(has_schema_privilege(coalesce(
       (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('meta')),
       to_regnamespace(quote_ident(current_schema()))), 'CREATE'), false) AS may_create,
-    to_json(ARRAY(SELECT name FROM unnest('{users,posts,idempotency_keys,changes,change_feed}'::text[]) AS name
+    to_json(ARRAY(SELECT name FROM unnest('{${recordKinds},idempotency_keys,changes,change_feed}'::text[]) AS name
       WHERE EXISTS (SELECT FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
         WHERE NOT has_table_privilege(to_regclass(name), privilege)
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
