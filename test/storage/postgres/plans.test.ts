@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
 import { userQuery } from '../../../src/conformance/fixture.ts';
-import { postQuery } from '../../../src/conformance/nested-kinds.ts';
-import type { Position } from '../../../src/domain/list-query.ts';
+import { type NestedKind, nestedKinds } from '../../../src/conformance/nested-kinds.ts';
+import type { PageStart, Position } from '../../../src/domain/list-query.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
@@ -36,10 +36,14 @@ before(async () => {
       CASE WHEN i < 180000 AND i % 4 = 0 THEN 'same' ELSE 'user ' || md5(i::text) END,
       CASE WHEN i < 180000 AND i % 3 = 0 THEN 'guest' WHEN i % 3 = 1 THEN 'admin' ELSE '' END
     FROM generate_series(1, 200000) AS i`);
-  await client.query(`
-    INSERT INTO posts (user_id, title, body)
-    SELECT CASE WHEN i < 90000 AND i % 2 = 0 THEN 1 ELSE i END, 'title ' || i % 1000, ''
-    FROM generate_series(1, 100000) AS i`);
+  for (const { kind, draftOf, text } of nestedKinds) {
+    const fields = Object.keys(draftOf(''));
+    const values = fields.map((field) => (field === text ? "'text ' || i % 1000" : "''"));
+    await client.query(`
+      INSERT INTO ${kind} (user_id, ${fields})
+      SELECT CASE WHEN i < 90000 AND i % 2 = 0 THEN 1 ELSE i END, ${values}
+      FROM generate_series(1, 100000) AS i`);
+  }
   await client.query('ANALYZE');
 });
 
@@ -69,7 +73,8 @@ const pool: Parameters<typeof postgresReads>[0] = {
     return (await client.query(execute)).rows;
   },
 };
-const { users, posts } = postgresReads(pool, { ping: async () => undefined }).operations;
+const { operations } = postgresReads(pool, { ping: async () => undefined });
+const { users } = operations;
 
 interface Cost {
   readonly blocks: number;
@@ -118,13 +123,13 @@ const lists: readonly [parameters: string, position: Position][] = [
   ['role=nobody&sort=name', ['same', 1]],
 ];
 
-const postLists: readonly [parameters: string, position: Position][] = [
+const nestedLists = ({ text }: NestedKind): readonly [parameters: string, position: Position][] => [
   ['', [89_990]],
   ['sort=-id', [100]],
-  ['sort=title', ['title 998', 89_990]],
-  ['sort=-title', ['title 998', 89_990]],
-  ['title=title&sort=title', ['title 998', 89_990]],
-  ['title=title&sort=-title', ['title 998', 89_990]],
+  [`sort=${text}`, ['text 998', 89_990]],
+  [`sort=-${text}`, ['text 998', 89_990]],
+  [`${text}=text&sort=${text}`, ['text 998', 89_990]],
+  [`${text}=text&sort=-${text}`, ['text 998', 89_990]],
 ];
 
 describe('pages of 200,000 users', () => {
@@ -140,22 +145,23 @@ describe('pages of 200,000 users', () => {
   }
 });
 
-describe("pages of one user's 45,000 posts", () => {
-  for (const [parameters, position] of postLists) {
-    const query = postQuery(parameters);
-    it(`the first page of posts with "${parameters}" is served by an index`, async () => {
-      assertFew(await cost(() => posts.list({ userId: 1, ...query.filter }, query)));
-    });
+for (const nested of nestedKinds) {
+  const { kind } = nested;
+  describe(`pages of one user's 45,000 ${kind}`, () => {
+    for (const [parameters, position] of nestedLists(nested)) {
+      const query = nested.query(parameters);
+      const filter = { userId: 1, ...query.filter };
+      const page = (start: PageStart) => operations[kind].list(filter, { ...query, start });
+      it(`the first page of ${kind} with "${parameters}" is served by an index`, async () => {
+        assertFew(await cost(() => page(query.start)));
+      });
 
-    it(`the page of posts after ${position} with "${parameters}" is served by an index`, async () => {
-      assertFew(
-        await cost(() =>
-          posts.list({ userId: 1, ...query.filter }, { ...query, start: { after: position } }),
-        ),
-      );
-    });
-  }
-});
+      it(`the page of ${kind} after ${position} with "${parameters}" is served by an index`, async () => {
+        assertFew(await cost(() => page({ after: position })));
+      });
+    }
+  });
+}
 
 it('a user is found with the primary key', async () => {
   assertFew(await cost(() => users.get([123_456])), 5);

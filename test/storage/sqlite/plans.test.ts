@@ -3,15 +3,14 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { userQuery } from '../../../src/conformance/fixture.ts';
-import { postQuery } from '../../../src/conformance/nested-kinds.ts';
+import { type NestedKind, nestedKinds } from '../../../src/conformance/nested-kinds.ts';
 import { type ListQuery, positionOf } from '../../../src/domain/list-query.ts';
-import type { RecordKind } from '../../../src/domain/record.ts';
+import { type RecordKind, recordKinds } from '../../../src/domain/record.ts';
 import { sqliteReads } from '../../../src/storage/sqlite/reads.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const user = { id: 5, name: 'Ada', role: 'admin' };
-const post = { id: 5, userId: 1, title: 'title', body: '' };
 
 // Within one role, both indexes have the names in order.
 const byRoleAndName = ['users_by_role_name', 'users_by_role_desc_name'];
@@ -45,14 +44,17 @@ const userSearches: typeof userPlans = [
   ['name=A&role=admin&sort=name', byRoleAndName],
   ['name=A&role=admin&sort=-name', byRoleAndName],
 ];
-const postPlans: typeof userPlans = [
-  ['', ['posts_by_user']],
-  ['sort=-id', ['posts_by_user']],
-  ['sort=title', ['posts_by_user_title']],
-  ['sort=-title', ['posts_by_user_title']],
-  ['title=t&sort=title', ['posts_by_user_title']],
-  ['title=t&sort=-title', ['posts_by_user_title']],
+const nestedPlans = ({ kind, text }: NestedKind): typeof userPlans => [
+  ['', [`${kind}_by_user`]],
+  ['sort=-id', [`${kind}_by_user`]],
+  [`sort=${text}`, [`${kind}_by_user_${text}`]],
+  [`sort=-${text}`, [`${kind}_by_user_${text}`]],
+  [`${text}=t&sort=${text}`, [`${kind}_by_user_${text}`]],
+  [`${text}=t&sort=-${text}`, [`${kind}_by_user_${text}`]],
 ];
+const listedTable = new RegExp(`^(SCAN|SEARCH) (${recordKinds.join('|')})`);
+const searched = ['name', ...nestedKinds.map(({ text }) => text)].join('|');
+const bounds = ['>', '<'].map((sign) => new RegExp(`\\b(${searched}) ${sign}`, 'g'));
 
 describe('query plans of SQLite', () => {
   let db: DatabaseSync;
@@ -94,12 +96,12 @@ describe('query plans of SQLite', () => {
       const shown = `${sql}\n${steps.join('\n')}`;
       // With two bounds on one side, SQLite could start at the more distant one.
       for (const select of sql.split('UNION ALL')) {
-        for (const side of [/\b(name|title) >/g, /\b(name|title) </g]) {
+        for (const side of bounds) {
           assert.ok((select.match(side) ?? []).length <= 1, shown);
         }
       }
       for (const step of steps) {
-        assert.match(step, /^(SCAN|SEARCH) (users|posts)/, shown);
+        assert.match(step, listedTable, shown);
         const index = / USING (?:COVERING )?(?:INDEX )?(INTEGER PRIMARY KEY|\w+)/.exec(step)?.[1];
         // A scan without an index goes by rowid, which is the id.
         assert.ok(indexes.includes(index ?? 'INTEGER PRIMARY KEY'), shown);
@@ -120,11 +122,14 @@ describe('query plans of SQLite', () => {
     });
   }
 
-  for (const [text, indexes] of postPlans) {
-    it(`read pages of posts with ${text || 'the defaults'} along an index, without sorting`, () => {
-      const query = postQuery(text);
-      check('posts', { userId: 1, ...query.filter }, query, post, indexes);
-    });
+  for (const nested of nestedKinds) {
+    for (const [text, indexes] of nestedPlans(nested)) {
+      it(`read pages of ${nested.kind} with ${text || 'the defaults'} along an index, without sorting`, () => {
+        const query = nested.query(text);
+        const row = { id: 5, userId: 1, ...nested.draftOf('text') };
+        check(nested.kind, { userId: 1, ...query.filter }, query, row, indexes);
+      });
+    }
   }
 
   for (const sort of ['id', '-id', 'role', 'role,name']) {
@@ -163,7 +168,10 @@ describe('query plans of SQLite', () => {
   });
 
   for (const [what, sql, index] of [
-    ['the posts of a deleted user', 'SELECT rowid FROM posts WHERE user_id = ?', 'posts_by_user'],
+    ...nestedKinds.map(({ kind }) => {
+      const sql = `SELECT rowid FROM ${kind} WHERE user_id = ?`;
+      return [`the ${kind} of a deleted user`, sql, `${kind}_by_user`] as const;
+    }),
     ['a count by role', 'SELECT count(*) FROM users WHERE role = ?', 'users_by_role'],
     [
       'expired keys',
