@@ -5,8 +5,9 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
+import { type NestedKind, nestedKinds, rowOf } from '../../src/conformance/nested-kinds.ts';
 import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
-import { maxVersion } from '../../src/domain/record.ts';
+import { maxVersion, nameOf } from '../../src/domain/record.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { operations, resolve } from '../kit/openapi.ts';
@@ -23,38 +24,35 @@ const filePaths = ['/', '/openapi.json'];
 
 type Right = Readonly<Record<string, Omit<Case, 'method' | 'status'>>>;
 
-/** A kind of records that belong to users, with the bodies of the examples in the document. */
-interface Nested {
-  readonly path: string;
-  readonly parameter: string;
-  readonly draft: object;
-  readonly replacement: object;
-  readonly patch: object;
-  /** A filter that the record matches. */
-  readonly filter: string;
+/** The examples of the body of a request, in the order of the document. */
+function bodiesOf(operation: string): readonly object[] {
+  const { examples = {} } = operations().get(operation)?.requestBody?.content['application/json'] ?? {};
+  return Object.values(examples).map((example) => Object(resolve(example).value));
 }
 
-const nested: readonly Nested[] = [
-  {
-    path: 'posts',
-    parameter: 'postId',
-    draft: { title: 'Notes', body: 'On the Analytical Engine' },
-    replacement: { title: 'Notes' },
-    patch: { body: 'Revised' },
-    filter: 'title=No',
-  },
-];
+/** The paths of a kind of records of users, and the examples of their bodies. The last `replacement` has fewest fields. */
+function nestedOf({ kind, text }: NestedKind) {
+  const all = `/users/{id}/${kind}`;
+  const one = `${all}/{${nameOf(kind)}Id}`;
+  const [draft] = bodiesOf(`POST ${all}`);
+  const replacement = bodiesOf(`PUT ${one}`).at(-1);
+  const [patch] = bodiesOf(`PATCH ${one}`);
+  const filter = new URLSearchParams({ [text]: String(Object(draft)[text]) });
+  return { kind, all, one, draft, replacement, patch, filter };
+}
+const nested = nestedKinds.map(nestedOf);
+type Nested = (typeof nested)[number];
 
 /** A complete and valid request for each operation on a kind of records of users. */
-function rightOf({ path, parameter, draft, replacement, patch }: Nested): Right {
-  const [all, one] = [`/users/1/${path}`, `/users/1/${path}/1`];
+function rightOf({ kind, all, one, draft, replacement, patch }: Nested): Right {
+  const [allPath, onePath] = [`/users/1/${kind}`, `/users/1/${kind}/1`];
   return {
-    [`GET /users/{id}/${path}`]: { path: all },
-    [`POST /users/{id}/${path}`]: { path: all, body: draft },
-    [`GET /users/{id}/${path}/{${parameter}}`]: { path: one },
-    [`PUT /users/{id}/${path}/{${parameter}}`]: { path: one, body: replacement },
-    [`PATCH /users/{id}/${path}/{${parameter}}`]: { path: one, body: patch, headers: [mergePatch] },
-    [`DELETE /users/{id}/${path}/{${parameter}}`]: { path: one },
+    [`GET ${all}`]: { path: allPath },
+    [`POST ${all}`]: { path: allPath, body: draft },
+    [`GET ${one}`]: { path: onePath },
+    [`PUT ${one}`]: { path: onePath, body: replacement },
+    [`PATCH ${one}`]: { path: onePath, body: patch, headers: [mergePatch] },
+    [`DELETE ${one}`]: { path: onePath },
   };
 }
 
@@ -93,18 +91,18 @@ const malformed: readonly (Pick<Case, 'status' | 'version' | 'host' | 'body'> & 
 ];
 
 /** Requests about a kind of records of users 1 and 7, who does not exist. They run in this order. */
-function storyOf({ path, draft, replacement, patch, filter }: Nested): readonly Case[] {
-  const [all, one, missing] = [`/users/1/${path}`, `/users/1/${path}/1`, `/users/1/${path}/7`];
-  const key = [`Idempotency-Key: ${path}`];
+function storyOf({ kind, draft, replacement, patch, filter }: Nested): readonly Case[] {
+  const [all, one, missing] = [`/users/1/${kind}`, `/users/1/${kind}/1`, `/users/1/${kind}/7`];
+  const key = [`Idempotency-Key: ${kind}`];
   const [first, second, wrong] = [['If-Match: "1"'], ['If-Match: "2"'], ['If-Match: "9"']];
   return [
     { method: 'POST', path: all, body: draft, status: 201, headers: key },
-    { method: 'POST', path: all, body: { ...draft, ...replacement, ...patch }, status: 422, headers: key },
-    { method: 'POST', path: `/users/7/${path}`, body: draft, status: 404 },
+    { method: 'POST', path: all, body: replacement, status: 422, headers: key },
+    { method: 'POST', path: `/users/7/${kind}`, body: draft, status: 404 },
     { method: 'GET', path: all, status: 200 },
     { method: 'GET', path: `${all}?limit=1`, status: 200, headers: ['Prefer: count=exact'] },
     { method: 'GET', path: `${all}?${filter}`, status: 200 },
-    { method: 'GET', path: `/users/7/${path}`, status: 404 },
+    { method: 'GET', path: `/users/7/${kind}`, status: 404 },
     { method: 'GET', path: `${all}?limit=101`, status: 400 },
     { method: 'GET', path: one, status: 200 },
     { method: 'GET', path: one, status: 304, headers: ['If-None-Match: "1"'] },
@@ -112,11 +110,11 @@ function storyOf({ path, draft, replacement, patch, filter }: Nested): readonly 
     { method: 'GET', path: `${all}/0`, status: 400 },
     { method: 'GET', path: missing, status: 404 },
     { method: 'PATCH', path: one, body: {}, status: 412, headers: wrong },
-    { method: 'PATCH', path: one, body: patch, headers: [mergePatch], status: 200 },
-    { method: 'PATCH', path: missing, body: {}, status: 404 },
-    { method: 'PUT', path: one, body: replacement, headers: second, status: 200 },
+    { method: 'PUT', path: one, body: replacement, headers: first, status: 200 },
     { method: 'PUT', path: missing, body: replacement, status: 404 },
-    { method: 'PUT', path: one, body: replacement, status: 412, headers: first },
+    { method: 'PUT', path: one, body: draft, status: 412, headers: first },
+    { method: 'PATCH', path: one, body: patch, headers: [mergePatch, ...second], status: 200 },
+    { method: 'PATCH', path: missing, body: {}, status: 404 },
     { method: 'DELETE', path: one, status: 412, headers: wrong },
     { method: 'DELETE', path: one, status: 204 },
     { method: 'DELETE', path: one, status: 404 },
@@ -324,8 +322,9 @@ describe('a running service returns every response of the OpenAPI document as do
   it('409 for a change of a record with the highest version', async (t) => {
     const repository = createMemoryStore();
     await repository.importRows('users', [{ id: 1, name: 'Ada', version: maxVersion }]);
-    const post = { id: 1, userId: 1, title: 'Old', body: '', version: maxVersion };
-    await repository.importRows('posts', [post]);
+    for (const kind of nestedKinds) {
+      await repository.importRows(kind.kind, [rowOf(kind, [1, 1], { version: maxVersion })]);
+    }
     const port = await start(t, { repository });
     for (const request of casesFor(409)) {
       if (request.method !== 'POST') await recorder.record(port, request);
