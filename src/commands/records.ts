@@ -14,13 +14,13 @@ import {
   type RecordKind,
   recordKinds,
 } from '../domain/record.ts';
-import type { Records, Store, StoreSummary } from '../domain/repository.ts';
+import type { Store, StoreSummary } from '../domain/repository.ts';
 import { userBodies } from '../domain/user.ts';
+import type { Row } from '../storage/store.ts';
 import { recordValues, tables } from '../storage/tables.ts';
 import type { Progress } from './progress.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Row = Records[RecordKind];
 type LastIds = Readonly<Record<RecordKind, number>>;
 
 /**

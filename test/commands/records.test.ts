@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { batchCharacters, countOf, readStore } from '../../src/commands/records.ts';
 import { openSource } from '../../src/commands/transfer.ts';
 import { nestedKinds } from '../../src/conformance/nested-kinds.ts';
-import { recordKinds } from '../../src/domain/record.ts';
+import { byKind, recordKinds } from '../../src/domain/record.ts';
 import type { Store } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { storeSchemes } from '../../src/storage/open.ts';
@@ -90,7 +90,10 @@ describe('batches of a store', () => {
     };
     const ids: string[] = [];
     // The last id of posts is newer than that of users.
-    for await (const { rows } of readStore({ ...store, exportRows }, { users: 1, posts: 2 })) {
+    for await (const { rows } of readStore(
+      { ...store, exportRows },
+      { ...byKind(() => 0), users: 1, posts: 2 },
+    )) {
       for (const kind of recordKinds) ids.push(...rows[kind].map(({ id }) => `${kind} ${id}`));
     }
     assert.deepEqual(ids, ['users 1', 'posts 1']);
