@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { createHash, hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { invalid } from '../domain/errors.ts';
-import { postBodies } from '../domain/post.ts';
+import { bodiesOf, type Row } from '../domain/kinds.ts';
 import {
   byKind,
   maxId,
@@ -15,8 +15,6 @@ import {
   recordKinds,
 } from '../domain/record.ts';
 import type { Store, StoreSummary } from '../domain/repository.ts';
-import { userBodies } from '../domain/user.ts';
-import type { Row } from '../storage/store.ts';
 import { recordValues, tables } from '../storage/tables.ts';
 import type { Progress } from './progress.ts';
 
@@ -24,14 +22,10 @@ type Fields = Readonly<Record<string, unknown>>;
 type LastIds = Readonly<Record<RecordKind, number>>;
 
 /**
- * For each kind: `parseDraft` parses the fields that clients set, and `batchRows` is how many records are read from a
- * store at a time. The rows of a batch share a commit, and the pages of the indexes that it changes: with 10,000 rows,
- * SQLite writes a fifth of the bytes that it writes with 1,000 rows.
+ * How many records are read from a store at a time. The rows of a batch share a commit, and the pages of the indexes
+ * that it changes: with 10,000 rows, SQLite writes a fifth of the bytes that it writes with 1,000 rows.
  */
-const formats = {
-  users: { parseDraft: userBodies.parseDraft, batchRows: 10_000 },
-  posts: { parseDraft: postBodies.parseDraft, batchRows: 2_500 },
-} satisfies Readonly<Record<RecordKind, object>>;
+const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : 2_500);
 
 /** A record as a line of NDJSON, with its fields in the order of its table. Equal records have equal lines. */
 function toLine(kind: RecordKind, row: object): string {
@@ -52,7 +46,7 @@ function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
   }
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
   // The description of the table ensures that its keys and the fields of a draft are those of a record.
-  return { ...row, ...formats[kind].parseDraft(draft) } as Row;
+  return { ...row, ...bodiesOf[kind].parseDraft(draft) } as Row;
 }
 
 /** The field of the end record that contains the last assigned id, such as `lastUserId`. */
@@ -128,7 +122,7 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   // Check the user of a post too, because PostgreSQL reads the last id of posts later than that of users.
   const isIncluded = (row: Row) =>
     keys.every((key) => Number(recordValues([key], row)[0]) <= (lastIds?.[key.parent ?? kind] ?? maxId));
-  const { batchRows } = formats[kind];
+  const batchRows = batchRowsOf(kind);
   let next = store.exportRows(kind, 0, firstBatchRows);
   for (;;) {
     const rows = (await next).filter(isIncluded);
@@ -155,7 +149,7 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
     const line = decodeLine(bytes, lineNumber);
     if (line.trim() === '') continue;
     if (batch.end !== undefined) throw new Error(`line ${lineNumber} follows the end record of the export`);
-    if (batch.lines.length >= formats.users.batchRows || characters >= batchCharacters) {
+    if (batch.lines.length >= batchRowsOf('users') || characters >= batchCharacters) {
       yield batch;
       batch = emptyBatch();
       characters = 0;

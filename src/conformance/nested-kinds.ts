@@ -1,6 +1,7 @@
+import type { Records } from '../domain/kinds.ts';
 import { type PostDraft, type PostPatch, type PostQuery, parsePostQuery } from '../domain/post.ts';
 import type { RecordKind } from '../domain/record.ts';
-import type { AnyQuery, Collection, Records, Repository } from '../domain/repository.ts';
+import type { AnyQuery, Collection, Repository } from '../domain/repository.ts';
 import { addUsers } from './fixture.ts';
 
 /** A kind whose records belong to users. */

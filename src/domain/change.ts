@@ -1,8 +1,7 @@
 import { DomainError, invalid } from './errors.ts';
+import type { Row } from './kinds.ts';
 import { type Parameters, parseParameters } from './list-query.ts';
-import type { StoredPost } from './post.ts';
 import { maxId, nameOf, parseInteger, type RecordKind, type RecordName, recordKinds } from './record.ts';
-import type { StoredUser } from './user.ts';
 
 /** The types of changes of records. */
 export type ChangeType = `${RecordName}.${'created' | 'updated' | 'deleted'}`;
@@ -30,7 +29,7 @@ export interface Change {
   /** The time of the change as in RFC 3339, in UTC with milliseconds. */
   readonly time: string;
   /** The record after the change, or before a deletion. */
-  readonly record: StoredUser | StoredPost;
+  readonly record: Row;
   readonly origin: Origin;
 }
 

@@ -1,8 +1,9 @@
 import type { ChangePage, ChangeQuery, Origin } from './change.ts';
+import type { Records } from './kinds.ts';
 import type { ListQuery, Page } from './list-query.ts';
-import type { Post, PostDraft, PostQuery, StoredPost } from './post.ts';
+import type { Post, PostDraft, PostQuery } from './post.ts';
 import type { Patch, RecordKind, Stored } from './record.ts';
-import type { StoredUser, User, UserDraft, UserQuery } from './user.ts';
+import type { User, UserDraft, UserQuery } from './user.ts';
 
 /**
  * Stores users and posts: the contract of every store. Its callers have parsed all values. The store guarantees
@@ -139,12 +140,6 @@ export interface Created<T> {
   readonly value: T;
   /** True when the value is the result of an earlier call with the same key. */
   readonly replayed: boolean;
-}
-
-/** The type of the stored records of each kind. */
-export interface Records {
-  readonly users: StoredUser;
-  readonly posts: StoredPost;
 }
 
 /** The number of records of each kind, and the last assigned id, including ids of deleted records (0: none yet). */

@@ -1,15 +1,8 @@
 import type { Origin } from '../domain/change.ts';
+import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
-import { type Post, type PostDraft, type PostQuery, parsePostQuery, postBodies } from '../domain/post.ts';
-import {
-  type BodyParsers,
-  nameOf,
-  notFound,
-  type Patch,
-  parseId,
-  type RecordKind,
-  type Stored,
-} from '../domain/record.ts';
+import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../domain/post.ts';
+import { nameOf, notFound, type Patch, parseId, type RecordKind, type Stored } from '../domain/record.ts';
 import {
   type AnyQuery,
   answered,
@@ -17,7 +10,7 @@ import {
   type Collection,
   type Repository,
 } from '../domain/repository.ts';
-import { parseUserQuery, type User, type UserDraft, type UserQuery, userBodies } from '../domain/user.ts';
+import { parseUserQuery, type User, type UserDraft, type UserQuery } from '../domain/user.ts';
 import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
@@ -57,7 +50,6 @@ interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query e
    * others, because a store may return more.
    */
   view(row: Fields): Readonly<Record<keyof Fields, unknown>>;
-  readonly bodies: BodyParsers<Draft>;
   parseQuery(userId: number, parameters: Parameters): Query;
   records(store: Repository, userId: number): Collection<Fields, Draft, Query, undefined>;
 }
@@ -66,7 +58,6 @@ const users: Resource<User, UserDraft, UserQuery> = {
   kind: 'users',
   isNested: false,
   view: ({ id, name, role }) => ({ id, name, role }),
-  bodies: userBodies,
   parseQuery: (_, parameters) => parseUserQuery(parameters),
   records: (store) => store.users,
 };
@@ -75,7 +66,6 @@ const posts: Resource<Post, PostDraft, PostQuery> = {
   kind: 'posts',
   isNested: true,
   view: ({ id, userId, title, body }) => ({ id, userId, title, body }),
-  bodies: postBodies,
   parseQuery: parsePostQuery,
   records: (store, userId) => store.posts(userId),
 };
@@ -85,7 +75,8 @@ export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts 
 
 /** The routes of a collection and its records, with conditional reads and changes. */
 export function recordRoutes(resource: Resource, store: Repository, requirePreconditions: boolean) {
-  const { kind, isNested, bodies, view, records } = resource;
+  const { kind, isNested, view, records } = resource;
+  const bodies = bodiesOf[kind];
   const name = nameOf(kind);
   const parameter = isNested ? `${name}Id` : 'id';
 

@@ -1,5 +1,6 @@
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
+import type { Row } from '../domain/kinds.ts';
 import type { ListQuery, Page } from '../domain/list-query.ts';
 import type { RecordKind } from '../domain/record.ts';
 import {
@@ -12,14 +13,11 @@ import {
   type Created,
   type CreateOptions,
   idempotencyTtlMs,
-  type Records,
   type Store,
   type StoreSummary,
 } from '../domain/repository.ts';
 import type { Key } from './tables.ts';
 
-/** A record of any kind. */
-export type Row = Records[RecordKind];
 type AnyCollection = Collection<object, object, AnyQuery, undefined>;
 
 /** The operations of a database on a table. */

@@ -1,6 +1,6 @@
 import { DomainError } from '../domain/errors.ts';
+import type { Records } from '../domain/kinds.ts';
 import { nameOf, type RecordKind, type RecordName, recordKinds } from '../domain/record.ts';
-import type { Records } from '../domain/repository.ts';
 
 /** A column of a table, and the field of its records that it holds. */
 export interface Column {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { readNumbers } from '../../check-range.ts';
 import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import type { Row } from '../../domain/kinds.ts';
 import {
   type ListQuery,
   type Page,
@@ -20,7 +21,7 @@ import {
 } from '../../domain/record.ts';
 import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { createStore, type EmbeddedStoreOptions, embeddedNumbers, type Row } from '../store.ts';
+import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
 import {
   childTables,
   filterColumns,

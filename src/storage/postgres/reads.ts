@@ -1,8 +1,9 @@
+import type { Row } from '../../domain/kinds.ts';
 import { type ListQuery, maxLimit, type Sort, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
-import type { Row, TableOperations } from '../store.ts';
+import type { TableOperations } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';

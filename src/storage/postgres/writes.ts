@@ -1,9 +1,10 @@
 import { importPosition } from '../../domain/change.ts';
 import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts';
+import type { Row } from '../../domain/kinds.ts';
 import { maxVersion, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
-import type { Row, StoreBackend, TableOperations } from '../store.ts';
+import type { StoreBackend, TableOperations } from '../store.ts';
 import {
   childTables,
   columnNames,

@@ -1,8 +1,8 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { Row } from '../../domain/kinds.ts';
 import { type ListQuery, toPage } from '../../domain/list-query.ts';
 import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
-import type { Row } from '../store.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
 // More than the number of combinations of table, filter, sort and start.

@@ -1,10 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Origin } from '../../domain/change.ts';
 import { keyReused, preconditionFailed } from '../../domain/errors.ts';
+import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, findSql, updateSql } from '../sql.ts';
-import type { Row } from '../store.ts';
 import {
   columnNames,
   type Key,

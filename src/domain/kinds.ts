@@ -1,0 +1,18 @@
+import { postBodies, type StoredPost } from './post.ts';
+import type { BodyParsers, RecordKind } from './record.ts';
+import { type StoredUser, userBodies } from './user.ts';
+
+/** The type of the stored records of each kind. */
+export interface Records {
+  readonly users: StoredUser;
+  readonly posts: StoredPost;
+}
+
+/** A stored record of any kind. */
+export type Row = Records[RecordKind];
+
+/** The parsers of the bodies of each kind. */
+export const bodiesOf: Readonly<Record<RecordKind, BodyParsers<object>>> = {
+  users: userBodies,
+  posts: postBodies,
+};
