@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs } from 'node:util';
 import { optionRows } from '../config.ts';
-import { messageOf } from '../domain/errors.ts';
+import { DomainError, messageOf } from '../domain/errors.ts';
 
 export type Signal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
@@ -86,6 +86,11 @@ export class UsageError extends Error {
   get problems(): readonly string[] {
     return this.message.split('\n');
   }
+}
+
+/** Whether a store rejected its URL. */
+export function isInvalid(error: unknown): boolean {
+  return error instanceof DomainError && error.kind === 'invalid';
 }
 
 /** An error that shows the first line of the help. */

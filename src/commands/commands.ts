@@ -3,6 +3,7 @@ import {
   type Command,
   type CommandContext,
   describeError,
+  isInvalid,
   readArguments,
   UsageError,
 } from './command-line.ts';
@@ -49,7 +50,7 @@ export async function run(context: CommandContext): Promise<number> {
     // On a terminal, the message replaces a progress bar.
     if (stderr.isTTY) stderr.write('\r\u001b[K');
     for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
-    return error instanceof UsageError ? 2 : 1;
+    return error instanceof UsageError || isInvalid(error) ? 2 : 1;
   }
 }
 

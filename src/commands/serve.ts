@@ -9,7 +9,14 @@ import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
-import { type Command, type CommandContext, describeError, onStop } from './command-line.ts';
+import {
+  type Command,
+  type CommandContext,
+  describeError,
+  isInvalid,
+  onStop,
+  UsageError,
+} from './command-line.ts';
 import {
   type Files,
   optionsHelp,
@@ -113,7 +120,8 @@ function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   if (flag === undefined) return error;
   // The message about a port needs no cause.
   const text = flag === 'database' ? describeError(error) : error.message;
-  return new Error(`${settings[flag].label}: ${text}`);
+  const Kind = isInvalid(error.cause) ? UsageError : Error;
+  return new Kind(`${settings[flag].label}: ${text}`);
 }
 
 /** Fails when an address cannot be opened, before a database is created unnecessarily. */

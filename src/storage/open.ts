@@ -68,7 +68,7 @@ export const storeSchemes: readonly StoreScheme[] = [
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
       return URL.parse(firstHost.replace('@/', '@host/'))?.pathname.includes('@') === false
         ? undefined
-        : 'a URL, with @ and / in its password as %40 and %2F';
+        : 'a URL with a port up to 65535, and with @ and / in its password as %40 and %2F';
     },
     isShared: true,
     hasStandbys: true,

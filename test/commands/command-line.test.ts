@@ -108,6 +108,22 @@ describe('an invalid command line', () => {
       'memory: holds no records of another process',
     ],
     [['export', '--database='], `--database must be ${urlForms}, not ""`],
+    [
+      ['--port', '0', '--grpc-port', 'off', '--database', 'postgres://h/d?target_session_attrs=x'],
+      '--database: target_session_attrs must be read-write, primary or any',
+    ],
+    [
+      ['export', '--database', 'postgres://h/d?target_session_attrs=x'],
+      'target_session_attrs must be read-write, primary or any',
+    ],
+    [
+      ['--database', 'postgres://h:65536/d'],
+      '--database must be a URL with a port up to 65535, and with @ and / in its password as %40 and %2F, not "postgres://h:65536/d"',
+    ],
+    [
+      ['export', '--database', 'postgres://h/d?port=65536'],
+      'the database URL cannot be used: port must be a whole number from 0 to 65535, not 65536',
+    ],
     [['backup'], 'usage: users-service backup FILE [--database URL]'],
   ];
   for (const [argv, problem] of calls) {

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { checkRange } from '../../check-range.ts';
 import { DomainError, invalid, messageOf } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
@@ -49,6 +50,8 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
   const toHost = (connectionString: string): Host => {
     try {
       const { host, port } = new driver({ connectionString });
+      // The driver would throw where no caller can catch it.
+      checkRange('port', port, [0, 65_535]);
       return { name: `${host}:${port}`, url: connectionString };
     } catch (caught) {
       // The driver's messages do not contain the URL, which may contain a password, but only the name of a part.
