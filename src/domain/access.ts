@@ -29,22 +29,22 @@ const digestPattern = /^sha256:(?:([0-9a-f]{64})$)?/i;
 export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   const [, name, list = '', secret = text] = namedPattern.exec(text) ?? [];
   if (!secretPattern.test(secret)) {
-    throw new TypeError('apiKeys must hold keys of visible ASCII characters, none of them empty');
+    throw new TypeError('an API key must consist of visible ASCII characters');
   }
   const given = name === undefined ? scopes : list.split('+');
   const known = scopes.filter((scope) => given.includes(scope));
   // A misspelt scope must not turn the whole text into a secret with all scopes.
   if (known.length !== given.length) {
-    throw new TypeError(`apiKeys must give the key "${name}" scopes of ${scopes.join(', ')}, joined by +`);
+    throw new TypeError(`the API key "${name}" must have scopes of ${scopes.join(', ')}, joined by +`);
   }
   const [prefix, hex] = digestPattern.exec(secret) ?? [];
   // A mistyped digest must not become a secret: everyone who can read the configuration would know it.
   if (prefix !== undefined && hex === undefined) {
-    throw new TypeError('apiKeys must have 64 hexadecimal digits after each sha256:');
+    throw new TypeError('an API key must have 64 hexadecimal digits after sha256:');
   }
   const digest = hex === undefined ? digestOf(secret) : Buffer.from(hex, 'hex');
   if (earlier.some((key) => key.digest.equals(digest))) {
-    throw new TypeError('apiKeys must have a different secret in each key');
+    throw new TypeError('each API key must have a different secret');
   }
   return { name, scopes: known, digest };
 }

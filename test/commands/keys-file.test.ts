@@ -44,7 +44,7 @@ test('a SIGHUP with a malformed file keeps the keys and reports the line', async
   await writeFile(file, 'second\na:raed=third\n');
   child.kill('SIGHUP');
   await printed(running, 'failure');
-  assert.match(JSON.stringify(lines), /line 2: apiKeys must give the key \\\\?"a\\\\?" scopes of read/);
+  assert.match(JSON.stringify(lines), /line 2: the API key \\\\?"a\\\\?" must have scopes of read/);
   assert.doesNotMatch(JSON.stringify(lines), /third/);
   assert.equal(await statusOf(http, 'first'), 200);
   assert.equal(await statusOf(http, 'second'), 401);
@@ -59,7 +59,7 @@ for (const [text, problem] of [
     const args = ['--print-config', '--api-key', 'hidden-flag', '--api-keys-file'];
     const { code, stderr } = await runMain([...args, await keysFile(t, text)]);
     assert.equal(code, 2);
-    assert.ok(stderr.includes(`${problem}: apiKeys must have a different secret in each key`), stderr);
+    assert.ok(stderr.includes(`${problem}: each API key must have a different secret`), stderr);
     assert.doesNotMatch(stderr, /hidden/);
   });
 }
@@ -67,7 +67,12 @@ for (const [text, problem] of [
 for (const [what, text, mode, problem] of [
   ['that its group can read', 'key\n', 0o640, /others have access: chmod 600/],
   ['that all others can read', 'key\n', 0o604, /others have access: chmod 600/],
-  ['with a misspelt scope', 'app:wirte=secret\n', 0o600, /line 1: apiKeys must give the key "app" scopes/],
+  [
+    'with a misspelt scope',
+    'app:wirte=secret\n',
+    0o600,
+    /line 1: the API key "app" must have scopes of (?!.*apiKeys)/,
+  ],
 ] as const) {
   test(`a file of API keys ${what} is rejected before the service starts`, async (t) => {
     const file = await keysFile(t, text, mode);

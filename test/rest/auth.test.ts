@@ -180,9 +180,9 @@ test('a key in another header, in the query or in a cookie is not accepted', asy
 
 for (const [what, options, message] of [
   ['an unknown auth mode', { auth: 'write' as AuthMode }, /auth must be one of none, writes, all/],
-  ['an empty key', { apiKeys: [''] }, /apiKeys must/],
-  ['a key with a space', { apiKeys: ['a b'] }, /apiKeys must/],
-  ['a key that no header can contain', { apiKeys: ['ключ'] }, /apiKeys must/],
+  ['an empty key', { apiKeys: [''] }, /keys? .*of visible ASCII characters/],
+  ['a key with a space', { apiKeys: ['a b'] }, /keys? .*of visible ASCII characters/],
+  ['a key that no header can contain', { apiKeys: ['ключ'] }, /keys? .*of visible ASCII characters/],
 ] as const) {
   test(`createService rejects ${what}`, () => {
     assert.throws(

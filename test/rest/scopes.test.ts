@@ -128,13 +128,13 @@ test('new keys replace the old ones at once, and a malformed list changes no key
 });
 
 for (const [key, problem] of [
-  ['a:raed=secret', /the key "a" scopes of read, write, metrics/],
-  ['a:=secret', /the key "a" scopes/],
-  ['a:read+read=secret', /the key "a" scopes/],
-  ['a:read+=secret', /the key "a" scopes/],
+  ['a:raed=secret', /the API key "a" must have scopes of read, write, metrics/],
+  ['a:=secret', /the API key "a" must have scopes/],
+  ['a:read+read=secret', /the API key "a" must have scopes/],
+  ['a:read+=secret', /the API key "a" must have scopes/],
   ['a:read=', /visible ASCII/],
   ['', /visible ASCII/],
-  ['a:read=sha256:secret', /64 hexadecimal digits after each sha256:/],
+  ['a:read=sha256:secret', /64 hexadecimal digits after sha256:/],
   [`a:read=sha256:${digest.slice(1)}`, /64 hexadecimal digits/],
   [`a:read=sha256:${digest}0`, /64 hexadecimal digits/],
   [`SHA256:${digest.slice(1)}`, /64 hexadecimal digits/],
@@ -156,7 +156,7 @@ for (const list of [
   test(`the keys ${list.join(' ')} are rejected because they have one secret`, () => {
     const access = new Access('all', ['old']);
     for (const use of [() => new Access('all', list), () => access.setKeys(list)]) {
-      assert.throws(use, { name: 'TypeError', message: 'apiKeys must have a different secret in each key' });
+      assert.throws(use, { name: 'TypeError', message: 'each API key must have a different secret' });
     }
     assert.deepEqual(namesOf(access, 'old'), []);
   });
