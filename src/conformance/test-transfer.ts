@@ -184,6 +184,7 @@ export function testTransfer(name: string, openStore: () => Promise<Store>): voi
       for (const { records, draft } of nestedKinds) {
         assert.equal((await records(store, maxId).create(draft))?.value.id, maxId);
         await rejects(records(store, maxId).create(draft), 'unavailable');
+        assert.equal(await records(store, 1).create(draft), undefined, 'a missing user is reported first');
       }
       await store.users.delete(maxId);
       await rejects(store.users.create({ name: 'beyond' }), 'unavailable');

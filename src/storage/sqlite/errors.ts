@@ -18,10 +18,8 @@ const foreignKeyConstraint = 787;
 
 /** Converts an error of SQLite into a `DomainError`. */
 export function fromSqlite(caught: unknown): DomainError {
-  const code = resultCode(caught);
-  // Ids are the only columns with a CHECK.
-  if (code === checkConstraint) return idsExhausted();
-  return unavailableCodes.has(primary(code)) ? unavailable(caught) : DomainError.from(caught);
+  if (isIdRejected(caught)) return idsExhausted();
+  return unavailableCodes.has(primary(resultCode(caught))) ? unavailable(caught) : DomainError.from(caught);
 }
 
 /** The failure of a call while the store cannot be used. The cause is for the operator. */
@@ -31,6 +29,11 @@ export function unavailable(cause?: unknown): DomainError {
 
 export function isBusy(caught: unknown): boolean {
   return primary(resultCode(caught)) === busy;
+}
+
+/** Whether a new id would be too high. Ids are the only columns with a CHECK. */
+export function isIdRejected(caught: unknown): boolean {
+  return resultCode(caught) === checkConstraint;
 }
 
 export function isMissingParent(caught: unknown): boolean {

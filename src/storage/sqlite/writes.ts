@@ -7,6 +7,7 @@ import type { Created, IdempotencyKey } from '../../domain/repository.ts';
 import { deleteSql, expectedVersions, findSql, updateSql } from '../sql.ts';
 import {
   columnNames,
+  filterColumns,
   type Key,
   patchValues,
   recordValues,
@@ -17,7 +18,7 @@ import {
   userMissing,
 } from '../tables.ts';
 import { type ChangeLog, changeLog } from './changes.ts';
-import { isMissingParent } from './errors.ts';
+import { isIdRejected, isMissingParent } from './errors.ts';
 import { prepareRows } from './reads.ts';
 
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
@@ -106,6 +107,12 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
       throw preconditionFailed(table.record, key[0]);
     return record;
   };
+  const isOrphan = (draft: object): boolean =>
+    filterColumns(table, draft).some(
+      ([{ parent }, id]) =>
+        parent !== undefined &&
+        db.prepare(`SELECT id FROM ${parent} WHERE id = ?`).get(Number(id)) === undefined,
+    );
   return {
     /** `undefined` if the record would belong to a missing record. */
     insert(draft: object, origin?: Origin): Row | undefined {
@@ -116,7 +123,8 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
         log.add(`${table.record}.created`, record, origin);
         return record;
       } catch (caught) {
-        if (isMissingParent(caught)) return undefined;
+        // SQLite checks the new id before the parent.
+        if (isMissingParent(caught) || (isIdRejected(caught) && isOrphan(draft))) return undefined;
         throw caught;
       }
     },
