@@ -141,8 +141,9 @@ export class HttpRequest {
   async #bytes(maxBytes: number): Promise<Buffer> {
     const { raw, response } = this;
     // A client that sent Expect gets 100 Continue only now, so that an error could be sent instead. HTTP/1.0 has no
-    // such response (RFC 9110, 15.2).
-    const mayContinue = raw.headers.expect !== undefined && raw.httpVersion !== '1.0';
+    // such response (RFC 9110, 15.2). Node sends it by itself in a host without a listener for `checkContinue`.
+    const waits = raw.headers.expect !== undefined && Reflect.get(response, '_sent100') !== true;
+    const mayContinue = waits && raw.httpVersion !== '1.0';
     if (mayContinue && !response.headersSent && !response.destroyed) response.writeContinue();
     const reading = readBody(raw, maxBytes, (bytes, cancel) => this.hold(bytes, cancel));
     // Most bodies arrive in the same packet as their head, and can be read one tick later.

@@ -10,7 +10,7 @@ import Koa from 'koa';
 import { createRequestListener, type Repository, type ServiceEvent } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { until } from '../kit/until.ts';
-import { Wire } from '../kit/wire.ts';
+import { head, Wire } from '../kit/wire.ts';
 import { fetch as fetchDocumented } from '../support/fetch.ts';
 
 /** Mounts the service at `/api` of a host with the route `GET /own`, and resolves to the host's address. */
@@ -143,6 +143,17 @@ for (const [name, start] of Object.entries(hosts)) {
       const refused = await fetchDocumented(`${url}/api/users/0`, {}, basePath);
       assert.equal(refused.status, 400);
       assert.deepEqual(await refused.json(), { error: 'id must be a positive integer' });
+    });
+
+    it('sends 100 Continue once for each body', async (t) => {
+      const url = await start(t, createMemoryStore(), () => undefined);
+      const wire = await Wire.open(t, Number(new URL(url).port));
+      const fields = ['Content-Type: application/json', 'Content-Length: 14', 'Expect: 100-continue'];
+      for (const _ of [1, 2]) {
+        wire.write(head('POST /api/users', ...fields));
+        assert.equal((await wire.next()).status, 100);
+        assert.equal((await wire.write('{"name":"Ada"}').next()).status, 201);
+      }
     });
   });
 }
