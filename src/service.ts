@@ -233,8 +233,8 @@ export class Service implements AsyncDisposable {
   async #release(signal: AbortSignal): Promise<void> {
     this.#api?.listener.drain();
     this.#api?.followers?.drain();
-    const idleMs = this.#options.drainIdleMs;
-    await Promise.all([this.#http?.close({ idleMs, signal }), this.#grpc?.close(signal)]);
+    const how = { idleMs: this.#options.drainIdleMs, signal };
+    await Promise.all([this.#http?.close(how), this.#grpc?.close(how)]);
     if (this.#options.repository === undefined) await this.#repository?.close();
   }
 }

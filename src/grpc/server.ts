@@ -64,8 +64,11 @@ export class GrpcServer {
     this.#app?.then((app) => app.setServing(this.#serving)).catch(this.#reportFailure);
   }
 
-  /** Stops accepting calls, and resolves when the running ones have ended. `signal` closes their connections. */
-  async close(signal: AbortSignal): Promise<void> {
+  /**
+   * Stops accepting calls, and resolves when the running ones have ended. A TLS handshake may still begin for `idleMs`.
+   * An abort of `signal` closes all connections.
+   */
+  async close({ idleMs, signal }: { idleMs: number; signal: AbortSignal }): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
     this.#closing = true;
@@ -78,10 +81,12 @@ export class GrpcServer {
     app?.drain();
     // The app has closed only connections whose TLS handshake had ended.
     this.#limits?.drain();
-    for (const socket of this.#sockets) {
-      if (this.#tls !== undefined && socket.bytesRead === 0) socket.end();
-    }
+    // The service sends its first bytes when it has read the whole first message of a handshake.
+    const timer = setTimeout(() => {
+      for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
+    }, idleMs);
     await closed;
+    clearTimeout(timer);
     await this.#limits?.end();
   }
 

@@ -34,7 +34,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #accepted = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** The connections that are read for requests. With TLS, each is inside an accepted one. */
+  /** The connections that are read. With TLS, an accepted one is replaced by the one inside when its handshake ends. */
   readonly #ready = new Set<Socket>();
   /** Where the search for an idle connection continues. */
   #search: Iterator<Socket> = this.#ready.values();
@@ -54,7 +54,7 @@ export class Connections {
     };
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
-      if (waits) read(socket);
+      read(socket);
       for (const taker of takers) taker.call(server, socket);
       if (waits) socket.resume();
     };
@@ -67,7 +67,10 @@ export class Connections {
       if (waits) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
-    server.on('secureConnection', read);
+    server.on('secureConnection', (socket: Socket) => {
+      this.#ready.delete(Reflect.get(socket, '_parent'));
+      read(socket);
+    });
     if (options.maxIdleMs === 0) return;
     let timer: NodeJS.Timeout;
     server.on('listening', () => {
@@ -79,6 +82,11 @@ export class Connections {
   /** All connections, including those in their TLS handshake, which Node does not count. */
   get sockets(): readonly Socket[] {
     return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
+  }
+
+  /** The connections of a server with TLS whose handshake has not ended. */
+  get handshakes(): readonly Socket[] {
+    return [...this.#accepted].filter((socket) => this.#ready.has(socket));
   }
 
   /** Closes an idle connection. Returns whether it found one. */

@@ -141,10 +141,8 @@ export class HttpServer {
         if (this.#connections.sockets.every((socket) => socket.writableLength === 0)) {
           this.#server.closeIdleConnections();
         }
-        // Node does not know connections whose TLS handshake has not begun.
-        for (const socket of isSecure(this.#server) ? this.#connections.sockets : []) {
-          if (socket.bytesRead === 0) socket.destroy();
-        }
+        // Node does not know connections whose TLS handshake has not ended.
+        for (const socket of isSecure(this.#server) ? this.#connections.handshakes : []) socket.destroy();
       });
       timer = setTimeout(sweep, sweepEveryMs);
     };

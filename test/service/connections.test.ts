@@ -70,14 +70,16 @@ test('after maxConnections was reached, a new connection is accepted when anothe
   }, 'a new connection is accepted');
 });
 
+const noTimeouts = { headersTimeoutMs: 0, requestTimeoutMs: 0 };
+
 for (const secure of [false, true]) {
   const over = secure ? ' over TLS' : '';
   test(`beyond maxConnections, an idle connection is closed for a new one${over}`, async (t) => {
     const tls = secure && { tls: createCertificate() };
-    const { port, events } = await startService(t, { maxConnections: 3, ...tls });
-    const open = async (request = ''): Promise<Socket> => {
+    const { port, events } = await startService(t, { maxConnections: 3, timeouts: noTimeouts, ...tls });
+    const open = async (request = '', handshake = secure): Promise<Socket> => {
       const target = { port, host: '127.0.0.1', rejectUnauthorized: false };
-      const socket = secure ? connectTls(target) : connect(target);
+      const socket = handshake ? connectTls(target) : connect(target);
       socket.on('error', () => undefined).write(request);
       t.after(() => socket.destroy());
       return socket;
@@ -86,7 +88,7 @@ for (const secure of [false, true]) {
     await once(busy, 'data');
     const idle = await open(head('GET /health'));
     await once(idle, 'data');
-    const silent = await open();
+    const silent = await open('', false);
     const isOpen = (socket: Socket) => !socket.closed && !socket.readableEnded;
     for (const socket of [idle, silent]) socket.resume();
     // Until they have been idle for a moment, new connections are rejected.
