@@ -1,7 +1,7 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
 import { parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
-import { schemeOf, unmetUrlRequirement, urlForms } from './storage/open.ts';
+import { unmetStandbysRequirement, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
 /** A row in the table of options. */
 export interface Option {
@@ -170,6 +170,10 @@ export type CheckedOptions = Omit<OptionsIn<''>, 'publicDir'> & {
 };
 
 export const optionRows = Object.entries(options) as readonly (readonly [Flag, Option])[];
+const groupNames = ['limits', 'timeouts', 'grpcLimits'];
+// These options have no row.
+const others = 'repository observe tls basePath renderMetrics timeouts.checkingIntervalMs'.split(' ');
+const paths = new Set([...optionRows.map(([, { path }]) => path), ...groupNames, ...others]);
 
 /** The options of a service from the values of all flags. */
 export function optionsOf(config: Config): CheckedOptions {
@@ -193,10 +197,10 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
 
 /** A copy of the given options, with the value of each that `choose` returns. */
 function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown) => unknown): object {
-  const top = copyOf(given);
+  const top = copyOf(given, '');
   const groups: Record<string, Record<string, unknown>> = { '': top };
-  for (const group of ['limits', 'timeouts', 'grpcLimits']) {
-    groups[group] = copyOf(Object(top[group]));
+  for (const group of groupNames) {
+    groups[group] = copyOf(Object(top[group]), `${group}.`);
     top[group] = groups[group];
   }
   for (const [flag, row] of optionRows) {
@@ -208,10 +212,13 @@ function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown
   return top;
 }
 
-/** A copy of an object, with the properties that it inherits. */
-function copyOf(given: object): Record<string, unknown> {
+/** A copy of an object, with the options that it inherits. Throws a `TypeError` for another property. */
+function copyOf(given: object, prefix: string): Record<string, unknown> {
   const copy: Record<string, unknown> = {};
-  for (const key in given) copy[key] = Reflect.get(given, key);
+  for (const key in given) {
+    if (!paths.has(prefix + key)) throw new TypeError(`${prefix}${key} is not an option`);
+    copy[key] = Reflect.get(given, key);
+  }
   return copy;
 }
 
@@ -230,15 +237,7 @@ export function unmetRequirement(option: Option, value: unknown): string | undef
   return isValid(value) ? undefined : requirement;
 }
 
-function unmetStandbysRequirement(url: string): string | undefined {
-  return schemeOf(url)?.hasStandbys && unmetUrlRequirement(url) === undefined
-    ? undefined
-    : 'a URL as postgres://USER@HOST,HOST/NAME';
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
-}
+const isText = (value: unknown): value is string => typeof value === 'string';
 
 function isList(value: unknown, holds = (_item: string): boolean => true): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => isText(item) && holds(item));

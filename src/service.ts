@@ -55,7 +55,7 @@ export interface CloseOptions {
 // Maximum memory of a connection: with a running request of HTTP, or idle with gRPC.
 const heapPerConnection = 80 * 1024;
 
-/** Builds a service that does nothing until `listen()`. Throws when an option is out of its range. */
+/** Builds a service that does nothing until `listen()`. Throws when an option is unknown or out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
   return new Service(options);
 }

@@ -10,7 +10,9 @@ import {
   variableOf,
 } from '../src/commands/settings.ts';
 import { type Config, optionRows, readOptions } from '../src/config.ts';
+import { createRequestListener } from '../src/rest/app.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
+import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { urlForms } from '../src/storage/open.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -322,6 +324,22 @@ describe('the table of options', () => {
     const { config } = parseConfig([], {});
     assert.deepEqual(config, Object.fromEntries(optionRows.map(([flag, row]) => [flag, row.default])));
   });
+
+  for (const [name, options] of Object.entries({
+    databse: { databse: 'memory:' },
+    'api-key': { 'api-key': ['k'] },
+    workers: { workers: 2 },
+    'limits.maxHeader': { limits: { maxHeader: 1 } },
+    'timeouts.port': { timeouts: { port: 0 } },
+    'grpcLimits.checkingIntervalMs': { grpcLimits: { checkingIntervalMs: 1 } },
+  })) {
+    it(`does not contain ${name}, which the library rejects`, () => {
+      const error = { name: 'TypeError', message: `${name} is not an option` };
+      assert.throws(() => createService(options as ServiceOptions), error);
+      const repository = createMemoryStore();
+      assert.throws(() => createRequestListener({ repository, ...(options as object) }), error);
+    });
+  }
 
   const wrong: [name: string, options: ServiceOptions, error: object][] = [
     ['port', { port: 65_536 }, { message: 'port must be a whole number from 0 to 65535, not 65536' }],

@@ -95,6 +95,13 @@ export function unmetUrlRequirement(url: string): string | undefined {
   return scheme === undefined ? urlForms : scheme.unmetRequirement?.(url);
 }
 
+/** What the URL of standbys must be; `undefined` if it is valid. */
+export function unmetStandbysRequirement(url: string): string | undefined {
+  return schemeOf(url)?.hasStandbys && unmetUrlRequirement(url) === undefined
+    ? undefined
+    : 'a URL as postgres://USER@HOST,HOST/NAME';
+}
+
 export function schemeOf(url: string): StoreScheme | undefined {
   return storeSchemes.find(({ pattern }) => pattern.test(url));
 }
