@@ -279,6 +279,12 @@ describe('the process of the service', () => {
     assert.match(stderr, /^users-service: needs Node.js 24 or newer, this is v[\d.]+\n$/);
   });
 
+  it('keeps its compiled modules in the home directory', async (t) => {
+    const home = await temporaryFolder(t);
+    await runTool(process.execPath, [main, '--version'], { env: { HOME: home } });
+    assert.notDeepEqual(await readdir(join(home, '.cache', 'users-service')), []);
+  });
+
   it('can print this line because its first file statically imports only the check of the version', async () => {
     const text = await readFile(main, 'utf8');
     assert.deepEqual(text.match(/^\s*(import|export)\b(?!\().*/gm), ["import './require-node.cjs';"]);
