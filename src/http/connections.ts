@@ -121,9 +121,7 @@ export class Connections {
   #endIdle(): void {
     const now = performance.now();
     for (const socket of this.#ready) {
-      // Before the first request, Node's own timer is enough.
-      const isKept = connectionOf(socket).idleSince > 0;
-      if (isKept && idleSince(socket) <= now - this.#options.maxIdleMs) socket.destroy();
+      if (idleSince(socket) <= now - this.#options.maxIdleMs) socket.destroy();
     }
   }
 }

@@ -79,7 +79,6 @@ export function parseTarget(method: string, url: string, basePath: string): Targ
 }
 
 function below(basePath: string, path: string): string {
-  if (basePath === '') return path;
   if (path === basePath) return '/';
   if (!path.startsWith(`${basePath}/`)) throw noSuchResource();
   return path.slice(basePath.length);

@@ -147,7 +147,6 @@ export function endLingering(response: ServerResponse): void {
   const end = (): void => {
     clearTimeout(timer);
     req.off('data', count).off('end', end);
-    socket.off('end', end).off('close', end);
     response.end();
   };
   const count = (chunk: Buffer): void => {
