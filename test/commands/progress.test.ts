@@ -18,6 +18,22 @@ it('redraws one bar on a terminal, with rate and remaining time', () => {
   assert.match(terminal.written.at(-1) ?? '', /\n$/);
 });
 
+for (const [done, left] of [
+  [20, '49 s'],
+  [10, '1 min 39 s'],
+  [1, '16 min 39 s'],
+] as const) {
+  it(`shows that ${left} are left after ${done} of 1,000 in a second`, (t) => {
+    let now = 0;
+    t.mock.method(performance, 'now', () => now);
+    const terminal = sink(true);
+    const progress = createProgress(terminal, 'copy', 1_000);
+    now = 1_000;
+    progress.update(done);
+    assert.ok(terminal.written.join().includes(`, ${left} left)`), terminal.written.join());
+  });
+}
+
 it('is never wider than the terminal, so that its line does not wrap', () => {
   const terminal = sink(true, 20);
   createProgress(terminal, 'copy', 1_000).update(500);

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { readOptions } from '../../src/config.ts';
+import { Access } from '../../src/domain/access.ts';
 import type { Repository } from '../../src/domain/repository.ts';
+import { GrpcServer } from '../../src/grpc/server.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { startService } from '../support/service.ts';
 
@@ -107,3 +113,28 @@ for (const [what, find, code, failed] of misbehaviours) {
     assert.equal(events.filter(({ type }) => type === 'request').length, 3, 'one event a call');
   });
 }
+
+test('a connection ends with a failure when its server cannot be created, and the next one tries again', async (t) => {
+  const events: ServiceEvent[] = [];
+  const cause = new Error('a module is missing');
+  const limits = t.mock.fn(() => readOptions({}).grpcLimits);
+  limits.mock.mockImplementationOnce(() => {
+    throw cause;
+  });
+  const options = {
+    repository: createMemoryStore(),
+    access: new Access('none', []),
+    gate: { inFlight: 0, maxInFlight: 0 },
+    observe: (event: ServiceEvent) => events.push(event),
+    get limits() {
+      return limits();
+    },
+  };
+  const server = new GrpcServer(options, 0, { isFree: () => true, wait: async () => undefined });
+  const port = await server.listen('127.0.0.1', 0);
+  t.after(() => server.close(AbortSignal.abort()));
+  await once(connect(port).resume(), 'close');
+  assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);
+  const client = usersClient(t, `127.0.0.1:${port}`);
+  assert.equal((await getUser(client, 1)).code, status.NOT_FOUND);
+});

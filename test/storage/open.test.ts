@@ -92,6 +92,19 @@ describe('openStore', () => {
     });
   }
 
+  for (const [url, readDatabase] of [
+    ['memory:', 'postgres://h/x'],
+    ['postgres://h/x', `sqlite:${folder}/standby.db`],
+    ['postgres://h/x', 'h'],
+  ] as const) {
+    it(`rejects ${readDatabase} as standbys of ${url}`, async () => {
+      await assert.rejects(openStore(url, { readDatabase }), {
+        kind: 'invalid',
+        message: 'readDatabase must be standbys of a postgres: database',
+      });
+    });
+  }
+
   it('loads only the module of the store that it opens', () => {
     const script = `
       const { openStore } = await import(${JSON.stringify(new URL('../../src/storage/open.ts', import.meta.url).href)});
