@@ -126,6 +126,12 @@ for (const [first, second] of conflicts) {
   });
 }
 
+test('the first segment in which two patterns differ decides which takes precedence', () => {
+  const router = routerOf('GET /{area}/me/mail', 'GET /users/me/{box}', 'GET /users/{id}/mail');
+  assert.equal(outcome(router, 'GET', '/users/me/mail'), 'GET /users/me/{box} box=mail');
+  assert.equal(outcome(router, 'GET', '/users/7/mail'), 'GET /users/{id}/mail id=7');
+});
+
 test('a literal and a parameter at the same place do not conflict', () => {
   assert.doesNotThrow(() => routerOf('GET /users/{id}', 'GET /users/me', 'POST /users/{name}'));
 });
