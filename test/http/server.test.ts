@@ -230,6 +230,7 @@ const late: readonly [
     [408],
     { ...quick, headersTimeoutMs: 60_000 },
   ],
+  ['a head without a timeout of the whole request', 'GET /', [408], { ...quick, requestTimeoutMs: 0 }],
 ];
 
 test('requests that do not arrive in time are rejected, and their connections closed', {

@@ -360,6 +360,18 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await assert.rejects(feed.read({ after: 1, limit: 1 }), { kind: 'gone' });
   });
 
+  it('ids are raised only after the running writes of all kinds', async (t) => {
+    const { store, feed, session } = await open(t);
+    const { release } = await holdSlowCommits(session);
+    const slow = store.users.create({ name: 'slow' });
+    await session.untilBlocked(1);
+    const raised = store.continueIds({ users: 0, posts: 5 });
+    await session.untilBlocked(2);
+    await release();
+    await Promise.all([slow, raised]);
+    await assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
+  });
+
   it('starts anew after an import, and after writes of a store without a feed', async (t) => {
     const { store, feed, url } = await open(t);
     await store.users.create({ name: 'Ada' });
