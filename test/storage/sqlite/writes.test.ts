@@ -293,7 +293,27 @@ describe('writes that wait too long for their turn', () => {
   });
 });
 
+function isReady(store: Store): Promise<boolean> {
+  return Promise.resolve(store.ping()).then(
+    () => true,
+    () => false,
+  );
+}
+
 describe('readiness checks of a SQLite store whose last write failed', () => {
+  it('try a write until one succeeds', async (t) => {
+    const { store, path } = await open(t, { busyTimeoutMs: 50 });
+    const db = connect(path);
+    t.after(() => db.close());
+    db.exec('BEGIN IMMEDIATE');
+    await rejects(store.users.create({ name: 'Ada' }), 'unavailable');
+    await rejects(store.ping(), 'unavailable');
+    // Waits behind the write that the check tries.
+    await rejects(store.users.create({ name: 'Ada' }), 'unavailable');
+    db.exec('ROLLBACK');
+    await until(() => isReady(store), 'the store must be ready again without a write');
+  });
+
   it('try one write at a time, so that they do not fill the queue', async (t) => {
     const { store, path } = await open(t, { busyTimeoutMs: 300, maxPendingWrites: 2 });
     const db = connect(path);
@@ -331,14 +351,7 @@ describe('a full disk', () => {
     await rejects(store.users.create({ name: 'x'.repeat(200) }), 'unavailable');
     for (let i = 0; i < 3; i += 1) await rejects(store.ping(), 'unavailable');
     rmSync(filler);
-    await until(
-      async () =>
-        store.ping().then(
-          () => true,
-          () => false,
-        ),
-      'the store must be ready again without a write',
-    );
+    await until(() => isReady(store), 'the store must be ready again without a write');
     await Promise.all(createUsers(store, 20));
     assert.equal(await store.users.count({}), 21 + acknowledged);
   });
