@@ -14,7 +14,7 @@ import { fromNames, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
-import { type Look, look, Settled } from './settled.ts';
+import { type FeedState, readState, Settled } from './settled.ts';
 
 /** Maximum time that a read without changes waits for running writes. */
 const settleMs = 100;
@@ -26,24 +26,27 @@ const writesPerTrim = 1_000;
 
 export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
-/** The feed of changes of a database. Its pages are read from `pages`; only `pool` knows which positions are settled. */
+/**
+ * The feed of changes of a database. The pages come from `pages`, which may be standbys. The settled position comes from
+ * `pool`, because only the primary knows which writes are still running.
+ */
 export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
   const settled = new Settled();
   const changesPerTrim = Math.min(writesPerTrim, kept);
   let writes = 0;
   let isTrimming = false;
 
-  // One look at a time, because `Settled` needs them in order.
-  const askState = shared(async (): Promise<Look> => {
+  // One query at a time, because `Settled` needs the states in order.
+  const askState = shared(async (): Promise<FeedState> => {
     const values = [settled.position, settled.needsWriters];
-    const found = firstOf(await pool.read<Look>(look, values, undefined, 'feed'));
-    // A standby does not know which writes are still running on the primary.
+    const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'));
+    // The URL of the database may lead to a standby.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     settled.add(found);
     return found;
   });
-  /** Reads the state until a change after the position is settled, if there is any, but not longer than `settleMs`. */
-  const stateBehind = async (after: number, signal?: AbortSignal) => {
+  /** Reads the state. If there are changes after the position, waits until one is settled, but at most `settleMs`. */
+  const stateAfter = async (after: number, signal?: AbortSignal) => {
     const deadline = performance.now() + settleMs;
     for (;;) {
       const found = await unlessAborted(askState(), signal);
@@ -54,14 +57,14 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
     }
   };
   const position = async ({ signal }: CallOptions = {}): Promise<number> =>
-    (await stateBehind(-1, signal)).settled;
+    (await stateAfter(-1, signal)).settled;
 
   return {
     position,
 
     async read(query: ChangeQuery, { signal }: CallOptions = {}): Promise<ChangePage> {
       const { after, limit, types, userId } = query;
-      const { newest, gone, settled } = await stateBehind(after, signal);
+      const { newest, gone, settled } = await stateAfter(after, signal);
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       if (settled <= after) return { changes: [], next: after, more: false };
       const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
@@ -75,14 +78,14 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       return { changes, next, more: next < settled };
     },
 
-    /** Must be called after each write. The first one removes old changes too, for processes with few writes. */
+    /** Must be called after each write. The first call removes old changes, also in a process with few writes. */
     written(): void {
       writes += 1;
       if (isTrimming || writes % changesPerTrim !== 1 % changesPerTrim) return;
       isTrimming = true;
       position()
         .then((upto) => pool.write(trimFeed, [kept, upto], 'feed'))
-        // The next clean-up removes the rest.
+        // A later call tries again.
         .catch(() => undefined)
         .finally(() => {
           isTrimming = false;
@@ -110,8 +113,8 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 }
 
 /**
- * Stores whether all writes record their changes. When they do so again after a pause, the feed restarts, because the
- * changes in between are unknown.
+ * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
+ * it lacks the changes of the pause.
  */
 export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<void> {
   const { rows } = await client.query<{ complete: boolean; read_only: string }>(

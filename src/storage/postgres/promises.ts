@@ -19,7 +19,10 @@ export function unlessAborted<T>(
   });
 }
 
-/** Shares one call of `ask` between all callers before it starts, one at a time: no result is older than its call. */
+/**
+ * Returns a function that shares calls of `ask`, one at a time. Callers wait until the running call has ended, and then
+ * share the next one. So no caller receives a result that was read before the request for it.
+ */
 export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;
   let next: Promise<T> | undefined;

@@ -1,9 +1,9 @@
 import type { QueryResultRow } from 'pg';
 import { prepared } from './connection.ts';
 
-/** The state of the feed. */
-export interface Look extends QueryResultRow {
-  /** The last position that this statement can see. */
+/** The state of the feed at the time of a query. */
+export interface FeedState extends QueryResultRow {
+  /** The last position that the query can see. */
   readonly newest: number;
   /** Changes up to this position are no longer kept. */
   readonly gone: number;
@@ -26,7 +26,7 @@ const maxUnbroken = 5_000;
  *
  * The table has one row. Until the table is analyzed, the planner expects thousands of rows; LIMIT 1 corrects that.
  */
-export const look = prepared(`
+export const readState = prepared(`
   WITH ends AS (
     SELECT gone, GREATEST(gone, $1::bigint) AS start,
       GREATEST(gone, (SELECT max(position) FROM changes)) AS newest
@@ -46,7 +46,10 @@ export const look = prepared(`
     )) END AS writers
   FROM ends`);
 
-/** Finds the position up to which no change is missing, from states of the feed in the order of their reads. */
+/**
+ * Finds the settled position, up to which no change can be added any more. A write takes its position before it commits,
+ * so a change may become visible after one with a higher position. Needs the states in the order in which they were read.
+ */
 export class Settled {
   /** `undefined` until the first position is known. */
   position: number | undefined;
@@ -54,9 +57,9 @@ export class Settled {
   needsWriters = true;
   #newest = 0;
   /** An earlier state, with those of its writers that were still running in each later state. */
-  #pending: Pick<Look, 'newest' | 'writers'> = { newest: 0, writers: [] };
+  #pending: Pick<FeedState, 'newest' | 'writers'> = { newest: 0, writers: [] };
 
-  add({ newest, gone, unbroken, writers }: Look): void {
+  add({ newest, gone, unbroken, writers }: FeedState): void {
     const isBehind = newest < this.#newest;
     this.#newest = newest;
     if (isBehind) {

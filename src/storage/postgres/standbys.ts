@@ -21,11 +21,11 @@ interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads'>;
   /** The standby is not used until this time, by `performance.now()`. */
-  leftUntil: number;
+  skippedUntil: number;
 }
 
-/** A place in the log of a primary. */
-interface Place {
+/** A position in the write-ahead log of a primary. */
+interface LogPosition {
   /** The identifier of the cluster, and the timeline: after a failover the log continues in another one. */
   readonly history: string;
   readonly bytes: number;
@@ -39,8 +39,8 @@ const flushed = prepared(`
     (place - '0/0')::bigint AS bytes
   FROM pg_current_wal_flush_lsn() AS place`);
 
-// A standby of an earlier timeline may have replayed what the new primary does not have. If the role may not read
-// `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
+// The timeline matters because a standby of an earlier one may have replayed writes that the new primary lacks. If the
+// role may not read `pg_stat_wal_receiver`, the timeline comes from the last checkpoint, which is updated later.
 const replayed = prepared(`
   SELECT (pg_control_system()).system_identifier || '/'
       || GREATEST((pg_control_checkpoint()).timeline_id, (SELECT received_tli FROM pg_stat_wal_receiver)) AS history,
@@ -48,13 +48,13 @@ const replayed = prepared(`
   WHERE pg_is_in_recovery()`);
 
 const maxWaitMs = 100;
-const lookAgainMs = 1;
-const leaveMs = 1_000;
+const pollIntervalMs = 1;
+const skipMs = 1_000;
 
 /**
- * Reads from standbys, but never stale data: each read shows every write that any process had acknowledged before it
- * began. Concurrent reads share one query to the primary for the end of its log, and run on a standby that has
- * replayed the log up to there. If a standby fails or needs longer than 100 ms, the primary serves the read, and the
+ * Reads from standbys, but never stale data: each read shows every write that was acknowledged before the read began.
+ * Concurrent reads share one query to the primary for the end of its log. Each read then waits until a standby has
+ * replayed the log up to there. If the standby fails or needs longer than 100 ms, the primary serves the read, and the
  * standby is not used for a second.
  */
 export function standbyReads(
@@ -62,20 +62,20 @@ export function standbyReads(
   given: readonly Pick<Standby, 'host' | 'pool'>[],
   report: (read: StandbyRead) => void = () => {},
 ): Pick<PostgresPool, 'read'> {
-  const standbys = given.map((standby): Standby => ({ ...standby, leftUntil: 0 }));
-  /** The place that the server of each connection has replayed. After a restart, new connections may be behind it. */
-  const places = new WeakMap<object, Place>();
+  const standbys = given.map((standby): Standby => ({ ...standby, skippedUntil: 0 }));
+  /** How far the server of each connection has replayed the log. After a restart, new connections may be behind. */
+  const replayedBy = new WeakMap<object, LogPosition>();
   const askPrimary = shared(async () => {
-    const [place] = await primary.read<Place & QueryResultRow>(flushed, []);
-    if (place === undefined) throw new Error('a SELECT without a condition has a row');
-    return place;
+    const [end] = await primary.read<LogPosition & QueryResultRow>(flushed, []);
+    if (end === undefined) throw new Error('a SELECT without a condition has a row');
+    return end;
   });
   let count = 0;
 
   /** Resolves to no rows when another server must serve the read. */
   const readFrom = async <Row extends QueryResultRow>(
     standby: Standby,
-    place: Place,
+    needed: LogPosition,
     [sql, values, signal, purpose]: ReadCall,
   ): Promise<Row[] | undefined> => {
     const since = performance.now();
@@ -86,21 +86,21 @@ export function standbyReads(
       return await standby.pool.reads(
         async (send, connection) => {
           for (;;) {
-            let known = places.get(connection);
-            if (!isThere(known, place)) {
-              [known] = await send<Place & QueryResultRow>(replayed);
+            let known = replayedBy.get(connection);
+            if (!includes(known, needed)) {
+              [known] = await send<LogPosition & QueryResultRow>(replayed);
               if (known === undefined) throw new Error('the server is not a standby');
-              places.set(connection, known);
+              replayedBy.set(connection, known);
             }
-            lagBytes ??= Math.max(0, place.bytes - known.bytes);
+            lagBytes ??= Math.max(0, needed.bytes - known.bytes);
             waitMs = performance.now() - since;
             if (signal?.aborted) throw aborted(signal);
-            if (isThere(known, place)) return await send<Row>(sql, values);
+            if (includes(known, needed)) return await send<Row>(sql, values);
             if (waitMs > maxWaitMs) {
               outcome = 'late';
               return undefined;
             }
-            await delay(lookAgainMs);
+            await delay(pollIntervalMs);
           }
         },
         signal,
@@ -113,7 +113,7 @@ export function standbyReads(
       outcome = 'failed';
       return undefined;
     } finally {
-      if (outcome !== 'answered') standby.leftUntil = performance.now() + leaveMs;
+      if (outcome !== 'answered') standby.skippedUntil = performance.now() + skipMs;
       report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
     }
   };
@@ -121,21 +121,25 @@ export function standbyReads(
   return {
     async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
       const now = performance.now();
-      const present = standbys.filter(({ leftUntil }) => leftUntil <= now);
+      const usable = standbys.filter(({ skippedUntil }) => skippedUntil <= now);
       count += 1;
-      const standby = present[count % present.length];
+      const standby = usable[count % usable.length];
       let rows: Row[] | undefined;
       if (standby !== undefined) {
         // If the primary fails, the read on it reports the failure.
         const asked = askPrimary().catch(() => undefined);
-        const place = await unlessAborted(asked, call[2]);
-        rows = place && (await readFrom<Row>(standby, place, call));
+        const end = await unlessAborted(asked, call[2]);
+        rows = end && (await readFrom<Row>(standby, end, call));
       }
       return rows ?? (await primary.read<Row>(...call));
     },
   };
 }
 
-function isThere(known: Place | undefined, { history, bytes }: Place): known is Place {
-  return known !== undefined && known.history === history && known.bytes >= bytes;
+/** Whether a log that was replayed up to one position contains everything up to another. */
+function includes(
+  replayed: LogPosition | undefined,
+  { history, bytes }: LogPosition,
+): replayed is LogPosition {
+  return replayed !== undefined && replayed.history === history && replayed.bytes >= bytes;
 }

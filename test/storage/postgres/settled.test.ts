@@ -2,27 +2,27 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { postgresFeed } from '../../../src/storage/postgres/changes.ts';
 import type { PostgresPool } from '../../../src/storage/postgres/pool.ts';
-import { type Look, Settled } from '../../../src/storage/postgres/settled.ts';
+import { type FeedState, Settled } from '../../../src/storage/postgres/settled.ts';
 
-const none: Look = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
+const none: FeedState = { newest: 0, gone: 0, unbroken: 0, writers: null, standby: false };
 
 /** The settled position after each query, and whether the next query needs the list of writers. */
-function positions(...looks: Partial<Look>[]): [number | undefined, boolean][] {
+function positions(...states: Partial<FeedState>[]): [number | undefined, boolean][] {
   const settled = new Settled();
-  return looks.map((look) => {
-    settled.add({ ...none, ...look });
+  return states.map((state) => {
+    settled.add({ ...none, ...state });
     return [settled.position, settled.needsWriters];
   });
 }
 
 describe('the settled position of a feed', () => {
   it('is the end of the contiguous positions, and needs no list of the writers for them', () => {
-    const looks = [
+    const states = [
       { newest: 3, unbroken: 3, writers: [] },
       { newest: 5, unbroken: 5 },
       { newest: 9, unbroken: 7 },
     ];
-    assert.deepEqual(positions(...looks), [
+    assert.deepEqual(positions(...states), [
       [3, false],
       [5, false],
       [7, false],
@@ -31,12 +31,12 @@ describe('the settled position of a feed', () => {
 
   it('needs the list of writers at the start, and while a position is missing', () => {
     assert.equal(new Settled().needsWriters, true);
-    const looks = [
+    const states = [
       { newest: 3, unbroken: 3, writers: [] },
       { newest: 5, unbroken: 3 },
       { newest: 6, unbroken: 6 },
     ];
-    assert.deepEqual(positions(...looks), [
+    assert.deepEqual(positions(...states), [
       [3, false],
       [3, true],
       [6, false],
@@ -44,26 +44,26 @@ describe('the settled position of a feed', () => {
   });
 
   it('passes a missing position after all transactions that may have it have ended', () => {
-    const looks = [
+    const states = [
       { newest: 5, unbroken: 3, writers: ['a', 'b'] },
       { newest: 8, unbroken: 3, writers: ['b', 'c'] },
       { newest: 9, unbroken: 3, writers: ['c'] },
       { newest: 9, unbroken: 9, writers: [] },
     ];
     assert.deepEqual(
-      positions(...looks).map(([position]) => position),
+      positions(...states).map(([position]) => position),
       [3, 3, 5, 9],
     );
   });
 
   it('does not wait for transactions that started after a missing position', () => {
-    const looks = [
+    const states = [
       { newest: 5, unbroken: 3, writers: ['a'] },
       { newest: 5, unbroken: 3, writers: [] },
       { newest: 8, unbroken: 5, writers: ['a'] },
     ];
     assert.deepEqual(
-      positions(...looks).map(([position]) => position),
+      positions(...states).map(([position]) => position),
       [3, 5, 5],
     );
   });
@@ -73,12 +73,12 @@ describe('the settled position of a feed', () => {
   });
 
   it('is unknown on a server that lacks changes of the previous server', () => {
-    const looks = [
+    const states = [
       { newest: 9, unbroken: 9, writers: [] },
       { newest: 7, unbroken: 9 },
       { newest: 7, unbroken: 7, writers: [] },
     ];
-    assert.deepEqual(positions(...looks), [
+    assert.deepEqual(positions(...states), [
       [9, false],
       [undefined, true],
       [7, false],
@@ -89,19 +89,19 @@ describe('the settled position of a feed', () => {
 it('a read of the feed waits for a write that is still running', async (t) => {
   // A read waits for a limited time, which does not pass here.
   t.mock.method(performance, 'now', () => 0);
-  const looks: Look[] = [
+  const states: FeedState[] = [
     { ...none, newest: 1, writers: ['a'] },
     { ...none, newest: 1, unbroken: 1, writers: [] },
   ];
   const record = { id: 1, name: 'Ada', role: 'admin', version: 1 };
   const row = { gone: 0, upto: 1, position: 1, time: new Date(0), type: 'user.created', record };
   const rows = [{ ...row, request_id: null, key: null }];
-  const pool = { read: async () => looks.splice(0, 1) } as unknown as PostgresPool;
+  const pool = { read: async () => states.splice(0, 1) } as unknown as PostgresPool;
   const pages = { read: async () => rows } as unknown as PostgresPool;
   const { changes } = await postgresFeed(pool, pages, 100).read({ after: 0, limit: 10 });
   assert.deepEqual(
     changes.map((change) => change.record),
     [record],
   );
-  assert.equal(looks.length, 0);
+  assert.equal(states.length, 0);
 });

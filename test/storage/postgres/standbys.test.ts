@@ -197,8 +197,8 @@ describe('reads from standbys', async () => {
   });
 });
 
-describe('the query for the place of a standby', () => {
-  it('is sent again on a connection only after the primary has gone beyond the known place', async () => {
+describe('the query for the log position of a standby', () => {
+  it('is sent again on a connection only after the primary has gone beyond the known position', async () => {
     let written = 100;
     const place = () => ({ history: '1/1', bytes: written });
     const sent: string[] = [];
