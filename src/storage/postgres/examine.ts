@@ -15,7 +15,7 @@ const ownTables = 'make the user the owner of the tables';
 // A process opens at most ten for calls, one for pings and two for the feed of changes.
 const connectionsOfProcess = 13;
 
-/** Examines each server of a database URL, and changes nothing. None of the standbys has to take writes. */
+/** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(url: string, role?: 'standby'): Promise<Finding[]> {
   const { Client } = await loadDriver();
   const hosts = hostsOf(Client, url);
@@ -90,7 +90,7 @@ interface State extends QueryResultRow {
   readonly free: number;
 }
 
-// A role may see whose a session of another role is, but not of which type.
+// A role can see the owner of another role's session, but not the type of the session.
 const stateSql = `
   WITH clients AS (SELECT usename, datname FROM pg_stat_activity WHERE usename <> '' AND datname <> '')
   SELECT pg_backend_pid() AS pid,

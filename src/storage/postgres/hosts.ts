@@ -61,9 +61,9 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
   return [toHost(first), ...others.map(toHost)];
 }
 
-// The interval of probes to each host while requests wait for a server. Connections of all waiting requests would
-// overload a server that starts or takes over.
-export const askAgainMs = 200;
+// The interval of probes to each host while requests wait for a server. If each waiting request opened a connection,
+// they would overload a server that starts or takes over.
+export const probeIntervalMs = 200;
 
 export interface SearchSettings {
   /** The hosts in order of preference. The found host is used until it fails. */
@@ -78,7 +78,7 @@ type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<
 
 interface Failure {
   readonly cause: unknown;
-  /** How long the attempt took that failed. */
+  /** How long the failed attempt took. */
   readonly tookMs?: number;
 }
 
@@ -88,7 +88,7 @@ export class HostSearch {
   current: Host;
   /** Why the last connection could not be opened; `undefined` after a success. */
   failure: Failure | undefined;
-  /** When one connection fails, its whole generation is suspect: the server may have moved or restarted. */
+  /** Raised when a connection fails. No older connection is used again, because the server may have moved or restarted. */
   generation = 0;
   readonly #settings: SearchSettings;
   readonly #connect: Connect;
@@ -96,7 +96,7 @@ export class HostSearch {
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
   /** When the last search began, by `performance.now()`. */
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #searchedAt = Number.NEGATIVE_INFINITY;
   /** When a search last found a host. */
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
@@ -108,8 +108,8 @@ export class HostSearch {
   }
 
   /**
-   * Opens a connection to the current host. Resolves to `undefined` if the host seems to have failed. Rejects if it only
-   * refuses more connections than those that are open.
+   * Opens a connection to the current host. Resolves to `undefined` if the host seems to have failed. Rejects if the host
+   * works, but refuses a further connection.
    */
   async open(): Promise<Connection | undefined> {
     const host = this.current;
@@ -143,11 +143,11 @@ export class HostSearch {
 
   /**
    * Resolves when a host accepts connections again. Fails with the reasons of all hosts. If the only host seems to hang,
-   * one call tries again and the others fail at once.
+   * one call searches, and the others fail at once.
    */
   async recover(signal?: AbortSignal): Promise<void> {
     const { cause, tookMs = 0 } = this.failure ?? {};
-    const hangs = this.#settings.hosts.length === 1 && tookMs > askAgainMs;
+    const hangs = this.#settings.hosts.length === 1 && tookMs > probeIntervalMs;
     if (hangs && this.#search !== undefined) throw cannotConnect(cause);
     this.#search ??= this.#find().finally(() => {
       this.#search = undefined;
@@ -188,9 +188,9 @@ export class HostSearch {
   }
 
   async #find(): Promise<void> {
-    const pauseMs = this.#askedAt + askAgainMs - performance.now();
+    const pauseMs = this.#searchedAt + probeIntervalMs - performance.now();
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    this.#askedAt = performance.now();
+    this.#searchedAt = performance.now();
     // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
     const probes = new AbortController();
     const end = () => probes.abort(new Error('another host was found'));
@@ -204,7 +204,7 @@ export class HostSearch {
       if (this.#settings.hosts.length > 1) this.generation += 1;
       this.current = found;
     } catch (cause) {
-      this.failure = { cause, tookMs: performance.now() - this.#askedAt };
+      this.failure = { cause, tookMs: performance.now() - this.#searchedAt };
       throw cannotConnect(cause);
     } finally {
       this.#closing.signal.removeEventListener('abort', end);
@@ -213,15 +213,15 @@ export class HostSearch {
   }
 
   /**
-   * Resolves to the first host that passes. Probes all hosts at once, and again at an interval, even without a response
-   * to the last probe: a host that hangs delays no other, and is found as soon as it responds again. Fails with the
-   * reasons of all hosts when each has failed at least once.
+   * Resolves to the first host that passes. Probes all hosts at the same time and at an interval, without waiting for
+   * earlier probes. So a host that hangs delays no other host, and is found as soon as it responds again. When each host
+   * has failed at least once, it fails with all reasons.
    */
   #firstToPass(signal: AbortSignal): Promise<Host> {
     const { hosts, waitTimeoutMs } = this.#settings;
     const failures = new Map<Host, unknown>();
     const { promise, resolve, reject } = Promise.withResolvers<Host>();
-    const askAll = () => {
+    const probeAll = () => {
       for (const host of hosts) {
         this.#probe(host, waitTimeoutMs, signal).then(
           () => resolve(host),
@@ -234,8 +234,8 @@ export class HostSearch {
         );
       }
     };
-    askAll();
-    const timer = setInterval(askAll, askAgainMs);
+    probeAll();
+    const timer = setInterval(probeAll, probeIntervalMs);
     return promise.finally(() => clearInterval(timer));
   }
 }

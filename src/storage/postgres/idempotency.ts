@@ -17,7 +17,7 @@ export type OnceRow<Row> =
  * - Each call removes up to ten expired keys, so that the table shrinks after a burst. It skips keys that another call
  *   removes. An expired row of the same key must be removed before the insert; `count` forces this order.
  */
-export function once(insert: string, addChange?: string): string {
+export function onceSql(insert: string, addChange?: string): string {
   return `
     WITH mine AS (
       SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked

@@ -55,14 +55,14 @@ export class PostgresPool {
   readonly hosts: HostSearch;
   readonly #settings: PoolSettings;
   readonly #warn: Warn;
-  /** Pings and followers do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
+  /** Pings and the feed do not wait for calls: a busy store still responds to pings, and shows its changes at once. */
   readonly #queues: Readonly<Record<Call['purpose'], ConnectionQueue>>;
   readonly #watchdog: Watchdog;
   /** The calls that have not ended, including aborted ones. */
   readonly #running = new Set<Promise<unknown>>();
   #ping: Promise<unknown> | undefined;
-  /** False after a pooler has mixed up the prepared statements of its clients. */
-  #namesHold = true;
+  /** Whether prepared statements have names. False after a pooler has mixed up the statements of its clients. */
+  #usesNames = true;
   #isClosed = false;
 
   constructor(createClient: CreateClient, settings: PoolSettings, warn: Warn) {
@@ -88,7 +88,7 @@ export class PostgresPool {
     };
   }
 
-  /** Runs work on a connection that has no time limit, before the first call. */
+  /** Runs work on a connection before the first call, without a limit on its time. */
   prepare(work: (client: Client) => Promise<void>): Promise<void> {
     return this.#start({ kind: 'write', purpose: 'calls' }, (_, connection) =>
       work(connection.client).catch((error) => {
@@ -185,7 +185,7 @@ export class PostgresPool {
     queue.calls += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
-    // Most statements end soon, so that their connections can be kept.
+    // Most statements end during this time, so that their connections can be kept.
     const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     const result = unlessAborted(running, signal, abandon).finally(() => {
       queue.calls -= 1;
@@ -208,14 +208,14 @@ export class PostgresPool {
       let fault: Fault;
       try {
         const send: Send = ({ name, text }, values) =>
-          connection.send({ name: this.#namesHold ? name : undefined, text }, this.#watchdog, values);
+          connection.send({ name: this.#usesNames ? name : undefined, text }, this.#watchdog, values);
         return await work(send, connection);
       } catch (error) {
         fault = connection.isDead ? 'lost' : faultOf(error);
         if (call.signal?.aborted) throw aborted(call.signal);
         if (fault === 'lost' || fault === 'stale') this.hosts.discard(connection);
         if (fault === 'unprepared') {
-          this.#namesHold = false;
+          this.#usesNames = false;
           this.#warn('a connection pooler does not keep prepared statements: each is now parsed every time');
         }
         if (attempt >= attempts[fault][call.kind]) throw toDomainError(error, fault);

@@ -1,7 +1,7 @@
 import { aborted, type DomainError } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
-import { askAgainMs, type HostSearch } from './hosts.ts';
+import { type HostSearch, probeIntervalMs } from './hosts.ts';
 
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
@@ -13,8 +13,8 @@ export class ConnectionQueue {
   #opened = 0;
   /** How many more connections may be opened. */
   #unopened: number;
-  /** When to ask a server again that refused one more connection; 0 if it refused none. */
-  #askAgainAt = 0;
+  /** When to request one more connection again from a server that refused it; 0 if it refused none. */
+  #retryAt = 0;
   /** How often a call has returned a connection that can be used again. */
   #served = 0;
   readonly #idle: Connection[] = [];
@@ -55,7 +55,7 @@ export class ConnectionQueue {
     }
     if (given !== undefined) this.#served += 1;
     const [next] = this.#waiting;
-    // A lost connection leaves its place to another one, also when the server is full.
+    // A lost connection may be replaced at once, even if the server refuses more connections than before.
     if (next !== undefined && (connection !== undefined || this.#mayOpen())) {
       this.#waiting.delete(next);
       next(given);
@@ -69,22 +69,22 @@ export class ConnectionQueue {
   async #open(): Promise<Connection | undefined> {
     try {
       const connection = await this.#hosts.open();
-      this.#askAgainAt = 0;
+      this.#retryAt = 0;
       if (connection !== undefined) this.#opened += 1;
       return connection;
     } catch (refusal) {
-      this.#askAgainAt = performance.now() + askAgainMs;
+      this.#retryAt = performance.now() + probeIntervalMs;
       if (this.#opened > 0) return undefined;
       this.release(undefined);
       throw refusal;
     }
   }
 
-  /** Whether a caller may open one more connection. While the server refuses more, one caller at a time asks it again. */
+  /** Whether a caller may open one more connection. While the server refuses more, only one caller at a time tries. */
   #mayOpen(): boolean {
     const now = performance.now();
-    if (this.#opened > 0 && now < this.#askAgainAt) return false;
-    if (this.#askAgainAt > 0) this.#askAgainAt = now + askAgainMs;
+    if (this.#opened > 0 && now < this.#retryAt) return false;
+    if (this.#retryAt > 0) this.#retryAt = now + probeIntervalMs;
     return true;
   }
 

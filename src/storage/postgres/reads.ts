@@ -35,7 +35,7 @@ function tableReads(
     },
 
     async list(filter, query, { signal } = {}) {
-      const { sql, values } = listStatement(listOf(table, filter), query);
+      const { sql, values } = pageStatement(listOf(table, filter), query);
       const rows = await pool.read<NamedRow>(sql, values, signal);
       return toPage(
         rows.map((row) => fromNames<Row>(listed, row)),
@@ -80,26 +80,26 @@ type Value = string | number | readonly (string | number)[];
 
 function binder(values: Value[]): Bind {
   return (value) => {
-    const place = `$${values.push(value)}`;
-    return typeof value === 'object' ? `= ANY (${place}::integer[])` : place;
+    const placeholder = `$${values.push(value)}`;
+    return typeof value === 'object' ? `= ANY (${placeholder}::integer[])` : placeholder;
   };
 }
 
 /**
- * The rows of a page and one more, in one statement to save round trips. The limit is a parameter, so that there are
- * few texts, and all stay prepared. With only a parameter, the planner would expect a tenth of the table, and plan
- * each call. The constant inner limit prevents this.
+ * The statement for the rows of a page and one more. It is one statement to save round trips. Its limit is a parameter,
+ * so that there are few statements, and all stay prepared. With only a parameter as its limit, the planner would expect
+ * a tenth of the table, and plan each call again. The constant inner limit prevents this.
  */
-function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
+function pageStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   const values: Value[] = [];
   const bind = binder(values);
-  const most = Math.max(limit, maxLimit) + 1;
+  const maxRows = Math.max(limit, maxLimit) + 1;
   const rows = `LIMIT ${bind(limit + 1)}`;
   const order = indexed(sort, list.filter);
   const by = `ORDER BY ${orderSql(order)}`;
   const ranges = rangesFrom(order, start).map((range, i) => {
     const skipped = 'offset' in start && start.offset > 0 ? ` OFFSET ${bind(start.offset)}` : '';
-    const inner = `${selectSql(list, range, bind)} ${by} LIMIT ${most}${skipped}`;
+    const inner = `${selectSql(list, range, bind)} ${by} LIMIT ${maxRows}${skipped}`;
     return `SELECT * FROM (${inner}) AS range_${i} ${rows}`;
   });
   const [only = ''] = ranges;
@@ -108,7 +108,7 @@ function listStatement(list: List, { sort, limit, start }: ListQuery<string>) {
   return { sql: prepared(text), values };
 }
 
-/** The sort by the expressions of the indexes. Only a list of all rows by id sorts by the plain id. */
+/** The sort with the expression of the indexes, `id::bigint`. Only a list of all rows by id uses the primary key. */
 function indexed(sort: Sort<string>, filter: List['filter']): Sort<string> {
   if (sort[0]?.field === 'id' && filter.length === 0) return sort;
   return sort.map((key) => (key.field === 'id' ? { ...key, field: '(id::bigint)' } : key));

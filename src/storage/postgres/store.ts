@@ -12,7 +12,7 @@ import { type PoolSettings, PostgresPool } from './pool.ts';
 import { postgresReads } from './reads.ts';
 import { prepareSchema } from './schema.ts';
 import { type StandbyRead, standbyReads } from './standbys.ts';
-import { postgresImport, postgresWrites } from './writes.ts';
+import { postgresImport, tableWrites } from './writes.ts';
 
 /** Settings of a PostgreSQL store. Times are in milliseconds. */
 export interface PostgresStoreOptions {
@@ -82,7 +82,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
   const { readDatabase, applicationName = 'users-service', onWarning, onStandbyRead } = options;
   const { Client } = await loadDriver();
   const settings = { ...limits, ...parseHosts(Client, url) };
-  const warn = once(onWarning);
+  const warn = withoutRepeats(onWarning);
   const openPool = (one: PoolSettings) =>
     new PostgresPool(
       (connectionString) =>
@@ -112,13 +112,13 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
   const feed = settings.changesKept > 0 ? postgresFeed(pool, reads, settings.changesKept) : undefined;
-  const answers = postgresReads(reads, pool);
+  const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
-    ...answers,
+    ...readOperations,
     operations: byKind((kind) => ({
-      ...answers.operations[kind],
-      ...postgresWrites(pool, tables[kind], settings.idempotencyTtlMs, feed),
+      ...readOperations.operations[kind],
+      ...tableWrites(pool, tables[kind], settings.idempotencyTtlMs, feed),
     })),
     ...postgresImport(pool),
     async close() {
@@ -131,7 +131,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
 const keepAliveDelayMs = 10_000;
 
 /** Passes each message on only once. */
-function once(warn: Warn = () => {}): Warn {
+function withoutRepeats(warn: Warn = () => {}): Warn {
   const sent = new Set<string>();
   return (message) => {
     if (!sent.has(message)) warn(message);

@@ -19,7 +19,7 @@ import {
 import type { PostgresFeed } from './changes.ts';
 import { restartFeed } from './changes.ts';
 import { prepared, type Send, type Sql } from './connection.ts';
-import { type OnceRow, once } from './idempotency.ts';
+import { type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
 interface RecordRow extends NamedRow {
@@ -36,7 +36,7 @@ interface UnchangedRow extends NamedRow {
  * The writes of a table. Each is one statement, which is a transaction by itself, and adds its change to the feed, if
  * there is one.
  */
-export function postgresWrites(
+export function tableWrites(
   pool: PostgresPool,
   table: Table,
   idempotencyTtlMs: number,
@@ -63,8 +63,8 @@ export function postgresWrites(
         return row && { value: toRecord(row.record), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
-      const once = [key, fingerprint, idempotencyTtlMs, ...values];
-      const [kept] = await write<OnceRow<NamedRow>>(insertOnce, once, options);
+      const onceValues = [key, fingerprint, idempotencyTtlMs, ...values];
+      const [kept] = await write<OnceRow<NamedRow>>(insertOnce, onceValues, options);
       if (kept === undefined) return undefined;
       if (kept.outcome === 'busy') throw keyInUse();
       if (kept.fingerprint !== fingerprint) throw keyReused();
@@ -108,7 +108,7 @@ function writeStatements(table: Table, hasFeed: boolean) {
   return {
     insert: statement(returning('created', insertSql(table, 1))),
     insertOnce: statement(
-      once(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
+      onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
     ),
     update: statement(returning('updated', updateSql(table, '$', isExpected(table)))),
     unchanged: prepared(unchangedSql(table)),
@@ -124,28 +124,28 @@ function statement(text: string): Sql {
 }
 
 /**
- * Inserts a record whose columns are the parameters from `first` on; with a `source`, one for each of its rows. The
- * lock waits for a running deletion of the parent, and then the statement inserts nothing. A statement that inserts
- * nothing uses no id.
+ * Inserts a record whose columns are the parameters from `first` on. With a `source`, it inserts one record for each row
+ * of the source. The lock waits for a running deletion of the parent, and then the statement inserts nothing. It then
+ * uses no id either.
  */
 function insertSql(table: Table, first: number, source?: string): string {
   const given = table.given.map((column, i) => ({
     ...column,
-    place: `$${first + i}::${column.type}`,
+    placeholder: `$${first + i}::${column.type}`,
   }));
   const parents = given.filter(({ parent }) => parent !== undefined);
   const sources = [...parents.map(({ parent }) => parent), ...(source === undefined ? [] : [source])];
-  const conditions = parents.map(({ parent, place }) => `${parent}.id = ${place}`);
+  const conditions = parents.map(({ parent, placeholder }) => `${parent}.id = ${placeholder}`);
   return `
-    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ place }) => place).join(', ')}
+    INSERT INTO ${table.name} (${columnNames(given)}) SELECT ${given.map(({ placeholder }) => placeholder).join(', ')}
     ${sources.length > 0 ? `FROM ${sources.join(', ')}` : ''}
     ${parents.length > 0 ? `WHERE ${conditions.join(' AND ')} FOR KEY SHARE OF ${parents.map(({ parent }) => parent)}` : ''}
     RETURNING ${columnNames(table.columns)}`;
 }
 
 /**
- * Finds out why an update with the same parameters changed no row. The lock makes the transaction a writing one: with
- * synchronous replication, its commit waits until a standby has the record.
+ * Finds out why an update with the same parameters changed no row. With the lock, the transaction counts as a write. So
+ * with synchronous replication, its commit waits until a standby has the record.
  */
 function unchangedSql(table: Table): string {
   return `
@@ -172,14 +172,14 @@ function addChange(table: Table, verb: 'created' | 'updated'): string {
 
 /**
  * Adds a change for each child of a deleted record, and then one for the record. The lock on the deleted record prevents
- * new children. Only the functions see children that were added since the statement began.
+ * new children. Children that were added after the statement began are visible only to the functions `take_…`.
  */
 function withDeletions(table: Table, write: string): string {
-  const below = childTables(table);
-  const taken = below.map(({ name }) => {
+  const children = childTables(table);
+  const taken = children.map(({ name }) => {
     return `, taken_${name} AS (SELECT child.* FROM removed, take_${name}(removed.id) AS child)`;
   });
-  const deleted = [...below, table].map((one, step) => {
+  const deleted = [...children, table].map((one, step) => {
     const rows = one === table ? 'removed' : `taken_${one.name}`;
     return `SELECT ${step} AS step, id, ${changeOf(one, 'deleted', rows)} FROM ${rows}`;
   });
@@ -218,7 +218,7 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
       const findOther = `
         SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
       return pool.transaction(async (send) => {
-        // Of all kinds: a running write would otherwise commit a position that the restarted feed has passed.
+        // Lock all tables. Otherwise a running write could commit a change whose position is before the restart.
         await lock(send, ...recordKinds);
         const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
         const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
@@ -240,7 +240,7 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
   };
 }
 
-/** Prevents others from using a sequence, because it must not change between reading and setting it. */
+/** Prevents other writes to the tables. So their sequences do not change between reading and setting them. */
 async function lock(send: Send, ...tables: string[]): Promise<void> {
   await send({ text: `LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE` });
 }
@@ -250,7 +250,7 @@ async function restart(send: Send): Promise<void> {
   await send(restartFeed);
 }
 
-/** Whether the last value of the sequence was lower. */
+/** Raises the last value of a sequence. Resolves to whether it was lower before. */
 async function raise(send: Send, sequence: string, last: number): Promise<boolean> {
   const text = `
     SELECT setval('${sequence}', $1) FROM ${sequence}
