@@ -30,7 +30,7 @@ export interface StoreScheme {
   readonly scratch: ((url: string) => Promise<Scratch>) | undefined;
 }
 
-// Excludes an authority, and SQLite's name for a database in memory, which each connection would have separately.
+// Excludes an authority, and `:memory:`, for which SQLite would give each connection a separate database.
 const sqlitePattern = /^sqlite:(?!:memory:$|\/\/(?!\/))./s;
 
 /** All kinds of stores. Help, configuration and commands use this list. */

@@ -39,15 +39,15 @@ export type Bind = (value: string | number | readonly (string | number)[]) => st
 
 /** Selects the rows of a list that meet conditions. Parameters are bound in the order of the text. */
 export function selectSql({ table, columns, filter }: List, conditions: readonly Condition[], bind: Bind) {
-  const named = filter.find((one) => one.operator === 'in');
-  // The limit keeps this a separate query. Without it, a database might use the index of another condition, or of the
-  // order, and read most of the table for a few rows.
+  const byIds = filter.find((one) => one.operator === 'in');
+  // Because of its limit, a database evaluates this subquery separately. Otherwise it might use the index of another
+  // condition, or of the order, and read most of the table for a few rows.
   const source =
-    named === undefined
+    byIds === undefined
       ? table
-      : `(SELECT * FROM ${table} WHERE ${named.field} ${bind(named.value)} ${limitSql(bind(named.value.length))}) AS ${table}`;
+      : `(SELECT * FROM ${table} WHERE ${byIds.field} ${bind(byIds.value)} ${limitSql(bind(byIds.value.length))}) AS ${table}`;
   const needed = filter.filter(
-    (one) => one !== named && !conditions.some((condition) => implies(condition, one)),
+    (one) => one !== byIds && !conditions.some((condition) => implies(condition, one)),
   );
   const where = [...needed, ...conditions].map(
     ({ field, operator, value }) => `${field} ${operator} ${bind(value)}`,
@@ -56,8 +56,8 @@ export function selectSql({ table, columns, filter }: List, conditions: readonly
 }
 
 /**
- * Whether a position makes a bound of a prefix unnecessary. With both conditions, a database may use the wider one
- * for the start of its range, and read all rows before the position.
+ * Whether a condition of a position makes a bound of a prefix redundant. With both, a database may begin its range at
+ * the wider one, and read all rows before the position.
  */
 function implies({ field, operator, value }: Condition, bound: Condition): boolean {
   if (field !== bound.field || typeof value !== 'string' || typeof bound.value !== 'string') return false;
@@ -66,7 +66,7 @@ function implies({ field, operator, value }: Condition, bound: Condition): boole
   return bound.operator === '<' && operator !== '>' && order < 0;
 }
 
-/** SQLite would plan a statement with a plain parameter as its limit again for each call. */
+/** A limit that is not a plain parameter, with which SQLite would plan the statement again for each call. */
 export function limitSql(parameter: string): string {
   return `LIMIT ${parameter} + 0`;
 }
@@ -103,14 +103,14 @@ export function findSql(table: Table, mark: Mark): string {
   return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, mark)}`;
 }
 
-/** The parameter after the key: the versions of which the record must have one, or NULL. */
+/** The placeholder after the key: the list of the expected versions, or NULL for any version. */
 export function expectedVersions(table: Table, mark: Mark): string {
   return `${mark}${table.keys.length + 1}`;
 }
 
 /**
- * Whether a record differs from the wanted values. The values of the editable columns follow the versions; NULL means
- * unchanged.
+ * Whether an update would change a record. The new values of the editable columns are the parameters after the versions;
+ * NULL keeps a value.
  */
 export function isChange(table: Table, mark: Mark): string {
   return edits(table, mark)
@@ -118,7 +118,7 @@ export function isChange(table: Table, mark: Mark): string {
     .join(' OR ');
 }
 
-/** Changes a record unless it already has the wanted values, so that each returned row is a change. */
+/** Updates a record unless it already has the new values, so that each returned row is a change. */
 export function updateSql(table: Table, mark: Mark, isExpected: string): string {
   const set = edits(table, mark).map(({ name, next }) => `${name} = ${next}`);
   return `

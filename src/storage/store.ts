@@ -51,7 +51,7 @@ export interface StoreBackend {
   close(): Answer<void>;
 }
 
-/** Empty stores beside the one at a URL, for tests. */
+/** Creates empty stores beside the one at a URL, for tests. */
 export interface Scratch {
   /** Creates an empty store, and resolves to its URL. */
   next(): Promise<string>;

@@ -86,13 +86,13 @@ export function columnNames(columns: readonly Column[]): string {
   return columns.map(({ name }) => name).join(', ');
 }
 
-/** The values of a record by column. An absent field has the absent value of its column. */
+/** The values of a record in the order of the columns. An absent field becomes the absent value of its column. */
 export function recordValues(columns: readonly Column[], record: object): (string | number)[] {
   const fields = record as Readonly<Record<string, string | number | undefined>>;
   return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
 }
 
-/** The values of a patch by column: `null` for an unchanged field, the absent value for a removed one. */
+/** The values of a patch in the order of the columns: `null` keeps a value, and the absent value removes it. */
 export function patchValues(columns: readonly Column[], patch: object): (string | number | null)[] {
   const fields = patch as Readonly<Record<string, string | number | null | undefined>>;
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));
@@ -112,6 +112,7 @@ export function toRecord<Row>(columns: readonly Column[], values: Readonly<Recor
 /** A row by the names of its columns. */
 export type NamedRow = Readonly<Record<string, unknown>>;
 
+/** Converts a row with the names of its columns into a record. */
 export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
   return toRecord(
     columns,

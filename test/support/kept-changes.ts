@@ -1,15 +1,15 @@
 import type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from '../../src/domain/change.ts';
 import type { ChangeFeed } from '../../src/domain/repository.ts';
-import { createFeed } from '../../src/storage/memory/changes.ts';
+import { memoryFeed } from '../../src/storage/memory/changes.ts';
 
 /** The feed of the memory store, which one function can watch. It wakes that function at once, and never by a clock. */
 export class KeptChanges implements ChangeFeed {
-  readonly #feed: ReturnType<typeof createFeed>;
+  readonly #feed: ReturnType<typeof memoryFeed>;
   #wake = (): void => {};
 
   /** @param kept The minimum number of kept changes. */
   constructor(kept: number) {
-    this.#feed = createFeed(kept);
+    this.#feed = memoryFeed(kept);
   }
 
   add(type: ChangeType, record: Change['record'], origin?: Origin): void {

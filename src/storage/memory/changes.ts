@@ -9,21 +9,21 @@ import {
   type Origin,
 } from '../../domain/change.ts';
 
-/** The feed of the newest changes: at least `kept` of them, none if it is 0. */
-export function createFeed(kept: number) {
+/** A feed that keeps at least the last `changesKept` changes; none if it is 0. */
+export function memoryFeed(changesKept: number) {
   let changes: Change[] = [];
   let last = 0;
   // The position of the last removed change.
   let gone = 0;
   return {
     add(type: ChangeType, record: Change['record'], origin: Origin = {}): void {
-      if (kept === 0) return;
+      if (changesKept === 0) return;
       last += 1;
       changes.push({ position: last, type, time: new Date().toISOString(), record, origin });
       // Remove in steps: moving all changes for each added one would take longer than the write.
-      if (changes.length < kept * 2) return;
-      changes = changes.slice(-kept);
-      gone = last - kept;
+      if (changes.length < changesKept * 2) return;
+      changes = changes.slice(-changesKept);
+      gone = last - changesKept;
     },
 
     /** Removes all changes, after a write that the feed does not contain. */

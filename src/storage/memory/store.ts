@@ -33,7 +33,7 @@ import {
   toRecord,
   userMissing,
 } from '../tables.ts';
-import { createFeed } from './changes.ts';
+import { memoryFeed } from './changes.ts';
 
 export type MemoryStoreOptions = EmbeddedStoreOptions;
 
@@ -46,7 +46,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const lastIds = byKind(() => 0);
   const { idempotencyTtlMs, changesKept } = readNumbers(options, embeddedNumbers);
   const once = createOnce(idempotencyTtlMs, options.now);
-  const changes = createFeed(changesKept);
+  const changes = memoryFeed(changesKept);
 
   const put = (kind: RecordKind, row: Row): Row => {
     rows[kind].set(row.id, Object.freeze(row));
@@ -94,9 +94,9 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
           if (row === undefined) return false;
           checkExpected(table, row, options);
           for (const child of childTables(table)) {
-            for (const below of matching(child, rows[child.name], { userId: row.id })) {
-              rows[child.name].delete(below.id);
-              changes.add(`${child.record}.deleted`, below, options?.origin);
+            for (const childRow of matching(child, rows[child.name], { userId: row.id })) {
+              rows[child.name].delete(childRow.id);
+              changes.add(`${child.record}.deleted`, childRow, options?.origin);
             }
           }
           rows[kind].delete(row.id);

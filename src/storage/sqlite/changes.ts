@@ -12,29 +12,29 @@ import { byKind, type RecordKind } from '../../domain/record.ts';
 import { childTables, type Table, tables } from '../tables.ts';
 import { prepareRows } from './reads.ts';
 
-// After this many added changes, up to four times as many old changes are deleted: no single write deletes all of them,
-// and the feed shrinks after its limit was lowered.
+// After this many added changes, up to four times as many old changes are deleted. So the feed shrinks after its limit
+// was lowered, and no single write deletes all of them.
 const changesPerTrim = 256;
 const maxTrimmed = 1_024;
 
-const columns = 'type, time, record, user_id, request_id, key';
+const changeColumns = 'type, time, record, user_id, request_id, key';
 const lastPosition = '(SELECT max(position) FROM changes)';
 
 export type ChangeLog = ReturnType<typeof changeLog>;
 
 /** Adds changes to the feed in the transaction of their write; none if `changesKept` is 0. */
 export function changeLog(db: DatabaseSync, changesKept: number) {
-  const insert = db.prepare(`INSERT INTO changes (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
-  const insertBelow = byKind((kind) =>
+  const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
+  const insertChildDeletions = byKind((kind) =>
     childTables(tables[kind]).map((child) =>
       db.prepare(`
-        INSERT INTO changes (${columns})
+        INSERT INTO changes (${changeColumns})
         SELECT '${child.record}.deleted', ?, ${recordSql(child)}, user_id, ?, ?
         FROM ${child.name} WHERE user_id = ? ORDER BY id`),
     ),
   );
   const last = prepareRows(db, `SELECT ${lastPosition}`);
-  const begin = db.prepare(`
+  const insertRestart = db.prepare(`
     INSERT INTO changes (position, type, time, record, user_id) VALUES (max(?, ${lastPosition} + 1), '', 0, '', 0)`);
   const raiseGone = db.prepare(
     `UPDATE feed SET gone = ${lastPosition} - ?1 WHERE gone < ${lastPosition} - ?1`,
@@ -50,14 +50,14 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     raiseGone.run(count);
     trim.run();
   };
-  const added = (count: number): void => {
+  const countAdded = (count: number): void => {
     untrimmed += count;
     if (untrimmed < changesPerTrim) return;
     untrimmed = 0;
     keepOnly(changesKept);
   };
   const restart = (): void => {
-    begin.run(importPosition());
+    insertRestart.run(importPosition());
     keepOnly(0);
   };
   return {
@@ -66,7 +66,7 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
 
     add(type: ChangeType, record: Change['record'], { requestId, key }: Origin = {}): void {
       if (changesKept === 0) {
-        // Once, until this write is rolled back or another process adds a change.
+        // One restart is enough, unless it was rolled back or another process has added a change since.
         if (last.get()?.[0] === restartedAt) return;
         restart();
         restartedAt = last.get()?.[0];
@@ -75,19 +75,19 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
       const userId = 'userId' in record ? record.userId : record.id;
       try {
         insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
-        added(1);
+        countAdded(1);
       } catch (caught) {
-        // For example, the disk is full. A savepoint for each write would cost more than the loss of one group.
+        // If the disk is full, for example, fail the whole group: a savepoint for each write would cost more.
         if (db.isTransaction) db.exec('ROLLBACK');
         throw caught;
       }
     },
 
     /** Adds a deletion for each record that belongs to this one. */
-    addDeletionsBelow(kind: RecordKind, id: number, { requestId, key }: Origin = {}): void {
+    addChildDeletions(kind: RecordKind, id: number, { requestId, key }: Origin = {}): void {
       if (changesKept === 0) return;
-      for (const insert of insertBelow[kind]) {
-        added(Number(insert.run(Date.now(), requestId ?? null, key ?? null, id).changes));
+      for (const insert of insertChildDeletions[kind]) {
+        countAdded(Number(insert.run(Date.now(), requestId ?? null, key ?? null, id).changes));
       }
     },
   };
@@ -99,7 +99,7 @@ function recordSql(table: Table): string {
   return `json_object(${fields.join(', ')})`;
 }
 
-// Maximum number of changes that a read examines. It takes some milliseconds of the thread of all requests.
+// Maximum number of changes that a read examines. More would block the thread of all requests for too long.
 const maxExamined = 10_000;
 
 /** Reads the feed of changes. */

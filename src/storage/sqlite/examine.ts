@@ -10,7 +10,7 @@ import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
-const leastFreeBytes = 100 * mebibyte;
+const minFreeBytes = 100 * mebibyte;
 const fewFreeBytes = 1024 * mebibyte;
 const clockSlackMs = 60_000;
 // From statfs(2): AFS, Ceph, CIFS, NFS, SMB, SMB2 and 9P.
@@ -58,7 +58,7 @@ function examineSpace(file: string, { bavail, bsize, type }: StatsFs): Finding[]
   const size = existsSync(file) ? ` (${inMib(bytes)})` : '';
   const text = `the disk of ${file}${size} has ${inMib(freeBytes)} free`;
   const space =
-    freeBytes < leastFreeBytes
+    freeBytes < minFreeBytes
       ? fail(text, 'make room, because writes fail on a full disk')
       : freeBytes < Math.max(fewFreeBytes, bytes)
         ? warn(text, 'make room for growth and a backup')

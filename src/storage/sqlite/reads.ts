@@ -5,19 +5,19 @@ import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import { type Bind, findSql, type List, limitSql, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import { columnNames, type Key, type Table, tables, toRecord } from '../tables.ts';
 
-// More than the number of combinations of table, filter, sort and start.
-const maxKept = 256;
+// More than the number of different statements.
+const maxCached = 256;
 
 /** The reads. Each of them sees all earlier commits, and releases its lock before it returns. */
 export function sqliteReads(db: DatabaseSync) {
-  const statements = memory<StatementSync>();
+  const statements = createCache<StatementSync>();
   const prepare = (sql: string) => statements(sql, () => prepareRows(db, sql));
   const planPage = (table: Table, filter: object, query: ListQuery<string>) => {
     const { sql, parameters } = pageStatement(listOf(table, filter), query);
     return { statement: prepare(sql), parameters };
   };
   // The same first pages are read repeatedly, but a page after a position is usually read once.
-  const firstPages = memory<ReturnType<typeof planPage>>();
+  const firstPages = createCache<ReturnType<typeof planPage>>();
   return {
     operations: byKind((kind) => {
       const table = tables[kind];
@@ -63,14 +63,14 @@ export function sqliteReads(db: DatabaseSync) {
 }
 
 /** Caches values by key. Clears the cache when it is full. */
-function memory<Value>() {
-  const kept = new Map<string, Value>();
+function createCache<Value>() {
+  const cached = new Map<string, Value>();
   return (key: string, make: () => Value): Value => {
-    const known = kept.get(key);
+    const known = cached.get(key);
     if (known !== undefined) return known;
-    if (kept.size >= maxKept) kept.clear();
+    if (cached.size >= maxCached) cached.clear();
     const made = make();
-    kept.set(key, made);
+    cached.set(key, made);
     return made;
   };
 }

@@ -9,8 +9,8 @@ import { isBusy } from './errors.ts';
  *
  * An unset role is the empty text, which sorts before every role, and avoids comparisons with NULL in pages. SQLite adds
  * the row id to the end of each index. Read backwards, an index serves the opposite order too.
- * Rows with neighbouring names are scattered over the table. With the role in its index, a page by name costs the
- * same among 10,000,000 users as among 1,000, instead of two and a half times as much.
+ * Rows with neighbouring names are scattered over the table. So the index by name also contains the role, and a page by
+ * name does not read the table.
  */
 const migrations: readonly string[] = [
   `
@@ -71,7 +71,7 @@ const migrations: readonly string[] = [
 /** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
-// Of each connection. 8 MiB can cache the inner pages of a file with 10,000,000 users.
+// The size of the page cache of each connection, enough for the inner pages of a file with 10,000,000 users.
 const cacheKib = 8_192;
 // The length of the write-ahead log at which it is copied into the file, in pages. After a long read has kept SQLite
 // from reusing the log, the log is truncated to this length.

@@ -79,7 +79,7 @@ function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<Sqli
   const keysInUse = new Set<string>();
   let isTrying = false;
 
-  // Only a write shows whether writes succeed again. It may wait for a lock: the next ping sees its outcome.
+  // Only a write shows whether writes succeed again. It may have to wait for a lock, so only a later ping sees its result.
   const tryWrite = async () => {
     if (isTrying) return;
     isTrying = true;

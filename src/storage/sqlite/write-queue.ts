@@ -19,7 +19,7 @@ export type Outcome<Value = unknown> = { readonly value: Value } | { readonly fa
 /** A message to the writer: a group of writes to commit, or the request to close. */
 export type WriterMessage = readonly Write[] | 'close';
 
-/** The reply to a group: the outcome of each write, or why the group was not committed. */
+/** The reply to a group: the outcome of each write, or the reason why the group was not committed. */
 export type WriterReply = Outcome<readonly Outcome[]>;
 
 export interface WriteQueueOptions {
@@ -131,8 +131,8 @@ export class WriteQueue {
   }
 
   #nextGroup(): PendingWrite[] {
-    // While another process has the lock, each group waits for the full timeout. Later writes would wait for the sum of
-    // these timeouts.
+    // While another process has the lock, each group waits for the full timeout. Without a limit, later writes would wait
+    // for the sum of these timeouts.
     const earliest = performance.now() - this.#options.maxWaitMs;
     const kept = this.#waiting.findIndex(({ since }) => since >= earliest);
     for (const { reject } of this.#waiting.splice(0, kept === -1 ? this.#waiting.length : kept)) {

@@ -15,14 +15,14 @@ export interface WriterData {
   readonly changesKept: number;
 }
 
-// About the time of a commit: four busy processes get equal shares, and waiting costs 1 % of a core.
+// About the time of a commit, so that busy processes get about equal shares of the lock.
 const maxRetryDelayMs = 2;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
- * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the path of the database
- * no longer leads to the opened files.
+ * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the files are lost, as
+ * `watchFiles` does.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
@@ -32,7 +32,7 @@ export function groupCommit(
 ) {
   let isSafe = true;
 
-  /** Throws if the commit is not in the log on disk. */
+  /** Throws if the last commit is not in the log on disk. */
   const check = (): void => {
     isSafe = false;
     checkFiles();
@@ -65,7 +65,7 @@ export function groupCommit(
     try {
       begin();
       const value = group.map(attempt);
-      // Do not commit to lost files until they are found again.
+      // After a commit to lost files, commit no more until they are back.
       if (!isSafe) check();
       db.exec('COMMIT');
       check();

@@ -50,7 +50,7 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
       throw caught;
     }
   };
-  const writes = byKind((kind) => recordWrites(db, tables[kind], log));
+  const writes = byKind((kind) => tableWrites(db, tables[kind], log));
 
   return {
     create(kind: RecordKind, record: object, key?: TimedKey, origin?: Origin): Created<Row> | undefined {
@@ -87,17 +87,17 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 }
 
 /** The writes to one table. Each adds its change to the feed. */
-function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
+function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
-  const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${places(given)})`);
+  const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${placeholders(given)})`);
   const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
   const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
   const find = prepareRows(db, findSql(table, '?'));
   const importing = db.prepare(
-    `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${places(columns)}) ON CONFLICT (id) DO NOTHING`,
+    `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${placeholders(columns)}) ON CONFLICT (id) DO NOTHING`,
   );
   const findSame = db.prepare(
-    `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${places(columns)})`,
+    `SELECT id FROM ${name} WHERE (${columnNames(columns)}) = (${placeholders(columns)})`,
   );
   /** Finds the record after a write that changed no row; `undefined` if it is missing. Fails for another version. */
   const unchanged = (key: Key, expected: Expected): Row | undefined => {
@@ -147,7 +147,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
 
     delete(key: Key, expected: Expected, origin?: Origin): boolean {
       // Read the child records before they are deleted together with this record.
-      log.addDeletionsBelow(name, key[0], origin);
+      log.addChildDeletions(name, key[0], origin);
       const row = remove.get(...key, jsonOf(expected));
       if (row !== undefined) log.add(`${table.record}.deleted`, toRecord<Row>(columns, row), origin);
       else unchanged(key, expected);
@@ -168,7 +168,7 @@ function recordWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   };
 }
 
-// Ten for each added key: after a burst the table shrinks, and no single write is slow.
+// Each new key removes up to ten expired ones. So the table shrinks after a burst, and no single write is slow.
 const expiredKeysPerWrite = 10;
 
 /** Makes a creation happen once for a key. The key of a creation without a result is not kept. */
@@ -201,7 +201,7 @@ function createOnce(db: DatabaseSync) {
   };
 }
 
-function places(columns: readonly unknown[]): string {
+function placeholders(columns: readonly unknown[]): string {
   return columns.map(() => '?').join(', ');
 }
 
