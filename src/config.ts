@@ -23,7 +23,7 @@ export interface Option {
   readonly meaning: string;
 }
 
-/** What the values of the other kinds must be. */
+/** The requirement and its check for each kind of value without a range, a list of choices or a check of its own. */
 const requirements = {
   // For an empty host, Node would listen on all interfaces.
   HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
@@ -195,7 +195,7 @@ export function readOptions<Given extends object>(given: Given): Given & Checked
   }) as Given & CheckedOptions;
 }
 
-/** A copy of the given options, with the value of each that `choose` returns. */
+/** Copies the given options, and sets each option to the value that `choose` returns for it. */
 function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown) => unknown): object {
   const top = copyOf(given, '');
   const groups: Record<string, Record<string, unknown>> = { '': top };

@@ -52,7 +52,7 @@ export interface CloseOptions {
   readonly timeoutMs?: number;
 }
 
-// Maximum memory of a connection: with a running request of HTTP, or idle with gRPC.
+// Maximum memory of an HTTP connection with a running request, and of an idle gRPC connection.
 const heapPerConnection = 80 * 1024;
 
 /** Builds a service that does nothing until `listen()`. Throws when an option is unknown or out of its range. */
@@ -138,7 +138,7 @@ export class Service implements AsyncDisposable {
       observe,
       host,
       secure: tls !== undefined,
-      refusal: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
+      unreadyReason: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
     const api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));

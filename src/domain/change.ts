@@ -65,8 +65,8 @@ export const defaultChangesKept = 100_000;
 export const maxChangesKept = 100_000_000;
 
 /**
- * Where the feed of a store restarts after an import, at the least: the time in microseconds. No store takes a position
- * in each microsecond. So the positions of the imported store are lower, and a reader who has one gets `ChangesGone`.
+ * The minimum position at which a feed restarts after an import: the time in microseconds. A store assigns fewer than
+ * one position in a microsecond, so all positions of the source are lower. A reader with one of them gets `ChangesGone`.
  */
 export function importPosition(): number {
   return Date.now() * 1_000;

@@ -1,6 +1,6 @@
 import { DomainError, invalid } from './errors.ts';
 
-/** The kinds of records, each with its singular name. A kind comes after the kind that its records belong to. */
+/** The kinds of records, each with its singular name. Parents come before their children. */
 const recordNames = { users: 'user', posts: 'post' } as const;
 
 export type RecordKind = keyof typeof recordNames;

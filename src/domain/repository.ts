@@ -91,8 +91,8 @@ export function checkRepository(given: Partial<Repository> | undefined): void {
 /** A value or a promise of it. A failure is a promise that rejects. */
 export type Answer<T> = T | Promise<T>;
 
-/** Applies `use` to an answer: synchronously to a value, because a promise costs a turn of the microtasks. */
-export function answered<T, Result>(answer: Answer<T>, use: (value: T) => Answer<Result>): Answer<Result> {
+/** Applies `use` to an answer. If the answer is a value, does so at once, because a promise would cost a microtask. */
+export function mapAnswer<T, Result>(answer: Answer<T>, use: (value: T) => Answer<Result>): Answer<Result> {
   const isPromise = typeof answer === 'object' && answer !== null && 'then' in answer;
   return isPromise ? Promise.resolve(answer).then(use) : use(answer);
 }

@@ -1,7 +1,7 @@
 // The generated code is CommonJS that assigns all exports in a loop, so only the default import contains the messages.
 import usersPb from '../../generated/users_pb.js';
 import { notFound, parseId } from '../domain/record.ts';
-import { answered, type Repository } from '../domain/repository.ts';
+import { mapAnswer, type Repository } from '../domain/repository.ts';
 import type { User } from '../domain/user.ts';
 import { type UnaryOptions, unary } from './call.ts';
 
@@ -14,7 +14,7 @@ export function userHandlers(repository: Repository, options: UnaryOptions) {
   return {
     getUser: unary('read', options, (message: GetUserRequest, call) => {
       const id = parseId('user', message.getId());
-      return answered(repository.users.get(id, call), (user) => {
+      return mapAnswer(repository.users.get(id, call), (user) => {
         if (user === undefined) throw notFound('user', id);
         return toMessage(user);
       });

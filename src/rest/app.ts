@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { type CheckedOptions, readOptions } from '../config.ts';
 import { Access, type AuthMode } from '../domain/access.ts';
-import { answered, checkRepository, type Repository } from '../domain/repository.ts';
+import { checkRepository, mapAnswer, type Repository } from '../domain/repository.ts';
 import { hostCheck, isLoopback } from '../http/head.ts';
 import { type Handler, HttpListener, type RequestListener, type Route } from '../http/listener.ts';
 import { type Headers, securityHeaders } from '../http/reply.ts';
@@ -45,7 +45,7 @@ export interface RequestListenerOptions {
 }
 
 /** The parameters of the HTTP API in a service, besides the options. @internal */
-export interface ApiHooks extends Pick<RouteDependencies, 'refusal' | 'renderMetrics'> {
+export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
   readonly observe: Observe;
   /** The address that the service listens on. Absent in a host application, which checks host names itself. */
@@ -58,7 +58,7 @@ export interface ApiHooks extends Pick<RouteDependencies, 'refusal' | 'renderMet
 export type HttpApi = ReturnType<typeof createHttpApi>;
 
 const packagePublicDir = new URL('../../public', import.meta.url);
-// How many bytes of the files in the public folder are kept in memory.
+// Maximum size of all files of the public folder that are kept in memory.
 const maxKeptBytes = 16 * 1024 * 1024;
 // The file that describes the HTTP API, if the public folder has it.
 const descriptionPath = '/openapi.json';
@@ -88,7 +88,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
   const api = createHttpApi(checked, {
     access: new Access(checked.auth, checked.apiKeys),
     observe: fanOut(options.observe, metrics.observe),
-    refusal: () => undefined,
+    unreadyReason: () => undefined,
     renderMetrics: () => renderMetrics(metrics.snapshot({ http: api.listener.inFlight }, api.followers)),
   });
   return api.listener.listener;
@@ -157,7 +157,7 @@ function rootHandler(serve: Handler, description: (request: HttpRequest) => Head
     // Express removes the mount path from `url`, and keeps the whole URL in `originalUrl`.
     const url = 'originalUrl' in raw && typeof raw.originalUrl === 'string' ? raw.originalUrl : raw.url;
     if (basePath === '' || url?.split('?')[0]?.endsWith('/') === true) {
-      return answered(serve(request), (reply) => ({ ...reply, headers: { ...reply.headers, ...headers } }));
+      return mapAnswer(serve(request), (reply) => ({ ...reply, headers: { ...reply.headers, ...headers } }));
     }
     const location = `${basePath}/${target.query === '' ? '' : `?${target.query}`}`;
     return { status: 308, headers: { location, 'cache-control': 'no-cache', ...headers } };

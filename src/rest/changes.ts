@@ -38,7 +38,7 @@ export function changes(feed: ChangeFeed, followers: Follow | undefined): Handle
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
     const isStream = followers !== undefined && prefers(request.header('accept'), streamType, otherTypes);
-    // A stream reads its changes when it can send them. Here, only its position is checked.
+    // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : filter.limit;
     let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
     let page: ChangePage;

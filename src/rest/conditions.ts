@@ -22,10 +22,10 @@ export function checkIfMatch(
  * distinguish 404 from 412 at the moment of the change.
  */
 export function expectedVersions(request: HttpRequest, required: boolean): readonly number[] | undefined {
-  const unless = request.header('if-none-match');
-  if (unless !== undefined) {
+  const ifNoneMatch = request.header('if-none-match');
+  if (ifNoneMatch !== undefined) {
     // `*` requires that the record does not exist. No request creates a record with a given id: no version matches.
-    if (unless.trim() === '*') return [];
+    if (ifNoneMatch.trim() === '*') return [];
     throw invalid('If-None-Match', 'must be * in a change; use If-Match');
   }
   if (required && request.header('if-match') === undefined) {

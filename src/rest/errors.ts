@@ -41,7 +41,7 @@ export function toErrorResponse(caught: unknown, request: HttpRequest, observe: 
     const { id: requestId, keyName: key } = request;
     observe({ type: 'failure', where, requestId, key, cause: error.cause ?? error });
   }
-  // A store may have conflicts of its own. Only that of a running request with the same key passes with time.
+  // Only the conflict with a running request with the same key ends by itself. A store may have other conflicts.
   const isFinal =
     error.isFinal || (error.kind === 'conflict' && request.header('idempotency-key') === undefined);
   // Nothing throws it, so it is not an `HttpError`, which would capture another stack trace.

@@ -23,12 +23,12 @@ const retryMs = 1_000;
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
 
-/** The position of a follower. */
-interface Place {
+/** How far a follower has read. */
+interface Follower {
   after: number;
   /** How many changes to read next from the store. */
   limit: number;
-  /** The newest changes when it last read from the store. */
+  /** The newest changes at the time of its last read from the store. */
   recent: Recent;
 }
 
@@ -37,7 +37,7 @@ class Recent {
   /** The changes after `from` up to `to`, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
-  /** Whether its reader has come near the newest change. Its first follower may be far behind. */
+  /** Whether the reader has reached the newest changes. Its first follower may be far behind them. */
   hasCaughtUp = false;
   from: number;
   to: number;
@@ -65,12 +65,12 @@ class Recent {
     this.#events.splice(0, dropped);
   }
 
-  /** The next wanted events of a follower, as many as fit into a chunk. */
-  take(place: Place, query: ChangeQuery, { basePath, chunkBytes }: HttpRequest): readonly string[] {
-    const start = this.#events.findLastIndex(({ change }) => change.position <= place.after) + 1;
+  /** Returns the next wanted events of a follower, as many as fit into a chunk, and moves its position. */
+  take(follower: Follower, query: ChangeQuery, { basePath, chunkBytes }: HttpRequest): readonly string[] {
+    const start = this.#events.findLastIndex(({ change }) => change.position <= follower.after) + 1;
     const wanted = this.#events.slice(start).filter(({ change }) => isWanted(change, query));
     const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
-    place.after = Math.max(place.after, last?.change.position ?? this.to);
+    follower.after = Math.max(follower.after, last?.change.position ?? this.to);
     return texts;
   }
 }
@@ -85,7 +85,7 @@ export class Followers {
   readonly #max: number;
   readonly #observe: Observe;
   readonly #wakes = new Set<() => void>();
-  /** Replaced when positions may be invalid: each follower then checks its own position with the store. */
+  /** Replaced when positions may be invalid. Each follower then reads from the store, which checks its position. */
   #recent = new Recent(0);
   #isReading = false;
   /** Whether there may be changes that the reader has not read. */
@@ -134,23 +134,23 @@ export class Followers {
     if (this.open === 1) this.#start(query.after);
     signal.addEventListener('abort', wake);
     const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.epoch;
-    const place: Place = { after: query.after, limit: firstLimit, recent: this.#recent };
+    const follower: Follower = { after: query.after, limit: firstLimit, recent: this.#recent };
     let beats = this.#beats;
     try {
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
-      yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${place.after}\n\n`;
+      yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${follower.after}\n\n`;
       while (!isOver()) {
-        const isRecent = place.recent === this.#recent && place.after >= place.recent.from;
+        const isRecent = follower.recent === this.#recent && follower.after >= follower.recent.from;
         // While its client reads slowly, only this text stays in memory, not the changes that it was made from.
         const text = isRecent
-          ? this.#recentText(place, query, request)
-          : await this.#ownText(place, query, request);
+          ? this.#recentText(follower, query, request)
+          : await this.#storedText(follower, query, request);
         if (text !== '') {
           yield text;
         } else if (beats !== this.#beats) {
           beats = this.#beats;
           // With this id, a client resumes here even if no change matched its filter.
-          yield `: nothing new\nid: ${place.after}\n\n`;
+          yield `: nothing new\nid: ${follower.after}\n\n`;
         } else {
           woken = Promise.withResolvers();
           // Nothing was awaited since the text was made, so no wake was missed.
@@ -172,20 +172,20 @@ export class Followers {
   }
 
   /** The next events of a follower from the newest changes, as text; empty if there are none. */
-  #recentText(place: Place, query: ChangeQuery, request: HttpRequest): string {
-    const texts = place.recent.take(place, query, request);
+  #recentText(follower: Follower, query: ChangeQuery, request: HttpRequest): string {
+    const texts = follower.recent.take(follower, query, request);
     this.sent += texts.length;
     return texts.join('');
   }
 
   /** The next events of a follower that is further behind, read from the store. */
-  async #ownText(place: Place, query: ChangeQuery, request: HttpRequest): Promise<string> {
-    const { after, limit } = place;
-    place.recent = this.#recent;
+  async #storedText(follower: Follower, query: ChangeQuery, request: HttpRequest): Promise<string> {
+    const { after, limit } = follower;
+    follower.recent = this.#recent;
     const { changes, next } = await this.#feed.read({ ...query, after, limit }, request);
-    const { texts, last } = fitting(changes, (it) => toText(it, request.basePath), request.chunkBytes);
-    place.after = Math.max(after, last?.position ?? next);
-    place.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
+    const { texts, last } = fitting(changes, (one) => toText(one, request.basePath), request.chunkBytes);
+    follower.after = Math.max(after, last?.position ?? next);
+    follower.limit = last === undefined ? Math.min(limit * 2, maxChangeLimit) : texts.length;
     this.sent += texts.length;
     return texts.join('');
   }
@@ -240,9 +240,9 @@ export class Followers {
     } catch (caught) {
       if (DomainError.from(caught).kind !== 'gone') throw caught;
     }
-    // The reader is far behind, or the feed has restarted: each follower asks the store from its own position.
+    // The reader is far behind, or the feed has restarted. So each follower reads from the store.
     const position = await this.#feed.position();
-    // The followers that needed this may have left, and others may have come.
+    // Meanwhile all followers may have left, and others may have started a new reader.
     if (recent === this.#recent) this.#recent = Object.assign(new Recent(position), { hasCaughtUp: true });
     this.#wake();
   }

@@ -48,9 +48,9 @@ export function pageLinks(
 }
 
 /**
- * Returns a function for the link to the changes of a list (RFC 5989), which must be created before the list is read:
- * then the changes after its position include everything that the list lacks. An earlier position would also do, so
- * the requests of a turn of the event loop share one. No link without a feed.
+ * Returns a function for the link to the changes of a list (RFC 5989); none without a feed. The link must be created
+ * before the list is read. Then the changes after its position include everything that the list lacks. The requests of
+ * a turn of the event loop share one position, because an earlier position is correct too.
  */
 export function monitorLinks({ changes }: Repository) {
   let shared: Promise<number> | undefined;
@@ -71,7 +71,7 @@ export function monitorLinks({ changes }: Repository) {
 export function wantsCount(request: HttpRequest): boolean {
   // Quotes are ignored: at worst a client receives a number that it did not request.
   const preferences = request.header('prefer')?.toLowerCase().split(',') ?? [];
-  // The first preference with a name is valid.
+  // If a preference is repeated, the first one applies.
   const count = preferences.find((preference) => /^\s*count\s*=/.test(preference));
   return count !== undefined && /^[^=]*=\s*"?exact"?\s*(;|$)/.test(count);
 }
@@ -86,8 +86,8 @@ export function listHeaders(links: readonly string[], total: number | undefined)
 }
 
 /**
- * Formats the first items, at least one, as many as `maxLength` characters can hold. `last` is the last of them, and
- * absent if all items fit.
+ * Formats as many of the first items as fit into `maxLength` characters, but at least one. `last` is the last of these
+ * items, and absent if all items fit.
  */
 export function fitting<Item>(
   items: readonly Item[],
@@ -106,13 +106,13 @@ export function fitting<Item>(
   return { texts };
 }
 
-// How many rows are fetched at a time for a stream of all rows, or fewer if they are long. More rows would need more
-// memory and hardly less time.
+// How many rows a stream of all rows fetches at a time; fewer if they are long. More rows would need more memory, but
+// hardly less time.
 export const maxStreamedRows = 100;
 
 /**
- * All rows of a list as JSON, from its first page: as text, or as a stream if they are longer than a chunk. The stream
- * keeps one chunk and no rows while it waits for the client: rows that did not fit are fetched again.
+ * All rows of a list as JSON: as text, or as a stream if they are longer than a chunk. `first` is the first page. While
+ * the stream waits for its client, it keeps one chunk and no rows. Rows that did not fit are fetched again.
  */
 export function allRows<Row extends object, Query extends ListQuery<string>>(
   request: HttpRequest,

@@ -5,9 +5,9 @@ import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../do
 import { nameOf, notFound, type Patch, parseId, type RecordKind, type Stored } from '../domain/record.ts';
 import {
   type AnyQuery,
-  answered,
   type ChangeOptions,
   type Collection,
+  mapAnswer,
   type Repository,
 } from '../domain/repository.ts';
 import { parseUserQuery, type User, type UserDraft, type UserQuery } from '../domain/user.ts';
@@ -38,17 +38,14 @@ interface RecordPath {
 type AnyFields = { readonly id: number };
 
 /**
- * What a kind of record is to clients, and where a store has its records. Its functions are methods, so that a
+ * The format of a kind of record in the HTTP API, and its records in a store. Its functions are methods, so that a
  * resource of one kind is also a `Resource` of any kind.
  */
 interface Resource<Fields extends AnyFields = AnyFields, Draft = object, Query extends AnyQuery = AnyQuery> {
   readonly kind: RecordKind;
   /** Whether the records belong to users, as at `/users/{id}/posts`. Otherwise each `userId` is 0. */
   readonly isNested: boolean;
-  /**
-   * The public fields of a record, in order: all of them, because clients of every route and event see this, and no
-   * others, because a store may return more.
-   */
+  /** The fields of a record in every response and event, in order. Others are left out: a store may return more. */
   view(row: Fields): Readonly<Record<keyof Fields, unknown>>;
   parseQuery(userId: number, parameters: Parameters): Query;
   records(store: Repository, userId: number): Collection<Fields, Draft, Query, undefined>;
@@ -70,7 +67,7 @@ const posts: Resource<Post, PostDraft, PostQuery> = {
   records: (store, userId) => store.posts(userId),
 };
 
-/** What each kind of record is to clients of the HTTP API. */
+/** The resources of the HTTP API, by kind of record. */
 export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts };
 
 /** The routes of a collection and its records, with conditional reads and changes. */
@@ -113,8 +110,8 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
   const show = (request: HttpRequest, path: RecordPath, row: Stored<AnyFields> | undefined): Reply => {
     if (row === undefined) throw missing(path);
     if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
-    const seen = request.header('if-none-match');
-    if (seen !== undefined && isNotModified(seen, String(row.version))) {
+    const ifNoneMatch = request.header('if-none-match');
+    if (ifNoneMatch !== undefined && isNotModified(ifNoneMatch, String(row.version))) {
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
     }
     return recordReply(200, row);
@@ -156,7 +153,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 
     get(request) {
       const path = pathOf(request);
-      return answered(records(store, path.userId).get(path.id, request), (row) => show(request, path, row));
+      return mapAnswer(records(store, path.userId).get(path.id, request), (row) => show(request, path, row));
     },
 
     replace: changing((body, { userId, id }) =>

@@ -26,14 +26,15 @@ export interface RouteDependencies {
   readonly utilityRoutes?: 'on' | 'off' | undefined;
   readonly followers?: Followers | undefined;
   /** The reason why the service is not ready; `undefined` when it is ready. */
-  readonly refusal: () => string | undefined;
+  readonly unreadyReason: () => string | undefined;
   /** The metrics in Prometheus' text format. */
   readonly renderMetrics: () => string | Promise<string>;
 }
 
 /** Every route of the HTTP API except the static files. */
 export function routes(dependencies: RouteDependencies): readonly RouteDefinition[] {
-  const { repository, requirePreconditions, utilityRoutes, followers, refusal, renderMetrics } = dependencies;
+  const { repository, requirePreconditions, utilityRoutes, followers, unreadyReason, renderMetrics } =
+    dependencies;
   const metrics: Handler = async () => ({
     status: 200,
     headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' },
@@ -50,7 +51,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
     ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),
     { pattern: 'GET /health', access: 'open', handle: health, exempt: true },
-    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, refusal), exempt: true },
+    { pattern: 'GET /health/ready', access: 'open', handle: ready(repository, unreadyReason), exempt: true },
     { pattern: 'GET /metrics', access: 'metrics', handle: metrics, exempt: true },
     ...(utilityRoutes === 'off' ? [] : utility),
   ];
@@ -74,10 +75,10 @@ const readyTimeoutMs = 2_000;
 /** Liveness: the process responds. It does not use the store, because a restart of the store must not restart us. */
 const health: Handler = () => json(200, { ok: true }, noStore);
 
-/** Readiness: whether to send new requests here. `refusal` returns the reason if the service is not ready. */
-function ready(repository: Repository, refusal: () => string | undefined): Handler {
+/** Readiness: whether to send new requests here. `unreadyReason` returns the reason if the service is not ready. */
+function ready(repository: Repository, unreadyReason: () => string | undefined): Handler {
   return async () => {
-    const reason = refusal();
+    const reason = unreadyReason();
     // This is not a failure, so no failure is reported.
     if (reason !== undefined) throw new HttpError(503, reason, { 'retry-after': String(retryAfterSeconds) });
     const signal = AbortSignal.timeout(readyTimeoutMs);

@@ -6,13 +6,13 @@ import type { RecordKind } from '../domain/record.ts';
 import {
   type Answer,
   type AnyQuery,
-  answered,
   type CallOptions,
   type ChangeOptions,
   type Collection,
   type Created,
   type CreateOptions,
   idempotencyTtlMs,
+  mapAnswer,
   type Store,
   type StoreSummary,
 } from '../domain/repository.ts';
@@ -103,7 +103,7 @@ export function createStore(backend: StoreBackend): Store {
   /** Like `guarded`, and wakes the watchers of the feed after the write. */
   const writing = <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     guarded((...args: Args) =>
-      answered(call(...args), (result) => {
+      mapAnswer(call(...args), (result) => {
         watchers.written();
         return result;
       }),

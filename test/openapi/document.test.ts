@@ -36,7 +36,7 @@ describe('the OpenAPI document', () => {
     const table = routes({
       repository,
       requirePreconditions: false,
-      refusal: none,
+      unreadyReason: none,
       renderMetrics: () => '',
     });
     const expected = [...table.map(({ pattern }) => pattern), 'GET /', 'GET /{file}'];

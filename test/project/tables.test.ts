@@ -30,7 +30,7 @@ test('the routes of the README are those of the source', () => {
   const definitions = routes({
     repository: createMemoryStore(),
     requirePreconditions: false,
-    refusal: () => undefined,
+    unreadyReason: () => undefined,
     renderMetrics: () => '',
   });
   compareTable(

@@ -56,7 +56,7 @@ async function hstsOf(t: TestContext, secure: boolean, host: string): Promise<st
       secure,
       host,
       observe: () => undefined,
-      refusal: () => undefined,
+      unreadyReason: () => undefined,
       renderMetrics: () => '',
     },
   );
