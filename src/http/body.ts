@@ -24,7 +24,7 @@ export const cancelled = new HttpError(503, 'too many bodies are on their way', 
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
-// Reading pauses after so many bytes. Otherwise a turn of the event loop would read up to 2 MiB from each connection.
+// Reading pauses after this many bytes. Otherwise a turn of the event loop would read up to 2 MiB of each connection.
 const pauseEveryBytes = 64 * 1024;
 
 // A chunk up to this length is merged with its neighbours.
@@ -189,8 +189,8 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-// Checks the text before it is parsed, because creating many values takes time, and deep values overflow recursive code
-// such as `JSON.stringify`.
+// Checks the text before it is parsed: creating many values takes long, and deep values overflow the stack of recursive
+// functions such as `JSON.stringify`.
 function checkShape(text: string): void {
   let depth = 0;
   let members = 0;

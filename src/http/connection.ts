@@ -7,8 +7,8 @@ import type { Headers } from './reply.ts';
 
 // The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
-// How much may wait on a connection before reading pauses. While paused, the service cannot notice that the client has
-// left.
+// Maximum size of the waiting requests before reading pauses. During a pause, the service cannot notice that the client
+// has disconnected.
 const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
 // The memory that counts for a paused connection: one read of 64 KiB can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
@@ -79,10 +79,10 @@ export class Connection {
     if (memory.isShort) {
       memory.hold(this, 0);
       memory.reportCancel();
-      // The request that runs may wait for its turn, and keeps the connection until then.
+      // Drop the requests now, because a running request may keep the connection in memory for a while.
       this.waiting.length = 0;
-      // Otherwise Node would parse the rest of this read, and keep all its requests until the event loop closes the
-      // socket. Returning 2 stops the parser, as before an upgrade.
+      // Stop the parser: returning 2 does so, as for an upgrade. Otherwise Node would parse the rest of this read, and
+      // keep all its requests until the event loop closes the socket.
       const parser: unknown = 'parser' in socket ? socket.parser : undefined;
       if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => 2);
       socket.destroy();

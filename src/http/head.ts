@@ -73,12 +73,12 @@ export function parseTarget(method: string, url: string, basePath: string): Targ
   const mark = url.indexOf('?');
   const path = url.slice(authority.length, mark === -1 ? undefined : mark);
   const query = mark === -1 ? '' : url.slice(mark + 1);
-  if (path === '' && authority !== '') return { path: below(basePath, '/'), query };
+  if (path === '' && authority !== '') return { path: pathBelow(basePath, '/'), query };
   if (!path.startsWith('/')) throw new HttpError(400, 'the request target must begin with "/"');
-  return { path: below(basePath, path), query };
+  return { path: pathBelow(basePath, path), query };
 }
 
-function below(basePath: string, path: string): string {
+function pathBelow(basePath: string, path: string): string {
   if (path === basePath) return '/';
   if (!path.startsWith(`${basePath}/`)) throw noSuchResource();
   return path.slice(basePath.length);

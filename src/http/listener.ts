@@ -35,10 +35,10 @@ export interface ListenerOptions
 }
 
 type Choice = Omit<Route, 'template'>;
-const probe = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
+const immediate = (handle: Handler): Choice => ({ handle, exempt: true, first: true });
 
 const failing = (error: unknown): Choice =>
-  probe(() => {
+  immediate(() => {
     throw error;
   });
 
@@ -64,7 +64,7 @@ export class HttpListener {
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
-    this.#shared = { ...options, memory, inFlight: 0, taken: 0, draining: false };
+    this.#shared = { ...options, memory, inFlight: 0, counted: 0, draining: false };
   }
 
   /** The number of running requests, without endless streams. */
@@ -83,7 +83,7 @@ export class HttpListener {
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
     mergeChunks(message);
-    // A waiting request may already have a response: an error if its body is malformed, or one of the host.
+    // A waiting request may already have a response: an error for a malformed body, or a response of the host.
     const start = (mayBeFirst: boolean): void => {
       if (response.headersSent) connection.startNext();
       else this.#start(connection, message, response, mayBeFirst);
@@ -167,7 +167,7 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return probe(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request) } }));
+        return immediate(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request) } }));
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;

@@ -9,8 +9,8 @@ const chunkBytes = 64 * 1024;
 const maxBudgetBytes = 64 * 1024 * 1024;
 
 /**
- * Frees the memory of a chunk at once, if no other data shares it: V8 would first have to mark the whole heap. The chunks
- * of Node's parser own theirs.
+ * Frees the memory of a chunk at once, unless other data shares it. V8 would first have to mark the whole heap. Chunks
+ * of Node's parser do not share their memory.
  */
 export function free({ buffer, length }: Uint8Array): void {
   // Detaching an ArrayBuffer frees its memory.
@@ -39,7 +39,7 @@ export class MemoryBudget {
     return this.#usedBytes > this.#maxBytes / 2;
   }
 
-  /** The preferred length of the chunks of a reply. While memory is short, it is the length that does not count. */
+  /** The preferred length of the chunks of a reply. While memory is short, such a chunk does not count. */
   get chunkBytes(): number {
     return this.isShort ? freeBytes : chunkBytes;
   }

@@ -7,7 +7,7 @@ import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
-// for a while. After so many bytes it only waits, because some clients send everything before they read.
+// for a while. After this many bytes it only waits, because some clients send everything before they read.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 

@@ -31,12 +31,12 @@ export interface Shared {
   /** The number of running requests, without endless streams. */
   inFlight: number;
   /** How many of them count for `maxInFlight`. */
-  taken: number;
+  counted: number;
   /** Whether every reply asks its client to close the connection. */
   draining: boolean;
 }
 
-// Node reads at most so many bytes of a connection at once.
+// Node reads at most this many bytes of a connection at once.
 const readBytes = 64 * 1024;
 // No valid user or post is longer, even with every character escaped.
 const recordBytes = 128 * 1024;
@@ -62,7 +62,7 @@ export class HttpRequest {
   template: string | undefined;
   /** The name of the API key that authorized the request, if the key has one. */
   keyName: string | undefined;
-  #hasPlace = false;
+  #isCounted = false;
   #holdsMemory = false;
   /** Whether the reply is an endless stream. */
   longLived = false;
@@ -126,16 +126,16 @@ export class HttpRequest {
   }
 
   /**
-   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. The body may have `maxBytes`, but not
-   * more than `maxBodyBytes`.
+   * The body as JSON: its text and its value. Fails with 400, 413, 415 or 503. The maximum length is `maxBytes` or the
+   * option `maxBodyBytes`, whichever is smaller.
    */
   async json(types: readonly string[] = ['application/json'], maxBytes = recordBytes): Promise<Json> {
     checkContentType(this.raw.headers['content-type'], types, acceptHeaders[this.method] ?? 'accept');
     const read = jsonReadByHost(this.raw);
     if (read !== undefined) return read;
-    const most = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
-    checkBodyHead(this.raw, most);
-    return parseJson(await this.#bytes(most));
+    const limit = Math.min(maxBytes, this.shared.limits.maxBodyBytes);
+    checkBodyHead(this.raw, limit);
+    return parseJson(await this.#bytes(limit));
   }
 
   async #bytes(maxBytes: number): Promise<Buffer> {
@@ -149,30 +149,30 @@ export class HttpRequest {
     // Most bodies arrive in the same packet as their head, and can be read one tick later.
     await undefined;
     if (raw.complete) return await reading;
-    // A request that waits for its body does not count. Otherwise slow clients could soon occupy all places.
-    const hadPlace = this.#hasPlace;
+    // A request that waits for its body does not count. Otherwise a few slow clients could reach the limit.
+    const wasCounted = this.#isCounted;
     this.#leave();
     const bytes = await reading;
     if (!scheduler.isFree(performance.now())) await scheduler.wait();
-    if (hadPlace) this.enter();
+    if (wasCounted) this.enter();
     return bytes;
   }
 
   /** Counts the request for `maxInFlight`, or fails with 503. Usually the limit on connections is reached first. */
   enter(): void {
-    // After the client has disconnected, the place would never be released.
+    // After the client has disconnected, the request would count for ever.
     if (this.response.closed) return;
-    const { limits, taken } = this.shared;
-    if (limits.maxInFlight > 0 && taken >= limits.maxInFlight) {
+    const { limits, counted } = this.shared;
+    if (limits.maxInFlight > 0 && counted >= limits.maxInFlight) {
       throw new HttpError(503, 'too many requests are under way', { 'retry-after': '1' });
     }
-    this.shared.taken += 1;
-    this.#hasPlace = true;
+    this.shared.counted += 1;
+    this.#isCounted = true;
   }
 
   #leave(): void {
-    if (this.#hasPlace) this.shared.taken -= 1;
-    this.#hasPlace = false;
+    if (this.#isCounted) this.shared.counted -= 1;
+    this.#isCounted = false;
   }
 
   /** The preferred length of the chunks of a reply, in bytes. */
@@ -183,7 +183,7 @@ export class HttpRequest {
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, cancel?: () => void): void {
     this.stalled = bytes > 0;
-    // Most requests never hold more than what does not count.
+    // Most requests never use more than the free bytes.
     if (bytes <= freeBytes && !this.#holdsMemory) return;
     this.#holdsMemory = true;
     this.shared.memory.hold(this, bytes, cancel);

@@ -1,16 +1,16 @@
 import { AsyncResource } from 'node:async_hooks';
 
 const turnMs = 2;
-// How many bytes the kernel takes in a millisecond, at least. Node writes a chunk of a stream after the tasks of the turn,
-// so a turn estimates the time of its writes. A client with a small window makes them slow.
+// How many bytes the kernel accepts in a millisecond, at least; fewer from a client with a small window. Node writes the
+// chunks of streams after the tasks of a turn, so the time of these writes must be estimated.
 const bytesPerMs = 128 * 1024;
 // How many new connections, and how many long bodies, may be read in a turn.
 const maxReadsPerTurn = 4;
 // After this many turns in a row that accepted a connection, more of them are probably waiting.
 const maxArrivals = 16;
-// While connections arrive, so many turns in all may run no task. That is enough for a burst of connections.
+// While connections arrive, at most this many turns run no task. That is enough for a burst of connections.
 const maxYields = 2_048;
-// Each turn that runs tasks allows so many more turns without tasks.
+// Each turn that runs tasks allows this many more turns without tasks.
 const yieldsPerTurn = 64;
 // A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
@@ -122,5 +122,5 @@ export class Scheduler {
   }
 }
 
-/** One for all services of this thread, which share its event loop. */
+/** The scheduler of all services of this thread, which share its event loop. */
 export const scheduler = new Scheduler();

@@ -11,7 +11,7 @@ const sliceBytes = 64 * 1024;
 // Up to this length, reading the rest of a body is cheaper than a new connection.
 const shortBodyBytes = 64 * 1024;
 
-/** Writes a reply. No other function does. A stream can fail before or after the head. */
+/** Writes a reply. No other function writes replies. A stream can fail before or after the head. */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = sliced(reply.body);
   if (isStream(body)) return sendStream(request, { ...reply, body }, body);
@@ -47,9 +47,9 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     let next = await chunks.next();
     if (isOver(response)) return;
     const linger = writeHead(request, reply);
-    // A client may read nothing until the server has read all of its request.
+    // Some clients read nothing until the server has read all of their request.
     if (linger) request.raw.resume();
-    const drained = drains(response);
+    const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
     // Checked after each wait, because a destroyed reply emits no more events.
     while (next.done !== true && !response.destroyed) {
@@ -65,7 +65,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
         if (response.destroyed) return;
         request.hold(0);
       }
-      // A stream with prepared chunks does not wait: it is better to send them than to keep them.
+      // A stream whose bytes are all in memory does not wait, because sending them frees the memory.
       if (heldBytes === undefined) await scheduler.wait(value.length);
       next = await chunks.next();
     }
@@ -89,7 +89,7 @@ function isCopied({ req, write }: ServerResponse): boolean {
  * middleware that compresses moves listeners to another stream, where `off` cannot remove them. As a separate
  * function, it does not keep the body in memory.
  */
-function drains(response: ServerResponse): () => Promise<void> {
+function drainWaiter(response: ServerResponse): () => Promise<void> {
   let onDrain: () => void = () => undefined;
   response.on('drain', () => onDrain());
   response.on('close', () => onDrain());
@@ -134,8 +134,8 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
 }
 
 /**
- * Whether the rest of a request body must be read before the connection is closed. If the connection stays open, a short
- * rest of known length needs no care.
+ * Whether the rest of a request body must be read before the connection is closed. If the connection stays open, Node
+ * itself reads a short rest of known length.
  */
 function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
   if (message.complete) return false;

@@ -39,7 +39,7 @@ export interface HttpTimeouts {
 
 // Node's own default. Requests may contain cookies that other services on the same host have set.
 const maxHeaderBytes = 16 * 1024;
-// The maximum of the kernel. If its queue of new connections is full, a client waits at least a second to try again.
+// The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again.
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
 const sweepEveryMs = 50;

@@ -15,7 +15,7 @@ function allowOne() {
     limits: { maxBodyBytes: 1_000, maxHeaders: 10, maxInFlight: 1, writeTimeoutMs: 0 },
     memory: new MemoryBudget(() => undefined),
     inFlight: 0,
-    taken: 0,
+    counted: 0,
     draining: false,
   };
   const make = () => {
@@ -45,12 +45,12 @@ test('a request whose client has already disconnected does not count as in fligh
   left.response.destroy();
   await new Promise((resolve) => left.response.once('close', resolve));
   left.enter();
-  assert.equal(shared.taken, 0);
+  assert.equal(shared.counted, 0);
   make().enter();
-  assert.equal(shared.taken, 1);
+  assert.equal(shared.counted, 1);
 });
 
-test('a request whose body arrived together with its head keeps its place while the body is read', async () => {
+test('a request whose body arrived together with its head still counts while the body is read', async () => {
   const { make } = allowOne();
   const request = make();
   request.raw.headers = { 'content-type': 'application/json', 'content-length': '2' };

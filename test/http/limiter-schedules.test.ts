@@ -47,7 +47,7 @@ testSchedules(
       limits: { maxBodyBytes: 1_000, maxHeaders: 100, maxInFlight, writeTimeoutMs: 1_000 },
       memory: new MemoryBudget(() => assert.fail('a request was cancelled although memory is free')),
       inFlight: 0,
-      taken: 0,
+      counted: 0,
       draining: false,
     };
     const started: number[] = [];
@@ -72,13 +72,13 @@ testSchedules(
         });
       }
       await begin.promise;
-      const wasFull = shared.taken >= maxInFlight;
+      const wasFull = shared.counted >= maxInFlight;
       try {
         request.enter();
         assert.ok(!wasFull || response.closed, 'a request was accepted beyond the limit');
-        assert.ok(shared.taken <= maxInFlight);
+        assert.ok(shared.counted <= maxInFlight);
         if (scheduler.oneIn(2)) assert.deepEqual((await request.json()).value, { name: 'Ann' });
-        assert.ok(shared.taken <= maxInFlight);
+        assert.ok(shared.counted <= maxInFlight);
         if (scheduler.oneIn(4)) request.becomeLongLived();
         scheduler.now += scheduler.random.below(3);
         await loop.wait();
@@ -104,7 +104,7 @@ testSchedules(
     // Requests use the scheduler of their module, whose turn must not stay open until the next schedule.
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(started, queued, 'waiting requests must start once, in the order of their arrival');
-    assert.equal(shared.taken, 0, 'a request is still counted after its end');
+    assert.equal(shared.counted, 0, 'a request is still counted after its end');
   },
 );
 
