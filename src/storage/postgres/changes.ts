@@ -11,7 +11,7 @@ import {
 import { DomainError } from '../../domain/errors.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { fromNames, tables } from '../tables.ts';
-import { prepared, type Sql } from './connection.ts';
+import { firstOf, prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 import { shared, unlessAborted } from './promises.ts';
 import { type FeedState, readState, Settled } from './settled.ts';
@@ -23,6 +23,7 @@ const settleStepMs = 4;
 const maxExamined = 10_000;
 /** Number of writes of this process after which old changes are removed. */
 const writesPerTrim = 1_000;
+const feedTable = 'the table change_feed';
 
 export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
@@ -39,7 +40,7 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
   // One query at a time, because `Settled` needs the states in order.
   const askState = shared(async (): Promise<FeedState> => {
     const values = [settled.position, settled.needsWriters];
-    const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'));
+    const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'), feedTable);
     // The URL of the database may lead to a standby.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
     settled.add(found);
@@ -70,7 +71,7 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
       const values = [after, settled, limit, examined, types, userId];
       const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
-      const first = firstOf(rows);
+      const first = firstOf(rows, feedTable);
       if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
       const changes = rows.flatMap(toChange);
       const last = changes.at(-1)?.position;
@@ -92,11 +93,6 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
         });
     },
   };
-}
-
-function firstOf<Row>([first]: readonly Row[]): Row {
-  if (first === undefined) throw new DomainError('internal', 'the table change_feed has no row');
-  return first;
 }
 
 function toChange({ position, time, type, record, request_id, key }: PageRow): Change[] {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { connect, Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
+import { DomainError } from '../../domain/errors.ts';
 import { connectError, notInTime } from './errors.ts';
 
 /** A statement. If it has a name, each connection parses it once. */
@@ -31,6 +32,12 @@ export const types = { getTypeParser: (type: number) => parsers[type] ?? String 
 
 /** Sends a statement and resolves to its rows. */
 export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
+
+/** The first row of a statement that always returns one. */
+export function firstOf<Row>([first]: readonly Row[], source = 'a SELECT without a condition'): Row {
+  if (first === undefined) throw new DomainError('internal', `${source} has no row`);
+  return first;
+}
 
 /** Receives warnings for the operator of the database. */
 export type Warn = (message: string) => void;
@@ -127,8 +134,7 @@ export class Connection {
    */
   async #setUp(limits: SessionLimits, warn: Warn): Promise<void> {
     const { rows } = await this.client.query<Session>(setUpSql(this.client, limits));
-    const [session] = rows;
-    if (session === undefined) throw new Error('a SELECT without a condition has a row');
+    const session = firstOf(rows);
     if (limits.writable && session.read_only === 'on') {
       throw new Error('takes no writes: a standby, or read-only');
     }

@@ -3,7 +3,7 @@ import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { processIdOf, types } from './connection.ts';
+import { firstOf, processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { findVersion, schemaVersion } from './schema.ts';
@@ -50,8 +50,7 @@ async function examineHost(Driver: typeof Client, { name, url }: Host) {
     const sentAt = Date.now();
     const { rows } = await client.query<State>(stateSql);
     const receivedAt = Date.now();
-    const [state] = rows;
-    if (state === undefined) throw new Error('a SELECT without a condition has a row');
+    const state = firstOf(rows);
     const schema = await findVersion(client).then(
       (version) => examineSchema(version, state),
       (error) => {
