@@ -46,11 +46,6 @@ export function parsePattern(source: string): Pattern {
   return { method, template, segments };
 }
 
-export interface Match<T> {
-  readonly value: T;
-  readonly params: Readonly<Record<string, string>>;
-}
-
 class Node<T> {
   readonly literals = new Map<string, Node<T>>();
   parameter: Node<T> | undefined;
@@ -104,7 +99,7 @@ export class Router<T> {
    * Finds the route for a request. HEAD uses the route of GET. Fails with 400 on malformed percent-encoding, 404 on
    * an unknown path, and 405 with `Allow` on a known path without this method.
    */
-  match(method: string, path: string): Match<T> {
+  match(method: string, path: string) {
     const segments = splitPath(path);
     const nodes = this.#nodesOf(segments);
     const wanted = method === 'HEAD' ? 'GET' : method;
