@@ -59,10 +59,8 @@ export function invalid(culprit: string, problem: string): DomainError {
 }
 
 export function preconditionFailed(record: string, id: number): DomainError {
-  return new DomainError(
-    'precondition-failed',
-    `${record} ${id} has changed: its version is not the expected one`,
-  );
+  const message = `${record} ${id} has changed: its version is not the expected one`;
+  return new DomainError('precondition-failed', message);
 }
 
 export function keyReused(): DomainError {

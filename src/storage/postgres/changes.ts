@@ -158,9 +158,7 @@ const readPage = prepared(`
   ) AS page ON true ORDER BY position`);
 
 /** Makes all earlier changes `gone`, because the feed lacks changes that were made since. */
-export const restartFeed: Sql = {
-  text: `UPDATE change_feed SET gone = nextval('changes_position_seq')`,
-};
+export const restartFeed: Sql = { text: `UPDATE change_feed SET gone = nextval('changes_position_seq')` };
 
 /**
  * Removes some of the changes before the last $1 positions, unless another process is removing changes. A position after

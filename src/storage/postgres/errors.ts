@@ -107,9 +107,8 @@ export function overloaded(): DomainError {
 /** The error of a store that cannot be opened. Its message has the hosts and the reason, but no password. */
 export function cannotOpen(hosts: string, caught: unknown): DomainError {
   const cause = caught instanceof DomainError ? (caught.cause ?? caught) : caught;
-  return new DomainError('unavailable', `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`, {
-    cause,
-  });
+  const message = `PostgreSQL at ${hosts} cannot be used: ${messageOf(cause)}`;
+  return new DomainError('unavailable', message, { cause });
 }
 
 function meaningOf(error: unknown): Meaning {

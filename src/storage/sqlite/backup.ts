@@ -41,8 +41,8 @@ export async function backupSqlite(
     await sync(dirname(to));
     return pages;
   } catch (caught) {
-    const problem = messageOf(caught);
-    throw new DomainError('unavailable', `cannot back up ${from} to ${to}: ${problem}`, { cause: caught });
+    const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
+    throw new DomainError('unavailable', message, { cause: caught });
   } finally {
     await rm(part, { force: true });
   }

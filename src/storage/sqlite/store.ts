@@ -50,10 +50,8 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     const db = await openMigrated(file, settings.busyTimeoutMs);
     return sqliteStore(openFiles(file, givenPath), db, settings);
   } catch (caught) {
-    const problem = messageOf(caught);
-    throw new DomainError('unavailable', `cannot open the SQLite file ${givenPath}: ${problem}`, {
-      cause: caught,
-    });
+    const message = `cannot open the SQLite file ${givenPath}: ${messageOf(caught)}`;
+    throw new DomainError('unavailable', message, { cause: caught });
   }
 }
 
