@@ -135,7 +135,7 @@ async function writeState(file: string, position: string): Promise<void> {
   await rename(temporary, file);
 }
 
-/** The events of a stream, those that arrived together at once, until the service ends it. */
+/** Yields the events of a stream until the service ends it. Events that arrive together are one array. */
 async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');

@@ -63,12 +63,12 @@ export function onStop({ onSignal, exit }: CommandContext, stop: (exitCode: numb
   onSignal('SIGTERM', () => handle(143));
 }
 
-/** A stack for what a command must remove at its end. A signal does so too, and then ends the process. */
+/** A stack of clean-ups for the end of a command. A signal to stop runs them too, and then ends the process. */
 export function removals(context: CommandContext): AsyncDisposableStack {
   const stack = new AsyncDisposableStack();
   const { promise: removed, resolve } = Promise.withResolvers<void>();
   stack.defer(resolve);
-  // When the signal arrives, the removal at the end may be under way.
+  // When the signal arrives, the clean-ups may already be running.
   onStop(context, (code) => stack.disposeAsync().finally(() => removed.then(() => context.exit(code))));
   return stack;
 }

@@ -23,7 +23,7 @@ type LastIds = Readonly<Record<RecordKind, number>>;
 
 /**
  * How many records are read from a store at a time. The rows of a batch share a commit, and the pages of the indexes
- * that it changes: with 10,000 rows, SQLite writes a fifth of the bytes that it writes with 1,000 rows.
+ * that it changes. So with larger batches, a database writes far fewer bytes.
  */
 const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : 2_500);
 
@@ -54,10 +54,10 @@ function lastIdField(kind: RecordKind): string {
   return `last${nameOf(kind).replace(/^./, (first) => first.toUpperCase())}Id`;
 }
 
-// The number of rows with this many characters is estimated from the previous batch. A batch of long posts after short
-// ones can have 25 million characters.
+// The approximate length of a batch. Its number of rows is estimated from the previous batch, so a batch of long posts
+// after short ones can have 25 million characters.
 export const batchCharacters = 4_000_000;
-// Before the length of a record is known.
+// The number of rows before the length of a record is known.
 const firstBatchRows = 100;
 
 export function countOf(summary: StoreSummary): number {
@@ -214,7 +214,7 @@ function readLine(line: string, lineNumber: number, batch: Batch): void {
   }
 }
 
-/** Imports a batch, and resolves to the number of new records. A kind comes after the kinds that its records belong to. */
+/** Imports a batch, parents before their children, and resolves to the number of new records. */
 export async function importBatch(target: Store, { rows }: Batch): Promise<number> {
   let added = 0;
   for (const kind of recordKinds) {
@@ -232,11 +232,11 @@ export function endLine({ records, sha256, lastIds }: EndRecord): string {
 // The kinds of the first release. An export does not contain the last id of a kind that was added after it.
 const firstKinds: readonly RecordKind[] = ['users', 'posts'];
 
-// Without it, a damaged last id would let the target give ids again.
+// The digest of the end record. It reveals a damaged last id, with which the target would assign ids again.
 const digestOf = (fields: Fields): string => hash('sha256', JSON.stringify(fields));
 
 function parseEnd({ endSha256, ...fields }: Fields): EndRecord {
-  // Earlier exports have none.
+  // Earlier exports have no such digest.
   if (endSha256 !== undefined && endSha256 !== digestOf(fields))
     throw new Error('the end record is damaged: it does not match its checksum');
   const { records, sha256, ...ids } = fields;

@@ -105,9 +105,10 @@ export const serve: Command = {
 };
 
 /**
- * V8 learns from the first calls of gRPC, which all survive a collection, to allocate their objects among the old
- * ones. There they keep others until the next full collection, so V8 never learns otherwise. At the start of the
- * process, the flag would invalidate the code cache of Node.js. What was compiled before it must be saved before it.
+ * Makes V8 allocate all new objects in the young generation. The first gRPC calls all survive a collection, so V8 would
+ * allocate the objects of later calls in the old generation. There they and what they point to stay until the next full
+ * collection. This runs after the start, because the flag invalidates the code cache of Node.js. The modules that were
+ * compiled before are saved first.
  */
 function keepNewObjectsYoung(): void {
   flushCompileCache();

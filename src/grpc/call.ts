@@ -156,9 +156,9 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
-    // Patch the call in place: a wrapper object around each call would cost more. V8 allocates a function expression
-    // that is assigned to a property among the old objects, where it would keep its call until the next full
-    // collection.
+    // Patch the call in place, because a wrapper object around each call would cost more. The functions are constants:
+    // V8 would allocate function expressions that are assigned to a property in the old generation. There they would
+    // keep their call in memory until the next full collection.
     call.start = startCall;
     call.sendStatus = endCall;
     // The type requires a wrapper, but grpc-js accepts the call itself.

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
-// Twice the bytes of 64 KiB of headers and a message of 64 KiB, since the objects that hold them need memory too.
+// Twice the size of 64 KiB of headers and a message of 64 KiB, because their objects need memory too.
 const heapPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapPerStream);
 const sliceBytes = 512;
@@ -35,8 +35,8 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
   /**
-   * In the order in which they were opened. V8 would keep the streams of a `Set` until the next full collection,
-   * since a table of it that has become old points to all later ones.
+   * The open streams, the oldest first. It is not a `Set`: each table of a `Set` points to its successor, so an old
+   * table would keep closed streams in memory until the next full collection.
    */
   const open: Http2Stream[] = [];
   let isDraining = false;
@@ -57,7 +57,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
     if (!hasLongLists(headers)) return;
     refuse(stream, 'the metadata has too many values');
-    // grpc-js still reads them.
+    // grpc-js would still read them.
     for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
   };
   const remove = (message: unknown): void => {

@@ -30,8 +30,8 @@ interface Version {
   readonly contentHeaders: Headers;
 }
 
-// The file may have been replaced by a link out of the folder, or by a FIFO without a writer. Without these flags, opening
-// such a FIFO would never return.
+// The file may have been replaced by a link out of the folder, or by a FIFO without a writer. Without these flags,
+// opening such a FIFO would never return.
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 // The errors of opening a path that is no longer a readable file. Any other error is an internal failure.
 const goneCodes = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', 'EACCES', 'EPERM'];

@@ -24,7 +24,7 @@ export interface Log {
 const flushAfterMs = 20;
 // A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes never mix.
 const maxTextBytes = 4_096;
-// When the reader stops reading, lines beyond 4 MiB are dropped.
+// When the reader stops reading, lines beyond about 4 MiB are dropped.
 const maxTexts = 1_024;
 // How long to wait at the exit for a slow reader to accept the last lines.
 const endTimeoutMs = 2_000;

@@ -41,7 +41,7 @@ interface Requests {
   readonly face: RequestEvent['face'];
   /** The route as the value of a label. */
   readonly route: string;
-  /** Their numbers by method and status. A text of all labels for each request would cost more than the count. */
+  /** How many there are by method and status. Building the labels for each request would cost more than counting. */
   readonly counts: Record<string, Record<number, number>>;
   /** The latencies of those that were not endless streams. */
   readonly bucketCounts: number[];

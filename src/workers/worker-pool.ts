@@ -55,7 +55,7 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all workers are listening, or to `undefined` when one has exited and printed the reason itself. */
+  /** Resolves when all workers are listening, or to `undefined` if one has exited and printed the reason itself. */
   async start(): Promise<Addresses | undefined> {
     try {
       // Start one first, so that an error that all workers would have is printed once.
@@ -75,7 +75,7 @@ export class WorkerPool {
     this.#reloads += 1;
     if (this.#reloads > 1) return;
     try {
-      // One more round serves all calls that arrived during the first.
+      // One more round is enough for all calls that arrived during the last one.
       do {
         this.#reloads = 1;
         await this.#replaceAll();
@@ -85,7 +85,7 @@ export class WorkerPool {
       this.#reportFailedStart(error);
     } finally {
       this.#reloads = 0;
-      // While a replacement runs beside the old workers, their number does not show that one has exited.
+      // While a new worker ran beside the old ones, `#refill` did not notice if another one exited.
       void this.#refill();
     }
   }

@@ -60,7 +60,7 @@ export interface Watchdog {
 }
 
 interface Session extends QueryResultRow {
-  /** Whether only this connection uses the session. A pooler shares sessions, and invents their ids. */
+  /** Whether only this connection uses the session. A pooler shares sessions, and reports invented session ids. */
   readonly own: boolean;
   readonly read_only: string;
   readonly synchronous_commit: string;
@@ -231,10 +231,10 @@ function setUpSql(client: Client, limits: SessionLimits): string {
     statement_timeout: limits.statementTimeoutMs,
     lock_timeout: limits.lockTimeoutMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionTimeoutMs,
-    // Every value except off waits at least for the disk of this server, so the setting of the operator is kept. It is
-    // set too: the server applies a reloaded configuration to open sessions, except for what they have set.
+    // With every value except `off`, a commit waits at least for the disk of this server, so other values are kept. They
+    // are set again, because a reload of the configuration does not change what a session has set.
     synchronous_commit: `COALESCE(NULLIF(current_setting('synchronous_commit'), 'off'), 'on')`,
-    // The server reports a commit that no standby has confirmed by a warning.
+    // With a warning, the server reports a commit that no standby has confirmed.
     client_min_messages: `'warning'`,
   };
   const set = ([name, value]: [string, string | number]) => `

@@ -138,7 +138,7 @@ describe('the search for a host that accepts writes', () => {
     assert.equal(asked['a'], 2);
   });
 
-  it('makes all connections suspect when it finds the same host again among several', async (t) => {
+  it('uses no earlier connection after it has found the same host again among several', async (t) => {
     const { search, answers } = start(t);
     answers.set('a', 'passes');
     await search.recover();

@@ -428,7 +428,7 @@ describe('a PostgreSQL pool', () => {
     assert.equal(connects.length, 1);
   });
 
-  it('does not take a server that is too slow for a ping as unreachable', async (t) => {
+  it('does not treat a server that is too slow for a ping as unreachable', async (t) => {
     const { pool, connects, setups } = slowPool(t, { pingTimeoutMs: 1 });
     const ping = pool.ping(prepared('SELECT 1'));
     await assert.rejects(ping, { message: 'the database does not answer in time' });
