@@ -14,11 +14,6 @@ import { type ByteStream, type Headers, HttpError, isStream, noSuchResource, typ
 import type { HttpRequest } from './request.ts';
 import { type Coding, codings, isWithin, type KnownFile, type StaticFile } from './static-files.ts';
 
-/** The free memory for the small files of a folder. */
-export interface FileMemory {
-  freeBytes: number;
-}
-
 /** A version of a file, with the headers of its replies. */
 interface Version {
   readonly stat: Stats;
@@ -43,9 +38,10 @@ const settledMs = 100;
 
 /**
  * Creates the handler of a file, with conditional requests, one range, and compression if the client accepts it.
- * `extra` are further headers. A small file is kept in memory; each request checks that the file is unchanged.
+ * `extra` are further headers. A small file is kept in memory; each request checks that the file is unchanged. All
+ * files of a folder share `memory`.
  */
-export function fileHandler(file: StaticFile, extra: Headers, memory: FileMemory): Handler {
+export function fileHandler(file: StaticFile, extra: Headers, memory: { freeBytes: number }): Handler {
   const encodings = codings.filter((coding) => file.compressed[coding] !== undefined);
   const kept = new Map<Coding | undefined, Version>();
   const keep = (coding: Coding | undefined, version: Version): void => {
