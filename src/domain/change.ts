@@ -72,7 +72,7 @@ export function importPosition(): number {
   return Date.now() * 1_000;
 }
 
-export const defaultChangeLimit = 100;
+const defaultChangeLimit = '100';
 export const maxChangeLimit = 1_000;
 
 /** The changes after a position cannot be read: they are no longer kept, or the position was never assigned. */
@@ -97,8 +97,7 @@ export function parseChangeQuery(
   const given = parseParameters(parameters, ['after', 'limit', 'type', 'user']);
   return {
     after: given.after === undefined ? undefined : parseChangePosition('after', given.after),
-    limit:
-      given.limit === undefined ? defaultChangeLimit : parseWhole('limit', given.limit, 1, maxChangeLimit),
+    limit: parseWhole('limit', given.limit ?? defaultChangeLimit, 1, maxChangeLimit),
     ...(given.type !== undefined && { types: parseChangeTypes(given.type) }),
     ...(given.user !== undefined && { userId: parseWhole('user', given.user, 1, maxId) }),
   };
@@ -115,7 +114,7 @@ function parseWhole(name: string, value: string, min: number, max: number): numb
 }
 
 /** Parses a comma list of types of changes. */
-export function parseChangeTypes(value: string): readonly ChangeType[] {
+function parseChangeTypes(value: string): readonly ChangeType[] {
   const names = value.split(',');
   const types = changeTypes.filter((type) => names.includes(type));
   if (types.length !== new Set(names).size) {
