@@ -17,7 +17,7 @@ const checkConstraint = 275;
 const foreignKeyConstraint = 787;
 
 /** Converts an error of SQLite into a `DomainError`. */
-export function fromSqlite(caught: unknown): DomainError {
+export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
   return unavailableCodes.has(primary(resultCode(caught))) ? unavailable(caught) : DomainError.from(caught);
 }

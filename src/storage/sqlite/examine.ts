@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
 import { checkWritable, realPath } from './file.ts';
-import { maxIdleLogBytes, schemaVersion, stepsTaken } from './schema.ts';
+import { findVersion, maxIdleLogBytes, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.
@@ -91,11 +91,14 @@ function examineData(file: string): Finding[] {
   try {
     using db = new DatabaseSync(url, { readOnly: true });
     const pragma = (name: string) => Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0];
-    const [steps, encoding, problem] = [stepsTaken(db), pragma('encoding'), pragma('quick_check(1)')];
+    const [version, encoding, problem] = [findVersion(db), pragma('encoding'), pragma('quick_check(1)')];
     return [
-      steps === schemaVersion
-        ? ok(`the schema has version ${steps}`)
-        : warn(`the schema has version ${steps}`, `back up: the next start migrates it to ${schemaVersion}`),
+      version === schemaVersion
+        ? ok(`the schema has version ${version}`)
+        : warn(
+            `the schema has version ${version}`,
+            `back up: the next start migrates it to ${schemaVersion}`,
+          ),
       encoding === 'UTF-8'
         ? ok('the encoding is UTF-8')
         : fail(`the encoding is ${encoding}, which sorts differently`, 'export, and import into a new file'),

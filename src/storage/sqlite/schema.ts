@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy } from './errors.ts';
 
 /**
- * The steps from an empty file to the current schema. A file's `user_version` is the number of applied steps.
- * Released steps are never edited: a change is a new step.
+ * The migrations from an empty file to the current schema. A file's `user_version` is the number of applied ones. A
+ * released migration must not change.
  *
  * An unset role is the empty text, which sorts before every role, and avoids comparisons with NULL in pages. SQLite adds
  * the row id to the end of each index. Read backwards, an index serves the opposite order too.
@@ -143,12 +143,12 @@ function withMissingIndex(path: string, caught: unknown): unknown {
 
 function migrate(db: DatabaseSync): void {
   // Check before the first write, so that a rejected file does not change.
-  const isCurrent = stepsTaken(db) === schemaVersion;
+  const isCurrent = findVersion(db) === schemaVersion;
   db.exec('PRAGMA journal_mode = WAL');
   if (!isCurrent) {
-    // If a step fails, `connect` closes the connection, and SQLite rolls back.
+    // If a migration fails, `connect` closes the connection, and SQLite rolls back.
     db.exec('BEGIN IMMEDIATE');
-    for (const step of migrations.slice(stepsTaken(db))) db.exec(step);
+    for (const migration of migrations.slice(findVersion(db))) db.exec(migration);
     db.exec(`PRAGMA user_version = ${schemaVersion}; COMMIT`);
   }
   // This read ensures that the log file exists.
@@ -156,17 +156,17 @@ function migrate(db: DatabaseSync): void {
 }
 
 /** The version of the schema of a file. Throws when it is not one of this service. */
-export function stepsTaken(db: DatabaseSync): number {
+export function findVersion(db: DatabaseSync): number {
   // In one statement, so that all numbers are from the same moment. Every version has the tables counted in `ours`.
   const query = db.prepare(`
-    SELECT user_version AS steps, (SELECT count(*) FROM sqlite_schema) AS entries,
+    SELECT user_version AS version, (SELECT count(*) FROM sqlite_schema) AS entries,
       (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
         AND name IN ('users', 'posts', 'idempotency_keys')) AS ours
     FROM pragma_user_version`);
-  const { steps, entries, ours } = { ...query.get() };
-  if (Number(steps) > schemaVersion) throw new Error('a newer version of this service has written it');
-  if (Number(steps) < 0 || (steps === 0 ? entries !== 0 : ours !== 3)) {
+  const { version, entries, ours } = { ...query.get() };
+  if (Number(version) > schemaVersion) throw new Error('a newer version of this service has written it');
+  if (Number(version) < 0 || (version === 0 ? entries !== 0 : ours !== 3)) {
     throw new Error('it is the database of another program');
   }
-  return Number(steps);
+  return Number(version);
 }

@@ -7,7 +7,7 @@ import { byKind, type RecordKind } from '../../domain/record.ts';
 import type { CreateOptions, Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
-import { fromSqlite, unavailable } from './errors.ts';
+import { toDomainError, unavailable } from './errors.ts';
 import {
   checkFiles,
   checkWritable,
@@ -101,7 +101,7 @@ function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<Sqli
 
   return createStore({
     ...reads,
-    toError: fromSqlite,
+    toError: toDomainError,
     ...(changesKept > 0 && { changes: sqliteFeed(db) }),
     operations: byKind((kind) => ({
       ...reads.operations[kind],

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { fromSqlite, isBusy } from './errors.ts';
+import { isBusy, toDomainError } from './errors.ts';
 import { type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
@@ -78,7 +78,7 @@ export function groupCommit(
 }
 
 function failed(caught: unknown): { readonly failed: Failure } {
-  const { kind, message, cause, isFinal } = fromSqlite(caught);
+  const { kind, message, cause, isFinal } = toDomainError(caught);
   return { failed: { kind, message, cause, isFinal } };
 }
 
