@@ -132,7 +132,7 @@ test('a connection ends with a failure when its server cannot be created, and th
   };
   const server = new GrpcServer(options, 0, { isFree: () => true, wait: async () => undefined });
   const port = await server.listen('127.0.0.1', 0);
-  t.after(() => server.close(AbortSignal.abort()));
+  t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   await once(connect(port).resume(), 'close');
   assert.deepEqual(events, [{ type: 'failure', where: 'grpc', cause }]);
   const client = usersClient(t, `127.0.0.1:${port}`);
