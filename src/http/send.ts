@@ -106,17 +106,14 @@ function isOver(response: ServerResponse): boolean {
 
 /** Writes the head. Returns whether the client is probably still sending, so that the reply must linger. */
 function writeHead(request: HttpRequest, reply: Reply): boolean {
-  const { id, raw, response, connection, shared } = request;
+  const { raw, response, connection, shared, commonHeaders } = request;
   const { body, status } = reply;
   // Use an object: wrappers of `writeHead` that compress or log would read a list as a list of pairs.
-  const { commonHeaders, corsHeaders } = shared;
-  const cors = corsHeaders?.(request);
-  const headers: Record<string, string | number> = { ...commonHeaders, ...cors, ...reply.headers };
-  headers['x-request-id'] = id;
+  const headers: Record<string, string | number> = { ...commonHeaders, ...reply.headers };
   // Middleware of a host may have set a Vary too.
   const hostVary = response.getHeader('vary');
-  if (hostVary !== undefined || cors?.['vary'] !== undefined) {
-    const all = [hostVary, reply.headers?.['vary'], cors?.['vary']].flat();
+  if (hostVary !== undefined || commonHeaders['vary'] !== undefined) {
+    const all = [hostVary, reply.headers?.['vary'], commonHeaders['vary']].flat();
     headers['vary'] = all.filter((one) => one !== undefined).join(', ');
   }
   if (body !== undefined) {
