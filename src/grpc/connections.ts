@@ -6,6 +6,8 @@ import { type ConnectionInjector, type Server, ServerCredentials } from '@grpc/g
 const groupsPerAge = 20;
 // Ages are random within this share below the maximum, so that clients do not all reconnect at once.
 const spread = 0.1;
+// As the HTTP API by default. Node would wait for two minutes.
+const handshakeTimeoutMs = 10_000;
 
 /** Connections that close at about the same time, with the same certificate. */
 interface Group {
@@ -59,7 +61,7 @@ function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
 // `createSsl` does not accept TLS versions or ciphers.
 class TlsCredentials extends ServerCredentials {
   constructor({ cert, key, ...settings }: SecureContextOptions) {
-    super(settings, { cert, key });
+    super({ ...settings, handshakeTimeout: handshakeTimeoutMs }, { cert, key });
   }
 
   override _equals(other: ServerCredentials): boolean {

@@ -125,6 +125,17 @@ describe('with a certificate', () => {
     assert.deepEqual(await getOver(http, first), [200, 'first']);
   });
 
+  it('a gRPC connection without a handshake is closed long before two minutes', async (t) => {
+    const { grpcPort } = await start(t);
+    const silent = connect(grpcPort, '127.0.0.1').resume();
+    t.after(() => silent.destroy());
+    await once(
+      silent.on('error', () => undefined),
+      'close',
+      { signal: AbortSignal.timeout(60_000) },
+    );
+  });
+
   it('close does not wait for incomplete handshakes', async (t) => {
     const { service, http, port, grpcPort } = await start(t, { timeouts: { headersTimeoutMs: 60_000 } });
     const sockets = await Promise.all(
