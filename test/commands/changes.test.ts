@@ -120,6 +120,16 @@ describe('users-service changes', () => {
     assert.match(message, /^users-service: the position is no longer kept: /);
   });
 
+  for (const status of [429, 500]) {
+    it(`connects again after the status ${status}`, async (t) => {
+      const statuses = [status, 410];
+      const url = await listen(t, (_, response) => response.writeHead(statuses.shift() ?? 200).end());
+      const { code, stderr } = await runCommand(['changes', '--url', url]);
+      assert.equal(code, 4);
+      assert.match(stderr, new RegExp(`answers ${status}: .*\n.*answers 410: `));
+    });
+  }
+
   it('exits with 1 at a response that a retry would not change', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: ['secret'] });
     const refused = await runCommand(['changes', '--url', http]);

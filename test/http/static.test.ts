@@ -509,8 +509,10 @@ test('the cache of files stays within its memory limit', async (t) => {
   await ask();
   assert.equal(opens.callCount(), 1, 'only one of the two files fits');
   await writeFile(join(dir, 'a'), '');
-  assert.equal((await wire.write(head('GET /a')).next()).body, '');
-  assert.equal(memory.freeBytes, 15, 'a changed file must free its memory');
+  for (let i = 0; i < 2; i += 1) {
+    assert.equal((await wire.write(head('GET /a')).next()).body, '');
+    assert.equal(memory.freeBytes, 15, 'a changed file must free its memory once');
+  }
 });
 
 const changes: readonly [

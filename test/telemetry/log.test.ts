@@ -95,6 +95,16 @@ describe('a log line', () => {
       { time, event: 'warning', message: 'fsync is off' },
       /^03:04:05.678 warning: fsync is off$/,
     ],
+    [
+      { type: 'failure', where: 'http', requestId: 'r1', cause: 'lost' },
+      { time, event: 'failure', where: 'http', requestId: 'r1', cause: 'lost' },
+      /^03:04:05.678 failure in http \(r1\): lost$/,
+    ],
+    [
+      { type: 'failure', where: 'store', cause: 'lost' },
+      { time, event: 'failure', where: 'store', cause: 'lost' },
+      /^03:04:05.678 failure in store: lost$/,
+    ],
     [{ type: 'closed' }, { time, event: 'closed' }, /^03:04:05.678 closed$/],
   ];
 
