@@ -279,6 +279,13 @@ describe('the process of the service', () => {
     assert.match(stderr, /^users-service: needs Node.js 24 or newer, this is v[\d.]+\n$/);
   });
 
+  it('parses requests strictly in a Node.js that is started with --insecure-http-parser', async (t) => {
+    const env = { NODE_OPTIONS: '--insecure-http-parser' };
+    const { http } = await startProcess(t, ['--database', 'memory:'], env);
+    const wire = await Wire.open(t, portOf(http));
+    assert.equal((await wire.write(head('GET /users', 'A: \u0001')).next()).status, 400);
+  });
+
   it('keeps its compiled modules in the home directory', async (t) => {
     const home = await temporaryFolder(t);
     await runTool(process.execPath, [main, '--version'], { env: { HOME: home } });
