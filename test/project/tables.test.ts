@@ -13,6 +13,7 @@ import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
 import { cannotConnect, overloaded, toDomainError } from '../../src/storage/postgres/errors.ts';
+import { embeddedNumbers } from '../../src/storage/store.ts';
 import { compareTable, documents, tableOf, tablesOf } from '../kit/markdown.ts';
 import { operations, queryParameters } from '../kit/openapi.ts';
 
@@ -121,7 +122,7 @@ test('the main options in the README are options of the source', () => {
 });
 
 const sourceOf = (path: string) => readFileSync(new URL(`../../src/${path}.ts`, import.meta.url), 'utf8');
-test('the documentation lists the options of openStore with their ranges', async () => {
+test('the documentation lists the options of openStore with their defaults and ranges', async () => {
   const files = ['store', 'sqlite/store', 'postgres/store'].map((name) => sourceOf(`storage/${name}`));
   const known = files.flatMap((text) =>
     [...text.matchAll(/^export interface \w+StoreOptions [^{]*\{\n([\s\S]*?)^\}/gm)].flatMap(
@@ -131,9 +132,17 @@ test('the documentation lists the options of openStore with their ranges', async
   const { rows } = tableOf('store options');
   const listed = rows.map(([name = '']) => name.replaceAll('`', ''));
   assert.deepEqual(listed.toSorted(), [...new Set(known)].sort());
-  for (const [i, [, , range = '', , stores = '']] of rows.entries()) {
+  const literals = files.flatMap((text) =>
+    [...text.matchAll(/^ {2}(\w+): \[([\d_]+), /gm)].map(
+      ([, name = '', value = '']) => [name, Number(value.replaceAll('_', ''))] as const,
+    ),
+  );
+  const shared = Object.entries(embeddedNumbers).map(([name, [value]]) => [name, value] as const);
+  const defaults = new Map<string, number>([...literals, ...shared]);
+  for (const [i, [, shown, range = '', , stores = '']] of rows.entries()) {
     const [min, max] = range.replaceAll(',', '').match(/\d+/g) ?? [];
     if (min === undefined) continue;
+    assert.equal(shown, defaults.get(listed[i] ?? '')?.toLocaleString('en'), `the default of ${listed[i]}`);
     // The options are checked before the store is opened.
     const url =
       stores === 'SQLite' ? 'sqlite:/nowhere' : stores === 'PostgreSQL' ? 'postgres://a@b/c' : 'memory:';
