@@ -372,6 +372,15 @@ describe('the feed of changes of a PostgreSQL store', () => {
     await assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
   });
 
+  it('rolls an import back if it cannot restart', async (t) => {
+    const { store, session } = await open(t);
+    await session.query('ALTER TABLE change_feed ADD CHECK (gone = 0)');
+    await assert.rejects(store.importRows('users', [{ id: 5, name: 'Eve', version: 1 }]), {
+      kind: 'internal',
+    });
+    assert.equal(await store.users.get(5), undefined);
+  });
+
   it('starts anew after an import, and after writes of a store without a feed', async (t) => {
     const { store, feed, url } = await open(t);
     await store.users.create({ name: 'Ada' });
