@@ -486,6 +486,17 @@ test('a small file is read once and then served from memory until it changes', a
   assert.equal((await site.get('/link.txt')).body, 'abcdefghij');
 });
 
+test('a small compressed file is read once and then served from memory until it changes', async (t) => {
+  const site = await startSite(t);
+  await settled(join(site.dir, 'app.js.br'));
+  const ask = async () => (await site.get('/app.js', 'Accept-Encoding: br')).body;
+  const opens = mockOpen(t);
+  for (const n of [1, 2]) assert.equal(await ask(), 'brotli', `${n}`);
+  assert.equal(opens.callCount(), 1);
+  await writeFile(join(site.dir, 'app.js.br'), 'another');
+  assert.equal(await ask(), 'another');
+});
+
 test('the cache of files stays within its memory limit', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'kept-'));
   t.after(() => rm(dir, { recursive: true }));
