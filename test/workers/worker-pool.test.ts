@@ -143,6 +143,31 @@ describe('the death of a worker during a replacement', () => {
   }
 });
 
+describe('a reload during another one', () => {
+  it('replaces all workers once more, one by one, no matter how many reloads wait', async (t) => {
+    let [forks, running, most] = [0, 0, 0];
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      worker.send = (sent) => {
+        if (sent === 'stop') running -= 1;
+        return sent === 'stop' && setImmediate(() => worker.emit('exit', 0, null));
+      };
+      forks += 1;
+      running += 1;
+      most = Math.max(most, running);
+      setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
+    });
+    const events: string[] = [];
+    const pool = createPool(2, 10_000, ({ type }) => events.push(type));
+    await pool.start();
+    await Promise.all([pool.reload(), pool.reload(), pool.reload()]);
+    assert.deepEqual([forks, running, most], [6, 2, 3]);
+    assert.deepEqual(events, ['listening', 'reloaded']);
+    await pool.stop();
+  });
+});
+
 describe('a worker that starts during a replacement', () => {
   const other = { ready: { http: 'http://127.0.0.1:2' } };
   const otherGrpc = { ready: { ...ready.ready, grpc: '127.0.0.1:3' } };
