@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
-import { workerLink } from '../../src/workers/worker-link.ts';
+import { forkWorker, workerLink } from '../../src/workers/worker-link.ts';
 import { WorkerPool } from '../../src/workers/worker-pool.ts';
 import { runMain } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
@@ -141,6 +141,20 @@ describe('the death of a worker during a replacement', () => {
       assert.equal(running.length, 0);
     });
   }
+});
+
+describe('a worker that exits', () => {
+  it('leaves only the connections that it has not accepted, which are closed', (t) => {
+    const child = Object.assign(new EventEmitter(), { send: (..._given: unknown[]) => true });
+    const worker = Object.assign(new EventEmitter(), { process: child });
+    t.mock.method(cluster, 'fork', () => worker as unknown as Worker);
+    forkWorker([0, false]);
+    const closed: number[] = [];
+    for (const seq of [1, 2]) child.send({ act: 'newconn', seq }, { close: () => closed.push(seq) });
+    child.emit('internalMessage', { ack: 1 });
+    worker.emit('exit');
+    assert.deepEqual(closed, [2]);
+  });
 });
 
 describe('a reload during another one', () => {
