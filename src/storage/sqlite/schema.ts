@@ -71,8 +71,9 @@ const migrations: readonly string[] = [
 /** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
-// The size of the page cache of each connection, enough for the inner pages of a file with 10,000,000 users.
-const cacheKib = 8_192;
+// The size of the page cache of each connection. The system caches the file too, so more gains little, even with
+// 10,000,000 users.
+const cacheKib = 4_096;
 // The length of the write-ahead log at which it is copied into the file, in pages. After a long read has kept SQLite
 // from reusing the log, the log is truncated to this length.
 const checkpointPages = 4_000;
