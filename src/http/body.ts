@@ -35,7 +35,6 @@ const shortChunkBytes = 1024;
  * read of 64 KiB with chunks of one byte would take 4 MB.
  */
 export function mergeChunks(message: IncomingMessage): void {
-  if (message.headers['transfer-encoding'] === undefined || message.complete) return;
   const push = message.push.bind(message);
   const merged = Buffer.allocUnsafeSlow(shortChunkBytes);
   let length = 0;

@@ -82,7 +82,7 @@ export class HttpListener {
     if (connection.closing || message.socket.destroyed) return;
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
-    mergeChunks(message);
+    if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
     // A waiting request may already have a response: an error for a malformed body, or a response of the host.
     const start = (mayBeFirst: boolean): void => {
       if (response.headersSent) connection.startNext();
