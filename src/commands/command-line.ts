@@ -88,7 +88,7 @@ export class UsageError extends Error {
   }
 }
 
-/** Whether a store rejected its URL. */
+/** Whether the user gave an invalid value, such as a URL that the store rejected. */
 export function isInvalid(error: unknown): boolean {
   return error instanceof DomainError && error.kind === 'invalid';
 }

@@ -170,8 +170,23 @@ it('a call searches for a server once, and fails if its connection is then refus
   await pool.close();
 });
 
+const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+
+/** A driver of a PostgreSQL that accepts one connection, on which every statement has the result of `statement`. */
+function fullAfterOne() {
+  let opened = 0;
+  const statement = Promise.withResolvers<object>();
+  const driver = fakeDriver(
+    () => statement.promise,
+    async () => {
+      if (opened === 1) throw refusal('53300');
+      opened += 1;
+    },
+  );
+  return { driver, statement, opened: () => opened };
+}
+
 describe('calls to a PostgreSQL that refuses more connections', () => {
-  const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
   for (const [code, what] of [
     ['53300', 'it has no free one'],
     ['08P01', 'a pooler has no free one'],
@@ -302,15 +317,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
   });
 
   it('keep the open one when a ping waits too long for it', async () => {
-    let opened = 0;
-    const statement = Promise.withResolvers<object>();
-    const driver = fakeDriver(
-      () => statement.promise,
-      async () => {
-        if (opened === 1) throw refusal('53300');
-        opened += 1;
-      },
-    );
+    const { driver, statement, opened } = fullAfterOne();
     const pool = new PostgresPool(driver, { ...settings, pingTimeoutMs: 20 }, () => {});
     const calls = [pool.write(prepared('SELECT 1'), []), pool.write(prepared('SELECT 1'), [])];
     await nextTurn();
@@ -319,20 +326,12 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
     });
     statement.resolve({ rows: [] });
     await Promise.all(calls);
-    assert.equal(opened, 1);
+    assert.equal(opened(), 1);
     await pool.close();
   });
 
   it('fail at once, with the reason, when the last open one is lost', async () => {
-    let opened = 0;
-    const statement = Promise.withResolvers<object>();
-    const driver = fakeDriver(
-      () => statement.promise,
-      async () => {
-        if (opened === 1) throw refusal('53300');
-        opened += 1;
-      },
-    );
+    const { driver, statement } = fullAfterOne();
     const pool = new PostgresPool(driver, { ...settings, waitTimeoutMs: 60_000 }, () => {});
     const write = () => pool.write(prepared('SELECT 1'), []);
     const first = write();
