@@ -7,6 +7,10 @@ const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
 // machine could put code for us to run into the shared folder of temporary files.
 if (home) (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
+// V8 calls `process.nextTick` slowly for good after a garbage collection that finds none of its objects: keep one.
+const { executionAsyncResource } = await import('node:async_hooks');
+const kept: object[] = [];
+process.nextTick(() => kept.push(executionAsyncResource()));
 const { run } = await import('./commands/commands.ts');
 // Continue when a reader of our output or progress closes the pipe.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);

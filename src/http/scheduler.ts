@@ -1,4 +1,4 @@
-import { AsyncResource, executionAsyncResource } from 'node:async_hooks';
+import { AsyncResource } from 'node:async_hooks';
 
 const turnMs = 2;
 // How many bytes the kernel accepts in a millisecond, at least; fewer from a client with a small window. Node writes the
@@ -121,10 +121,6 @@ export class Scheduler {
     } while (performance.now() < this.#deadline);
   }
 }
-
-// `process.nextTick` stays slow once a garbage collection of V8 finds none of the objects that it queues: keep one.
-const keptTicks: object[] = [];
-process.nextTick(() => keptTicks.push(executionAsyncResource()));
 
 /** The scheduler of all services of this thread, which share its event loop. */
 export const scheduler = new Scheduler();
