@@ -1,5 +1,5 @@
 import { invalid } from './errors.ts';
-import { quote } from './record.ts';
+import { positivePattern, quote } from './record.ts';
 
 export interface SortKey<Field extends string> {
   readonly field: Field;
@@ -39,8 +39,6 @@ export const defaultLimit = 20;
 export const maxLimit = 100;
 /** Rows that an offset may skip. A store has to read each of them; a cursor needs none. */
 export const maxOffset = 100_000;
-
-const countingNumber = /^[1-9][0-9]*$/;
 
 /** The decoded query parameters in their original order, including repetitions. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;
@@ -90,7 +88,7 @@ export function parsePage<Field extends string>(
 }
 
 function parseCount(name: string, value: string): number {
-  if (!countingNumber.test(value)) throw invalid(name, 'must be a whole number from 1');
+  if (!positivePattern.test(value)) throw invalid(name, 'must be a whole number from 1');
   return Number(value);
 }
 

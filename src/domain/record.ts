@@ -8,12 +8,10 @@ export type RecordName = (typeof recordNames)[RecordKind];
 
 export const recordKinds = Object.keys(recordNames) as readonly RecordKind[];
 
-/** The singular name of a kind. */
 export function nameOf(kind: RecordKind): RecordName {
   return recordNames[kind];
 }
 
-/** Makes a value for each kind. */
 export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<RecordKind, T> {
   return Object.fromEntries(recordKinds.map((kind, i) => [kind, make(kind, i)])) as Record<RecordKind, T>;
 }
@@ -30,11 +28,12 @@ export const maxVersion = maxId;
 /** The maximum number of ids in a request: as many as a page has rows. */
 export const maxIds = 100;
 
-const idPattern = /^[1-9][0-9]*$/;
+/** A positive integer in decimal digits. */
+export const positivePattern = /^[1-9][0-9]*$/;
 
 /** Parses an id from a path (text) or a message (number). An id that no record can have fails as `not-found`. */
 export function parseId(record: RecordName, value: string | number, name = 'id'): number {
-  const id = typeof value === 'number' ? value : idPattern.test(value) ? Number(value) : 0;
+  const id = typeof value === 'number' ? value : positivePattern.test(value) ? Number(value) : 0;
   if (id > maxId) throw new DomainError('not-found', `no ${record} has an id above ${maxId}`);
   if (!Number.isInteger(id) || id < 1) throw invalid(name, 'must be a positive integer');
   return id;
@@ -44,7 +43,8 @@ export function parseId(record: RecordName, value: string | number, name = 'id')
 export function parseIds(value: string): readonly number[] {
   const ids = value.split(',');
   if (ids.length > maxIds) throw invalid('id', `must be at most ${maxIds} ids`);
-  if (!ids.every((id) => idPattern.test(id))) throw invalid('id', 'must be positive integers, as in 1,2,3');
+  if (!ids.every((id) => positivePattern.test(id)))
+    throw invalid('id', 'must be positive integers, as in 1,2,3');
   const known = ids.map(Number).filter((id) => id <= maxId);
   return [...new Set(known)].sort((a, b) => a - b);
 }

@@ -6,8 +6,9 @@ export type EntityTags = '*' | { readonly strong: readonly string[]; readonly we
 // RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
 // Sticky: each match starts at the end of the previous one.
 const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(,|$)/y;
-// Far more than any client stores for one resource. Empty list members count too.
-const maxTags = 100;
+// Far more than any client sends; empty members count too. A header of 15 KB could have thousands, which would take
+// longer than the request.
+const maxMembers = 100;
 
 /** Parses If-Match or If-None-Match; `undefined` when it is malformed or too long. */
 export function parseEntityTags(header: string): EntityTags | undefined {
@@ -16,7 +17,7 @@ export function parseEntityTags(header: string): EntityTags | undefined {
   const weak: string[] = [];
   tagPattern.lastIndex = 0;
   for (let members = 0; tagPattern.lastIndex < header.length; members += 1) {
-    const found = members < maxTags ? tagPattern.exec(header) : null;
+    const found = members < maxMembers ? tagPattern.exec(header) : null;
     if (found === null) return undefined;
     const [, weakMark, tag] = found;
     if (tag !== undefined) (weakMark === undefined ? strong : weak).push(tag);
@@ -106,9 +107,6 @@ export function parseRange(
   if (start >= size) return 'unsatisfiable';
   return { start, end: Math.min(Number(last ?? size), size - 1) };
 }
-
-// Far more than any client sends. A header of 15 KB could have thousands, which would take longer than the request.
-const maxMembers = 100;
 
 /**
  * The weights of an Accept or Accept-Encoding header by lower-case name (RFC 9110, 12.4.2). A weight is 1 without

@@ -1,21 +1,9 @@
 import { createHash } from 'node:crypto';
-import { DomainError, invalid, preconditionFailed } from '../domain/errors.ts';
+import { DomainError, invalid } from '../domain/errors.ts';
+import { positivePattern } from '../domain/record.ts';
 import type { IdempotencyKey } from '../domain/repository.ts';
 import { parseEntityTags } from '../http/conditional.ts';
 import type { HttpRequest } from '../http/request.ts';
-
-// The opaque part of the strong ETag of a record.
-const versionPattern = /^[1-9][0-9]*$/;
-
-/** Fails with `precondition-failed` if If-Match is present and does not match this record (RFC 9110, 13.1.1). */
-export function checkIfMatch(
-  request: HttpRequest,
-  record: string,
-  { id, version }: { readonly id: number; readonly version: number },
-): void {
-  const versions = matchedVersions(request);
-  if (versions !== undefined && !versions.includes(version)) throw preconditionFailed(record, id);
-}
 
 /**
  * The versions that a change may overwrite; `undefined` for any version. The store compares them, because only it can
@@ -34,13 +22,14 @@ export function expectedVersions(request: HttpRequest, required: boolean): reado
   return matchedVersions(request);
 }
 
-function matchedVersions(request: HttpRequest): readonly number[] | undefined {
+/** The versions in If-Match (RFC 9110, 13.1.1); `undefined` for any version. */
+export function matchedVersions(request: HttpRequest): readonly number[] | undefined {
   const header = request.header('if-match');
   if (header === undefined) return undefined;
   const tags = parseEntityTags(header);
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
-  // Weak tags, and tags that this service never sent, match nothing.
-  return tags === '*' ? undefined : tags.strong.filter((tag) => versionPattern.test(tag)).map(Number);
+  // The tag of a record is its version. Weak tags, and tags that this service never sent, match nothing.
+  return tags === '*' ? undefined : tags.strong.filter((tag) => positivePattern.test(tag)).map(Number);
 }
 
 // The string of RFC 8941, 3.3.3, as in the IETF draft, or the bare token that most clients send. Neither can contain

@@ -1,4 +1,5 @@
 import type { Origin } from '../domain/change.ts';
+import { preconditionFailed } from '../domain/errors.ts';
 import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
 import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../domain/post.ts';
@@ -15,7 +16,7 @@ import { isNotModified } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import { type Headers, json, jsonText, type Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { checkIfMatch, expectedVersions, idempotencyKey } from './conditions.ts';
+import { expectedVersions, idempotencyKey, matchedVersions } from './conditions.ts';
 import {
   allRows,
   listHeaders,
@@ -28,12 +29,8 @@ import {
 
 const patchTypes = ['application/merge-patch+json', 'application/json'];
 
-/** The ids in the path of a record. */
-interface RecordPath {
-  /** The user that a nested record belongs to. */
-  readonly userId: number;
-  readonly id: number;
-}
+/** The ids in the path of a record; `userId` is that of the user to whom a nested record belongs. */
+type RecordPath = { readonly userId: number; readonly id: number };
 
 type AnyFields = { readonly id: number };
 
@@ -109,14 +106,13 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     };
   const show = (request: HttpRequest, path: RecordPath, row: Stored<AnyFields> | undefined): Reply => {
     if (row === undefined) throw missing(path);
-    if (request.header('if-match') !== undefined) checkIfMatch(request, name, row);
+    if (matchedVersions(request)?.includes(row.version) === false) throw preconditionFailed(name, row.id);
     const ifNoneMatch = request.header('if-none-match');
     if (ifNoneMatch !== undefined && isNotModified(ifNoneMatch, String(row.version))) {
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
     }
     return recordReply(200, row);
   };
-  /** A reply with one record and the tag of its version. */
   const recordReply = (status: number, row: Stored<AnyFields>, headers?: Headers): Reply =>
     json(status, view(row), { etag: `"${row.version}"`, ...headers });
 
