@@ -139,29 +139,25 @@ async function writeState(file: string, position: string): Promise<void> {
 async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
-  const timer = setTimeout(() => silence.abort(reason), silenceMs);
+  using timer = setTimeout(() => silence.abort(reason), silenceMs);
   // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps until the command ends.
   using _ = addAbortListener(signal, () => silence.abort());
-  try {
-    const response = await fetch(url, {
-      headers: { accept: 'text/event-stream', ...given },
-      // Following a redirect would send the key to another server.
-      redirect: 'manual',
-      signal: silence.signal,
-    });
-    await checkResponse(response);
-    let rest = '';
-    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      timer.refresh();
-      const blocks = (rest + chunk).split('\n\n');
-      rest = blocks.pop() ?? '';
-      // A line is `name: value`; that of a comment has no name.
-      yield blocks.map((block) =>
-        Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2))),
-      );
-    }
-  } finally {
-    clearTimeout(timer);
+  const response = await fetch(url, {
+    headers: { accept: 'text/event-stream', ...given },
+    // Following a redirect would send the key to another server.
+    redirect: 'manual',
+    signal: silence.signal,
+  });
+  await checkResponse(response);
+  let rest = '';
+  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    timer.refresh();
+    const blocks = (rest + chunk).split('\n\n');
+    rest = blocks.pop() ?? '';
+    // A line is `name: value`; that of a comment has no name.
+    yield blocks.map((block) =>
+      Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2))),
+    );
   }
 }
 

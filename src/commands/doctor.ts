@@ -63,7 +63,6 @@ async function examineFiles(parsed: ParsedConfig): Promise<Finding[]> {
   }
 }
 
-/** One finding for each certificate of a chain. */
 function examineCertificates(path: string, { cert }: NonNullable<Files['tls']>): Finding[] {
   const blocks = String(cert).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   return blocks.map((block) => {

@@ -5,11 +5,7 @@ export interface ProgressSink {
   readonly columns?: number;
 }
 
-export interface Progress {
-  /** `done` is the count so far. */
-  update(done: number): void;
-  finish(): void;
-}
+export type Progress = ReturnType<typeof createProgress>;
 
 const redrawEveryMs = 100;
 const lineEveryMs = 5_000;
@@ -19,7 +15,7 @@ const barWidth = 30;
  * Shows the progress of long work with its rate and the remaining time: as a bar on a terminal, else in lines.
  * Without a total, it shows only the count and the rate.
  */
-export function createProgress(sink: ProgressSink, label: string, total?: number): Progress {
+export function createProgress(sink: ProgressSink, label: string, total?: number) {
   const { isTTY = false } = sink;
   const startedAt = performance.now();
   let shownAt = isTTY ? Number.NEGATIVE_INFINITY : startedAt;
@@ -39,13 +35,13 @@ export function createProgress(sink: ProgressSink, label: string, total?: number
     sink.write(isTTY ? `\r${line().slice(0, columns - 1)}\u001b[K${ending}` : `${line()}\n`);
   };
   return {
-    update(done) {
+    update(done: number): void {
       latest = done;
       if (performance.now() - shownAt < (isTTY ? redrawEveryMs : lineEveryMs)) return;
       shownAt = performance.now();
       show('');
     },
-    finish: () => show('\n'),
+    finish: (): void => show('\n'),
   };
 }
 

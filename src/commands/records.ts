@@ -116,7 +116,6 @@ export async function* readStore(store: Store, lastIds?: LastIds): AsyncGenerato
   for (const kind of recordKinds) yield* readKind(store, kind, lastIds);
 }
 
-/** All records of a kind by id. */
 async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): AsyncGenerator<Batch, void> {
   const { keys } = tables[kind];
   // Check the user of a post too, because PostgreSQL reads the last id of posts later than that of users.
@@ -138,7 +137,6 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   }
 }
 
-/** All records of an NDJSON file. */
 export async function* readFile(path: string): AsyncGenerator<Batch, void> {
   let batch = emptyBatch();
   let characters = 0;

@@ -9,14 +9,7 @@ import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
-import {
-  type Command,
-  type CommandContext,
-  describeError,
-  isInvalid,
-  onStop,
-  UsageError,
-} from './command-line.ts';
+import { type Command, describeError, isInvalid, onStop, UsageError } from './command-line.ts';
 import {
   type Files,
   optionsHelp,
@@ -72,15 +65,21 @@ export const serve: Command = {
     try {
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
-      const signals = onStopSignals(context);
+      const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
+      let isServing = false;
+      // A signal stops the service in order, but ends the process at once before anything is served.
+      onStop(context, (code) => {
+        if (!isServing) context.exit(code);
+        stop();
+      });
       const runner =
         isPool && worker === undefined
           ? await createPool(config, log.observe)
-          : singleService(parsed, files, log.observe, signals.stop, worker);
-      context.onSignal('SIGHUP', () => signals.isServing && runner.reload());
+          : singleService(parsed, files, log.observe, stop, worker);
+      context.onSignal('SIGHUP', () => isServing && runner.reload());
       const addresses = await runner.start();
       if (addresses === undefined) return 1;
-      signals.isServing = true;
+      isServing = true;
       keepNewObjectsYoung();
       const { http, grpc } = addresses;
       if (worker !== undefined) worker.ready(addresses);
@@ -88,7 +87,7 @@ export const serve: Command = {
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
       if (worker === undefined) void reportStandbys(config, log.observe);
-      await signals.stopped;
+      await stopped;
       await runner.stop();
       isStopped = true;
       return 0;
@@ -178,15 +177,4 @@ function singleService(
       }
     },
   };
-}
-
-/** A signal stops the service in order, but ends the process at once before anything is served. */
-function onStopSignals(context: CommandContext) {
-  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
-  const signals = { stopped, stop, isServing: false };
-  onStop(context, (code) => {
-    if (!signals.isServing) context.exit(code);
-    stop();
-  });
-  return signals;
 }

@@ -123,11 +123,8 @@ ${databaseHelp}`,
     let isComplete = opening === undefined;
     // Deferred before the file is open, because a signal may stop the process earlier.
     removing.defer(async () => {
-      if (!isComplete)
-        await opening?.then(
-          () => rm(path),
-          () => undefined,
-        );
+      const created = await opening?.catch(() => undefined);
+      if (created !== undefined && !isComplete) await rm(path);
     });
     const file = opening && cleanup.use(await opening);
     const print = (lines: readonly string[]) => {
