@@ -49,7 +49,6 @@ export function parseKey(text: string, earlier: readonly Key[] = []): Key {
   return { name, scopes: known, digest };
 }
 
-/** Parses all keys of the configuration. */
 export function parseKeys(texts: readonly string[]): readonly Key[] {
   const keys: Key[] = [];
   for (const text of texts) keys.push(parseKey(text, keys));

@@ -3,7 +3,6 @@ import type { Row } from './kinds.ts';
 import { type Parameters, parseParameters } from './list-query.ts';
 import { maxId, nameOf, parseInteger, type RecordKind, type RecordName, recordKinds } from './record.ts';
 
-/** The types of changes of records. */
 export type ChangeType = `${RecordName}.${'created' | 'updated' | 'deleted'}`;
 export const changeTypes = recordKinds.map(nameOf).flatMap((name): ChangeType[] => {
   return [`${name}.created`, `${name}.updated`, `${name}.deleted`];
@@ -113,7 +112,6 @@ function parseWhole(name: string, value: string, min: number, max: number): numb
   return parseInteger(name, number, min, max);
 }
 
-/** Parses a comma list of types of changes. */
 function parseChangeTypes(value: string): readonly ChangeType[] {
   const names = value.split(',');
   const types = changeTypes.filter((type) => names.includes(type));

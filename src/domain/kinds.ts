@@ -8,10 +8,8 @@ export interface Records {
   readonly posts: StoredPost;
 }
 
-/** A stored record of any kind. */
 export type Row = Records[RecordKind];
 
-/** The parsers of the bodies of each kind. */
 export const bodiesOf: Readonly<Record<RecordKind, BodyParsers<object>>> = {
   users: userBodies,
   posts: postBodies,

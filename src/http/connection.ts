@@ -32,7 +32,6 @@ export class Connection {
   readonly #socket: Duplex;
   /** The response to the latest request until it has ended. */
   newest: ServerResponse | undefined;
-  /** The request that is being handled. */
   running: RunningRequest | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;

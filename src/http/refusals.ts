@@ -83,7 +83,6 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   else response.once('finish', () => endSocket(socket));
 }
 
-/** Rejects CONNECT. */
 export function refuseConnect(socket: Duplex, observe: Observe): void {
   // Node has removed its listeners: without this one, a connection reset would end the process.
   socket.on('error', () => socket.destroy());

@@ -29,7 +29,6 @@ export interface ByteStream {
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** A JSON reply from serialized JSON. */
 export function jsonText(status: number, body: string | ByteStream, headers?: Headers): Reply {
   return { status, headers: { 'content-type': jsonType, 'cache-control': 'no-cache', ...headers }, body };
 }

@@ -78,7 +78,6 @@ export const storeSchemes: readonly StoreScheme[] = [
   },
 ];
 
-/** The forms of all URLs. */
 export const urlForms = formsOf(storeSchemes);
 /** The forms of the URLs of stores whose data outlives the process. */
 export const lastingUrlForms = formsOf(storeSchemes.filter(({ examine }) => examine));

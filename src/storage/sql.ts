@@ -4,14 +4,9 @@ import { afterPrefix, compareText } from '../domain/text.ts';
 import { columnNames, filterColumns, type Table } from './tables.ts';
 
 /** The table, columns and conditions of a list, for the SQL that both databases share. */
-export interface List {
-  readonly table: string;
-  readonly columns: string;
-  readonly filter: readonly Condition[];
-}
+export type List = ReturnType<typeof listOf>;
 
-/** The list with this filter. */
-export function listOf(table: Table, filter: object, columns = columnNames(table.listed)): List {
+export function listOf(table: Table, filter: object, columns = columnNames(table.listed)) {
   return { table: table.name, columns, filter: filterConditions(table, filter) };
 }
 
@@ -98,7 +93,6 @@ export function isKey(table: Table, mark: Mark): string {
   return table.keys.map(({ name }, i) => `${name} = ${mark}${i + 1}`).join(' AND ');
 }
 
-/** Selects one record by its key. */
 export function findSql(table: Table, mark: Mark): string {
   return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, mark)}`;
 }

@@ -57,7 +57,6 @@ export interface Scratch {
   next(): Promise<string>;
   /** Ages the idempotency keys of a store; absent if the store accepts a clock. */
   readonly passTime?: (url: string, ms: number) => Promise<void>;
-  /** Removes all these stores. */
   remove(): Promise<void>;
 }
 
@@ -172,7 +171,6 @@ const pollIntervalMs = 20;
 /** Minimum time between two calls after writes of this process. */
 const wakeIntervalMs = 10;
 
-/** The watchers of a feed. */
 class Watchers {
   readonly #polls = new Map<() => void, NodeJS.Timeout>();
   #next: NodeJS.Timeout | undefined;

@@ -16,7 +16,6 @@ export interface Column {
   readonly parent?: RecordKind;
   /** Whether a filter contains a prefix. Otherwise it contains the whole value, or a list of values. */
   readonly byPrefix?: true;
-  /** Whether an update may change it. */
   readonly editable?: true;
 }
 
@@ -109,7 +108,6 @@ export function toRecord<Row>(columns: readonly Column[], values: Readonly<Recor
   return record as Row;
 }
 
-/** A row by the names of its columns. */
 export type NamedRow = Readonly<Record<string, unknown>>;
 
 /** Converts a row with the names of its columns into a record. */
@@ -123,7 +121,6 @@ export function fromNames<Row>(columns: readonly Column[], row: NamedRow): Row {
 
 type FilterValue = string | number | readonly number[];
 
-/** The columns in a filter, each with its value. */
 export function filterColumns(
   { columns }: Table,
   filter: object,

@@ -49,7 +49,6 @@ interface Requests {
   count: number;
 }
 
-/** Counts the events of the service. */
 export class Metrics {
   readonly #requests = { http: new Map<string, Requests>(), grpc: new Map<string, Requests>() };
   /** All other counters, by name and labels. */
@@ -69,7 +68,6 @@ export class Metrics {
     }
   };
 
-  /** Counts a read that was meant for a standby. */
   readonly standbyRead = (read: { host: string; outcome: string; waitMs: number; lagBytes: number }) => {
     const host = `host="${escapeLabel(read.host)}"`;
     this.#add('users_service_standby_reads_total', `${host},outcome="${read.outcome}"`);
@@ -154,7 +152,6 @@ function latencySeries({ face, route, bucketCounts, sum, count }: Requests): Ser
   ];
 }
 
-/** The sum of the metrics of several processes. */
 export function sumSnapshots(snapshots: readonly MetricsSnapshot[]): MetricsSnapshot {
   const sum: Partial<Record<Family, Record<string, number>>> = {};
   for (const snapshot of snapshots) {

@@ -4,7 +4,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Addresses } from '../service.ts';
 import { type MetricsSnapshot, renderMetrics } from '../telemetry/metrics.ts';
 
-/** The ports that a worker listens on. */
 export type Ports = readonly [port: number, grpcPort: number | false];
 
 /** The messages of a worker to its primary. `gather` requests the metrics of all workers. */

@@ -37,7 +37,6 @@ const reportTimeoutMs = 500;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
-  /** The latest metrics of each worker. */
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
   /** The counters of workers that have exited: a sum must not fall when a worker is replaced. */
   #exited: MetricsSnapshot = {};

@@ -155,7 +155,6 @@ function compare(sort: Sort<string>, a: Position, b: Position): number {
   return 0;
 }
 
-/** The rows of a list with this filter. */
 function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object): Row[] {
   const wanted = filterColumns(table, filter);
   return [...rows.values()].filter((row) =>

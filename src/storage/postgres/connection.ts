@@ -30,7 +30,6 @@ const parsers: Readonly<Record<number, (text: string) => unknown>> = {
 /** The parsers of values, for the driver. */
 export const types = { getTypeParser: (type: number) => parsers[type] ?? String };
 
-/** Sends a statement and resolves to its rows. */
 export type Send = <Row extends QueryResultRow>(sql: Sql, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** The first row of a statement that always returns one. */

@@ -76,7 +76,6 @@ export function faultOf(error: unknown): Fault {
   return meaningOf(error).fault;
 }
 
-/** Converts the error of a statement. */
 export function toDomainError(error: unknown, fault: Fault): DomainError {
   const { error: convert } = meaningOf(error);
   const isUnknown = convert === unknown.error && !(error instanceof DomainError);

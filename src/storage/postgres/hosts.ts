@@ -5,7 +5,6 @@ import type { Connection } from './connection.ts';
 import { cannotConnect, isRefusal, sqlState } from './errors.ts';
 import { unlessAborted } from './promises.ts';
 
-/** A server. */
 export interface Host {
   /** Its `host:port`. */
   readonly name: string;
@@ -76,18 +75,12 @@ export interface SearchSettings {
 /** Opens a connection. Fails unless the host accepts it in time, and accepts writes if they are needed. */
 type Connect = (host: Host, timeoutMs: number, signal?: AbortSignal) => Promise<Connection>;
 
-interface Failure {
-  readonly cause: unknown;
-  /** How long the failed attempt took. */
-  readonly tookMs?: number;
-}
-
 /** Opens connections to one of the hosts, and finds another one when it fails. */
 export class HostSearch {
   /** The host that new connections go to. */
   current: Host;
-  /** Why the last connection could not be opened; `undefined` after a success. */
-  failure: Failure | undefined;
+  /** Why the last connection could not be opened, and how long that took; `undefined` after a success. */
+  failure: { readonly cause: unknown; readonly tookMs?: number } | undefined;
   /** Raised when a connection fails. No older connection is used again, because the server may have moved or restarted. */
   generation = 0;
   readonly #settings: SearchSettings;
@@ -97,7 +90,6 @@ export class HostSearch {
   #search: Promise<void> | undefined;
   /** When the last search began, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
-  /** When a search last found a host. */
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
 

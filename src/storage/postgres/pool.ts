@@ -31,7 +31,6 @@ export interface PoolSettings extends SessionLimits, SearchSettings {
 /** Creates a client of the driver, which is not connected yet. */
 export type CreateClient = (url: string) => Client;
 
-/** Sends statements on one connection. */
 type Work<T> = (send: Send, connection: Connection) => Promise<T>;
 
 /** A call that waits for a connection, or has one. */

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import { aborted, type DomainError } from '../../domain/errors.ts';
 import type { Connection } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
@@ -106,14 +107,8 @@ export class ConnectionQueue {
       // The store is overloaded only if other calls were served in the meantime.
       leave(this.#served === served ? notInTime(new Error('all connections are in use')) : overloaded());
     }, this.#waitTimeoutMs);
-    const abort = () => signal && leave(aborted(signal));
-    signal?.addEventListener('abort', abort);
+    using _ = signal && addAbortListener(signal, () => leave(aborted(signal)));
     this.#waiting.add(resolve);
-    try {
-      return await promise;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
-    }
+    return await promise.finally(() => clearTimeout(timer));
   }
 }

@@ -4,7 +4,7 @@ import { byKind, type RecordKind, recordKinds } from '../../domain/record.ts';
 import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { TableOperations } from '../store.ts';
-import { columnNames, fromNames, type NamedRow, type Table, tables } from '../tables.ts';
+import { columnNames, fromNames, type NamedRow, tables } from '../tables.ts';
 import { prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 
@@ -21,42 +21,37 @@ const summary: Sql = {
     .join(',')}`,
 };
 
-/** The reads of a table. Each is one statement. */
-function tableReads(
-  pool: Pick<PostgresPool, 'read'>,
-  table: Table,
-): Pick<TableOperations, 'get' | 'list' | 'count'> {
-  const { columns, listed } = table;
-  const find = prepared(findSql(table, '$'));
-  return {
-    async get(key, { signal } = {}) {
-      const [row] = await pool.read<NamedRow>(find, key, signal);
-      return row && fromNames<Row>(columns, row);
-    },
-
-    async list(filter, query, { signal } = {}) {
-      const { sql, values } = pageStatement(listOf(table, filter), query);
-      const rows = await pool.read<NamedRow>(sql, values, signal);
-      return toPage(
-        rows.map((row) => fromNames<Row>(listed, row)),
-        query,
-      );
-    },
-
-    async count(filter, { signal } = {}) {
-      const values: Value[] = [];
-      const list = listOf(table, filter, 'count(*)::integer AS count');
-      const sql = prepared(selectSql(list, [], binder(values)));
-      const [row] = await pool.read<{ count: number }>(sql, values, signal);
-      return Number(row?.count);
-    },
-  };
-}
-
-/** The reads from `pool`. Only the primary accepts the ping. */
+/** The reads from `pool`, each in one statement. Only the primary accepts the ping. */
 export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<PostgresPool, 'ping'>) {
   return {
-    operations: byKind((kind) => tableReads(pool, tables[kind])),
+    operations: byKind((kind): Pick<TableOperations, 'get' | 'list' | 'count'> => {
+      const table = tables[kind];
+      const { columns, listed } = table;
+      const find = prepared(findSql(table, '$'));
+      return {
+        async get(key, { signal } = {}) {
+          const [row] = await pool.read<NamedRow>(find, key, signal);
+          return row && fromNames<Row>(columns, row);
+        },
+
+        async list(filter, query, { signal } = {}) {
+          const { sql, values } = pageStatement(listOf(table, filter), query);
+          const rows = await pool.read<NamedRow>(sql, values, signal);
+          return toPage(
+            rows.map((row) => fromNames<Row>(listed, row)),
+            query,
+          );
+        },
+
+        async count(filter, { signal } = {}) {
+          const values: Value[] = [];
+          const list = listOf(table, filter, 'count(*)::integer AS count');
+          const sql = prepared(selectSql(list, [], binder(values)));
+          const [row] = await pool.read<{ count: number }>(sql, values, signal);
+          return Number(row?.count);
+        },
+      };
+    }),
 
     async ping({ signal }: CallOptions = {}) {
       await primary.ping(ping, signal);

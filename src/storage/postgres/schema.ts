@@ -73,7 +73,6 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
 // An arbitrary number that no other program uses for its advisory locks.

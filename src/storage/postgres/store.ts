@@ -130,7 +130,6 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
 // Shorter than the time after which NAT or load balancers forget an idle connection.
 const keepAliveDelayMs = 10_000;
 
-/** Passes each message on only once. */
 function withoutRepeats(warn: Warn = () => {}): Warn {
   const sent = new Set<string>();
   return (message) => {

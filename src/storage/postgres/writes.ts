@@ -18,13 +18,9 @@ import {
 } from '../tables.ts';
 import type { PostgresFeed } from './changes.ts';
 import { restartFeed } from './changes.ts';
-import { prepared, type Send, type Sql } from './connection.ts';
+import { firstOf, prepared, type Send, type Sql } from './connection.ts';
 import { type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
-
-interface RecordRow extends NamedRow {
-  readonly record: NamedRow;
-}
 
 interface UnchangedRow extends NamedRow {
   readonly version: number;
@@ -43,7 +39,20 @@ export function tableWrites(
   feed: PostgresFeed | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
-  const { insert, insertOnce, update, unchanged, remove, find } = writeStatements(table, feed !== undefined);
+  const hasFeed = feed !== undefined;
+  const removal = deleteSql(table, '$', isExpected(table));
+  /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
+  const returning = (verb: 'created' | 'updated', write: string) =>
+    `WITH ${verb} AS (${write})
+    ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
+  const insert = statement(returning('created', insertSql(table, 1)));
+  const insertOnce = statement(
+    onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
+  );
+  const update = statement(returning('updated', updateSql(table, '$', isExpected(table))));
+  const unchanged = prepared(unchangedSql(table));
+  const remove = statement(hasFeed ? withDeletions(table, removal) : removal);
+  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`);
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
@@ -59,7 +68,7 @@ export function tableWrites(
     async create(record, options = {}) {
       const values = recordValues(given, record);
       if (options.idempotency === undefined) {
-        const [row] = await write<RecordRow>(insert, values, options);
+        const [row] = await write<{ readonly record: NamedRow }>(insert, values, options);
         return row && { value: toRecord(row.record), replayed: false };
       }
       const { key, fingerprint } = options.idempotency;
@@ -76,7 +85,7 @@ export function tableWrites(
       const values = [...key, options.expected, ...patchValues(edited, patch)];
       // A retry is necessary only if another write came between the two statements.
       for (;;) {
-        const [row] = await write<RecordRow>(update, values, options);
+        const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<UnchangedRow>(unchanged, values);
         if (found === undefined) return undefined;
@@ -95,25 +104,6 @@ export function tableWrites(
       }
       return false;
     },
-  };
-}
-
-/** The writes of a table. With a feed, they add their changes, and their last two parameters are the origin. */
-function writeStatements(table: Table, hasFeed: boolean) {
-  const remove = deleteSql(table, '$', isExpected(table));
-  /** Returns the record as JSON. */
-  const returning = (verb: 'created' | 'updated', write: string) =>
-    `WITH ${verb} AS (${write})
-    ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
-  return {
-    insert: statement(returning('created', insertSql(table, 1))),
-    insertOnce: statement(
-      onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
-    ),
-    update: statement(returning('updated', updateSql(table, '$', isExpected(table)))),
-    unchanged: prepared(unchangedSql(table)),
-    remove: statement(hasFeed ? withDeletions(table, remove) : remove),
-    find: prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`),
   };
 }
 
@@ -195,12 +185,6 @@ function changeOf(table: Table, verb: string, rows: string): string {
     row_to_json(${rows}) AS record, :request_id::text AS request_id, :key::text AS key`;
 }
 
-interface Added extends NamedRow {
-  readonly count: number;
-  /** The greatest id of a new row; 0 if there is none. */
-  readonly last: number;
-}
-
 /** The writes that import a whole store, each batch in one transaction. */
 export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRows' | 'continueIds'> {
   return {
@@ -220,7 +204,7 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
       return pool.transaction(async (send) => {
         // Lock all tables. Otherwise a running write could commit a change whose position is before the restart.
         await lock(send, ...recordKinds);
-        const [{ count, last } = { count: 0, last: 0 }] = await send<Added>({ text: add }, values);
+        const { count, last } = firstOf(await send<{ count: number; last: number }>({ text: add }, values));
         const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
         if (other !== undefined) throw rowDiffers(kind, other.id);
         await raise(send, `${kind}_id_seq`, last);

@@ -102,7 +102,6 @@ function recordSql(table: Table): string {
 // Maximum number of changes that a read examines. More would block the thread of all requests for too long.
 const maxExamined = 10_000;
 
-/** Reads the feed of changes. */
 export function sqliteFeed(db: DatabaseSync) {
   // In one statement, so that all values are from one moment. There is at least one row, with or without a change.
   const page = prepareRows(

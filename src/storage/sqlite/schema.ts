@@ -68,7 +68,6 @@ const migrations: readonly string[] = [
   `,
 ];
 
-/** The current version of the schema. */
 export const schemaVersion = migrations.length;
 
 // The size of the page cache of each connection. The system caches the file too, so more gains little, even with

@@ -5,7 +5,6 @@ import type { SqliteWrites } from './writes.ts';
 
 export type WriteName = keyof SqliteWrites;
 
-/** A write for the writer thread. */
 export interface Write {
   readonly name: WriteName;
   readonly parameters: readonly unknown[];

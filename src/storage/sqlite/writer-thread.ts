@@ -6,7 +6,6 @@ import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
 import { type SqliteWrites, sqliteWrites } from './writes.ts';
 
-/** The options of the writer thread. */
 export interface WriterData {
   readonly files: OpenFiles;
   /** How long to wait for a lock of another process, in milliseconds. */

@@ -24,10 +24,7 @@ import { prepareRows } from './reads.ts';
 export type SqliteWrites = ReturnType<typeof sqliteWrites>;
 
 /** An idempotency key with the time of its use. */
-export interface TimedKey extends IdempotencyKey {
-  readonly now: number;
-  readonly expiresAt: number;
-}
+export type TimedKey = IdempotencyKey & { readonly now: number; readonly expiresAt: number };
 
 type Expected = readonly number[] | undefined;
 
