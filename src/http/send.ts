@@ -122,6 +122,11 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
   } else if (status !== 204 && status !== 304) {
     headers['content-length'] = 0;
   }
+  // HTTP/1.0 has no chunks: only the end of the connection ends a body of unknown length.
+  if (raw.httpVersion === '1.0' && body !== undefined && headers['content-length'] === undefined) {
+    response.useChunkedEncodingByDefault = false;
+    headers['connection'] = 'close';
+  }
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
   if (linger) headers['connection'] = 'close';
