@@ -1,25 +1,24 @@
 import { readFileSync } from 'node:fs';
-import type {
-  handleBidiStreamingCall,
-  handleServerStreamingCall,
-  Server,
-  ServerWritableStream,
-} from '@grpc/grpc-js';
+import type { handleBidiStreamingCall, handleServerStreamingCall, Server } from '@grpc/grpc-js';
 import { ReflectionService } from '@grpc/reflection';
 import jspb from 'google-protobuf';
 import { HealthImplementation } from 'grpc-health-check';
 
-type Watch = handleServerStreamingCall<unknown, unknown>;
+type Watch = handleServerStreamingCall<{ readonly service: string }, { readonly status: string }>;
+
+const services = ['', 'Users'];
 
 /** Adds the health service, with a status for `""`, the whole server, and one for `Users`. */
 export function addHealth(server: Server) {
   const health = new HealthImplementation({ '': 'NOT_SERVING', Users: 'NOT_SERVING' });
-  const watching = new Set<ServerWritableStream<unknown, unknown>>();
+  const watching = new Set<Parameters<Watch>[0]>();
   const addService: Server['addService'] = (service, implementation) => {
     const watch: Watch = (call) => {
       watching.add(call);
       call.on('cancelled', () => watching.delete(call));
-      (implementation['watch'] as Watch)(call);
+      // The package would keep each name that was ever watched. The service never learns an unknown name later.
+      if (services.includes(call.request.service)) (implementation['watch'] as Watch)(call);
+      else call.write({ status: 'SERVICE_UNKNOWN' });
     };
     server.addService(service, { ...implementation, watch });
   };
@@ -27,7 +26,7 @@ export function addHealth(server: Server) {
   health.addToServer({ addService } as Server);
   return {
     setServing(serving: boolean): void {
-      for (const service of ['', 'Users']) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
+      for (const service of services) health.setStatus(service, serving ? 'SERVING' : 'NOT_SERVING');
     },
     /** Ends the watches, which would otherwise keep the server from shutting down. */
     endWatches(): void {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -128,6 +129,24 @@ test('on a small heap, calls with long lists of binary metadata are closed with 
   }
   await isWell();
   assert.ok(reasons().includes('the metadata has too many values'));
+});
+
+test('on a small heap, watches of long names of unknown services are forgotten when they end', async (t) => {
+  const { grpc, isWell } = await startSmall(t);
+  let session = await connectWire(t, grpc);
+  for (let i = 0; i < 1_500; i += 1) {
+    // The server closes a connection on which too many calls are cancelled.
+    if (i % 400 === 399) session = await connectWire(t, grpc);
+    const name = Buffer.alloc(60_000, `${i} `);
+    // The field `service`, whose length takes three bytes.
+    const request = Buffer.concat([Uint8Array.of(0x0a, 0xe0, 0xd4, 0x03), name]);
+    const call = openCall(session, '/grpc.health.v1.Health/Watch').on('error', () => undefined);
+    call.end(framed(request));
+    const ended = new Promise((resolve) => call.on('close', resolve));
+    await Promise.race([once(call, 'data'), ended]);
+    call.close(constants.NGHTTP2_CANCEL);
+  }
+  await isWell();
 });
 
 test('a list of 128 values of binary metadata is accepted', async (t) => {
