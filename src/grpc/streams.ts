@@ -51,6 +51,8 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     stream.push = pushSlices;
     // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
     if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
+    // grpc-js ignores invalid metadata too, but prints it, keys included.
+    for (const name in headers) if (!isValid(name, headers[name])) delete headers[name];
     open.push(stream);
     if (isDraining) stream.session?.close();
     const [oldest] = open;
@@ -82,6 +84,11 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
 
 function isLongTimeout(timeout: string): boolean {
   return Number.parseInt(timeout, 10) * (msPerUnit[timeout.slice(-1)] ?? 0) > maxTimeoutMs;
+}
+
+function isValid(name: string, value: unknown): boolean {
+  if (name.startsWith(':')) return true;
+  return /^[0-9a-z_.-]+$/.test(name) && (isBinary(name) || /^[ -~]*$/.test(String(value)));
 }
 
 function isBinary(name: string): boolean {

@@ -133,6 +133,20 @@ function sendBytes(grpc: string, bytes: Uint8Array): Promise<Buffer> {
   return promise;
 }
 
+test('metadata that is not valid is ignored, and not printed', async (t) => {
+  const printed = t.mock.method(console, 'error', () => undefined);
+  const { grpc } = await startService(t, { grpcPort: 0, auth: 'all', apiKeys: ['key'] });
+  const session = await connectWire(t, grpc);
+  const call = (headers: Record<string, string>) => callWire(session, path, framed(one), headers);
+  assert.equal((await call({ 'x-api-key': 'k\u00e9y' })).code, status.UNAUTHENTICATED);
+  const others = { 'x-note': '\u009b31m', 'a!b': 'text', 'x-valid-bin': 'AAE' };
+  assert.equal((await call({ 'x-api-key': 'key', ...others })).code, status.NOT_FOUND);
+  assert.deepEqual(
+    printed.mock.calls.map((call) => call.arguments),
+    [],
+  );
+});
+
 const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 const garbage: readonly [what: string, bytes: Buffer][] = [
   ['HTTP/1.1', Buffer.from('GET /users HTTP/1.1\r\nhost: x\r\n\r\n')],
