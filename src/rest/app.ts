@@ -67,13 +67,13 @@ const descriptionPath = '/openapi.json';
 const preflightHeaders: Headers = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
-    'Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent',
+    'Content-Type, If-Match, If-None-Match, If-Range, Idempotency-Key, Last-Event-ID, Prefer, Range, X-Api-Key, X-Request-Id, Traceparent',
   // The maximum time that Chromium caches a preflight, in seconds.
   'access-control-max-age': '7200',
 };
 const exposedHeaders: Headers = {
   'access-control-expose-headers':
-    'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id',
+    'ETag, Link, Location, X-Total-Count, Preference-Applied, Retry-After, Idempotency-Replayed, X-Request-Id, Accept-Ranges, Content-Range',
 };
 
 /**
@@ -176,12 +176,13 @@ function corsHeaders(origins: readonly string[]): ((request: HttpRequest) => Hea
     ...(!allowsAll && { vary: 'origin' }),
   };
   return (request) => {
-    const origin = request.header('origin');
-    if (origin === undefined || !(allowsAll || allowed.has(origin))) return headers;
+    // A cache may keep the response to a request without an origin for a page of any origin.
+    const origin = allowsAll ? '*' : request.header('origin');
+    if (origin === undefined || !allowed.has(origin)) return headers;
     const method = request.method === 'OPTIONS' ? request.header('access-control-request-method') : undefined;
     return {
       ...headers,
-      'access-control-allow-origin': allowsAll ? '*' : origin,
+      'access-control-allow-origin': origin,
       ...(method === undefined ? exposedHeaders : preflightHeaders),
     };
   };
