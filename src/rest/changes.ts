@@ -17,7 +17,7 @@ import { resources } from './resources.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
-const otherTypes = [batchType, 'application/json', '*/*'];
+const otherTypes = [batchType, 'application/json', 'application/*', '*/*'];
 // Maximum length of a page: long posts end it before its limit.
 const maxBatchLength = 1024 * 1024;
 // A store examines a limited number of changes in each read. If none of them matches the filter after this many
