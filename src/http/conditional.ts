@@ -99,7 +99,9 @@ export function parseRange(
   if (found === null) return undefined;
   const [, first, last, suffix] = found;
   if (suffix !== undefined) {
-    if (Number(suffix) === 0 || size === 0) return 'unsatisfiable';
+    if (Number(suffix) === 0) return 'unsatisfiable';
+    // The last bytes of nothing are nothing: the whole.
+    if (size === 0) return undefined;
     return { start: Math.max(size - Number(suffix), 0), end: size - 1 };
   }
   const start = Number(first);
