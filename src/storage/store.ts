@@ -124,14 +124,17 @@ export function createStore(backend: StoreBackend): Store {
           return Promise.reject(toError(caught));
         }
       },
-      list: guarded(async (query, options) => {
-        const page = await records.list({ ...owner, ...query.filter }, query, options);
-        return page.items.length > 0 || (await hasOwner(options)) ? page : undefined;
-      }),
-      count: guarded(async (filter, options) => {
-        const count = await records.count({ ...owner, ...filter }, options);
-        return count > 0 || (await hasOwner(options)) ? count : undefined;
-      }),
+      // Not async: `guarded` converts only errors that are thrown synchronously.
+      list: guarded((query, options) =>
+        mapAnswer(records.list({ ...owner, ...query.filter }, query, options), async (page) =>
+          page.items.length > 0 || (await hasOwner(options)) ? page : undefined,
+        ),
+      ),
+      count: guarded((filter, options) =>
+        mapAnswer(records.count({ ...owner, ...filter }, options), async (count) =>
+          count > 0 || (await hasOwner(options)) ? count : undefined,
+        ),
+      ),
       create: writing((draft, options) => records.create({ ...draft, ...owner }, options)),
       update: writing((id, patch, options) => records.update(keyOf(id), patch, options)),
       delete: writing((id, options) => records.delete(keyOf(id), options)),

@@ -15,7 +15,8 @@ import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
-import { rejects } from '../../../src/conformance/fixture.ts';
+import { rejects, userQuery } from '../../../src/conformance/fixture.ts';
+import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
@@ -159,17 +160,22 @@ describe('the file of a SQLite store', () => {
     await store.close();
     const bytes = readFileSync(path);
     const db = new DatabaseSync(path);
-    const { rootpage, page_size } = {
-      ...db
-        .prepare("SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'users'")
-        .get(),
-    };
+    const pages = db
+      .prepare(`
+        SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE tbl_name IN ('users', 'posts')`)
+      .all();
     db.close();
-    bytes.fill(0xff, (Number(rootpage) - 1) * Number(page_size), Number(rootpage) * Number(page_size));
+    for (const { rootpage, page_size } of pages)
+      bytes.fill(0xff, (Number(rootpage) - 1) * Number(page_size), Number(rootpage) * Number(page_size));
     writeFileSync(path, bytes);
     const damaged = await openSqliteStore(path);
     t.after(() => damaged.close());
     await rejects(damaged.users.get(1), 'unavailable');
+    await rejects(damaged.users.list(userQuery()), 'unavailable');
+    await rejects(damaged.users.count({}), 'unavailable');
+    await rejects(damaged.posts(1).get(1), 'unavailable');
+    await rejects(damaged.posts(1).list(postQuery()), 'unavailable');
+    await rejects(damaged.posts(1).count({}), 'unavailable');
     await rejects(damaged.users.create({ name: 'Ada' }), 'unavailable');
     await rejects(damaged.ping(), 'unavailable');
   });
