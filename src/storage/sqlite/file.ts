@@ -122,7 +122,10 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
 
 /**
  * Like `checkFiles`, and throws if the log was truncated, because its content is then invalid. A log only grows while
- * its header stays the same: SQLite writes another header when it restarts the log. Call it after each commit.
+ * its header stays the same: SQLite writes another header when it restarts the log. An empty log is
+ * accepted, because another program may checkpoint and empty it, and a write without a change leaves it empty. If the
+ * log was truncated instead, SQLite writes the next commit at the old end, and the header is missing. Call this after
+ * each commit.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
@@ -131,9 +134,9 @@ export function watchFiles(files: OpenFiles): () => void {
   return () => {
     const [, bytes = 0n] = checkFiles(files);
     const header = Buffer.alloc(logHeaderBytes);
-    readSync(log, header, 0, logHeaderBytes, 0);
-    const isCut = header.equals(known) ? bytes < knownBytes : !isLogHeader(header);
-    if (isCut) throw lost(`${files.path}-wal has been cut short`);
+    const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
+    const isCut = !isLogHeader(header) || (header.equals(known) && bytes < knownBytes);
+    if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
     [known, knownBytes] = [header, bytes];
   };
 }
