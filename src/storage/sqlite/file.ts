@@ -17,6 +17,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { unavailable } from './errors.ts';
+import { maxIdleLogBytes } from './schema.ts';
 
 /** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
@@ -122,10 +123,9 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
 
 /**
  * Like `checkFiles`, and throws if the log was truncated, because its content is then invalid. A log only grows while
- * its header stays the same: SQLite writes another header when it restarts the log. An empty log is
- * accepted, because another program may checkpoint and empty it, and a write without a change leaves it empty. If the
- * log was truncated instead, SQLite writes the next commit at the old end, and the header is missing. Call this after
- * each commit.
+ * its header stays the same: SQLite writes another header when it restarts the log. An empty log is accepted, because
+ * another program may checkpoint and empty it, and a write without a change leaves it empty. If the log was truncated
+ * instead, SQLite writes the next commit at the old end, and the header is missing. Call this after each commit.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');
@@ -135,9 +135,12 @@ export function watchFiles(files: OpenFiles): () => void {
     const [, bytes = 0n] = checkFiles(files);
     const header = Buffer.alloc(logHeaderBytes);
     const isEmpty = readSync(log, header, 0, logHeaderBytes, 0) === 0;
-    const isCut = !isLogHeader(header) || (header.equals(known) && bytes < knownBytes);
+    const isRestarted = !header.equals(known);
+    const isCut = !isLogHeader(header) || (!isRestarted && bytes < knownBytes);
     if (isCut && !isEmpty) throw lost(`${files.path}-wal has been cut short`);
-    [known, knownBytes] = [header, bytes];
+    known = header;
+    // Another process may have restarted a long log, and truncates it to this size only at the end of its commit.
+    knownBytes = isRestarted && bytes > maxIdleLogBytes ? BigInt(maxIdleLogBytes) : bytes;
   };
 }
 

@@ -19,7 +19,8 @@ import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
-import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
+import { openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
+import { connect, maxIdleLogBytes, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -345,6 +346,44 @@ function copyOf(file: string): string {
   copyFileSync(file, `${file}.copy`);
   return `${file}.copy`;
 }
+
+describe('the check for a truncated log of SQLite', () => {
+  /** A log without frames, and the check of it. */
+  function watch() {
+    const path = join(temporaryFolder(), 'users.db');
+    const log = `${path}-wal`;
+    for (const file of [path, log, `${path}-shm`]) writeFileSync(file, '');
+    const restart = (salt: number) => {
+      const header = Buffer.alloc(32, salt);
+      header.writeUInt32BE(0x377f0682);
+      writeFileSync(log, header, { flag: 'r+' });
+    };
+    const check = watchFiles(openFiles(path, path));
+    restart(1);
+    return { log, restart, check };
+  }
+
+  it('passes while another process restarts a long log and shortens it at the end of its commit', () => {
+    const { log, restart, check } = watch();
+    truncateSync(log, 2 * maxIdleLogBytes);
+    check();
+    check();
+    restart(2);
+    check();
+    truncateSync(log, maxIdleLogBytes);
+    check();
+    truncateSync(log, maxIdleLogBytes - 1);
+    assert.throws(check, DomainError);
+  });
+
+  it('fails when the log was shortened after a single check', () => {
+    const { log, check } = watch();
+    truncateSync(log, 8_000);
+    check();
+    truncateSync(log, 7_999);
+    assert.throws(check, DomainError);
+  });
+});
 
 describe('the access rights of the files of a SQLite store', () => {
   const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
