@@ -10,6 +10,7 @@ const unavailableCodes = new Set([
   11, // SQLITE_CORRUPT
   13, // SQLITE_FULL
   14, // SQLITE_CANTOPEN
+  15, // SQLITE_PROTOCOL: other processes kept the locks of the log for too long
   26, // SQLITE_NOTADB
 ]);
 const busy = 5;

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
+import { toDomainError } from '../../../src/storage/sqlite/errors.ts';
+
+const codes: readonly [code: number, name: string, kind: ErrorKind][] = [
+  [1, 'SQLITE_ERROR', 'internal'],
+  [5, 'SQLITE_BUSY', 'unavailable'],
+  [261, 'SQLITE_BUSY_RECOVERY', 'unavailable'],
+  [6, 'SQLITE_LOCKED', 'unavailable'],
+  [7, 'SQLITE_NOMEM', 'internal'],
+  [8, 'SQLITE_READONLY', 'unavailable'],
+  [10, 'SQLITE_IOERR', 'unavailable'],
+  [522, 'SQLITE_IOERR_SHORT_READ', 'unavailable'],
+  [11, 'SQLITE_CORRUPT', 'unavailable'],
+  [13, 'SQLITE_FULL', 'unavailable'],
+  [14, 'SQLITE_CANTOPEN', 'unavailable'],
+  [15, 'SQLITE_PROTOCOL', 'unavailable'],
+  [21, 'SQLITE_MISUSE', 'internal'],
+  [26, 'SQLITE_NOTADB', 'unavailable'],
+  [275, 'SQLITE_CONSTRAINT_CHECK', 'unavailable'], // no id is left
+  [2067, 'SQLITE_CONSTRAINT_UNIQUE', 'internal'],
+];
+
+describe('an error of SQLite', () => {
+  for (const [errcode, name, kind] of codes) {
+    it(`with the result code ${name} becomes ${kind}`, () => {
+      const error = Object.assign(new Error(name), { code: 'ERR_SQLITE_ERROR', errcode });
+      const converted = toDomainError(error);
+      assert.equal(converted.kind, kind);
+      assert.ok(!converted.message.includes(name), converted.message);
+    });
+  }
+
+  it('that has been converted already stays the same', () => {
+    const conflict = new DomainError('conflict', 'conflict');
+    assert.equal(toDomainError(conflict), conflict);
+  });
+});
