@@ -17,10 +17,12 @@ const busy = 5;
 const checkConstraint = 275;
 const foreignKeyConstraint = 787;
 
-/** Converts an error of SQLite into a `DomainError`. */
+/** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
-  return unavailableCodes.has(primary(resultCode(caught))) ? unavailable(caught) : DomainError.from(caught);
+  const isOfSystem = caught instanceof Error && 'syscall' in caught;
+  const isUnavailable = isOfSystem || unavailableCodes.has(primary(resultCode(caught)));
+  return isUnavailable ? unavailable(caught) : DomainError.from(caught);
 }
 
 /** The failure of a call while the store cannot be used. The cause is for the operator. */

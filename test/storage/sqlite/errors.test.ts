@@ -37,3 +37,13 @@ describe('an error of SQLite', () => {
     assert.equal(toDomainError(conflict), conflict);
   });
 });
+
+describe('an error of the system while the files of SQLite are checked', () => {
+  for (const code of ['EACCES', 'EIO', 'ELOOP', 'ESTALE']) {
+    it(`with the code ${code} becomes unavailable`, () => {
+      const error = Object.assign(new Error(`${code}: stat '/srv/users.db'`), { code, syscall: 'stat' });
+      const { kind, message, cause } = toDomainError(error);
+      assert.deepEqual([kind, message, cause], ['unavailable', 'the store is not available', error]);
+    });
+  }
+});
