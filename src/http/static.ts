@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import {
@@ -56,7 +57,7 @@ export function fileHandler(file: StaticFile, extra: Headers, memory: { freeByte
   const describe = (stat: Stats, content: Version['content'], coding: Coding | undefined): Version => {
     // RFC 9110, 8.8.2.1: not in the future, even if the clock of the file system is.
     const modified = new Date(Math.min(stat.mtimeMs, Date.now()));
-    const validators = { tag: entityTag(stat, coding), modified };
+    const validators = { tag: entityTag(stat, content, coding), modified };
     const headers: Headers = {
       etag: `"${validators.tag}"`,
       'last-modified': modified.toUTCString(),
@@ -166,9 +167,13 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
   return opened === path || opened === `${path} (deleted)`;
 }
 
-// In microseconds, as far as a number can hold them, to distinguish files that were replaced within one second.
-function entityTag({ size, mtimeMs }: Stats, coding: Coding | undefined): string {
-  const version = `${size.toString(36)}-${Math.trunc(mtimeMs * 1000).toString(36)}`;
+// In a reproducible build, all versions of a file have the same time. The content of a long file is not known. The time
+// is in microseconds, as far as a number can hold them, to distinguish files that were replaced within one second.
+function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
+  const version =
+    content instanceof Uint8Array
+      ? hash('sha256', content, 'base64url')
+      : `${stat.size.toString(36)}-${Math.trunc(stat.mtimeMs * 1000).toString(36)}`;
   return coding === undefined ? version : `${version}-${coding}`;
 }
 

@@ -473,7 +473,7 @@ test('a small file is read once and then served from memory until it changes', a
   // The same length, and the same modification time.
   await writeFile(join(site.dir, 'digits.txt'), '9876543210');
   await utimes(join(site.dir, 'digits.txt'), modified, modified);
-  assert.equal((await site.get('/digits.txt')).body, '9876543210');
+  assert.equal((await site.get('/digits.txt', `If-None-Match: ${etag}`)).body, '9876543210');
   assert.equal(opens.callCount(), 1);
   await settled(join(site.dir, 'digits.txt'));
   for (const n of [1, 2]) assert.equal((await site.get('/link.txt')).body, '9876543210', `link, ${n}`);
