@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { aborted, DomainError } from '../../domain/errors.ts';
@@ -19,8 +20,8 @@ export interface StandbyRead {
 
 interface Standby {
   readonly host: string;
-  readonly pool: Pick<PostgresPool, 'reads'>;
-  /** The standby is not used until this time, by `performance.now()`. */
+  readonly pool: Pick<PostgresPool, 'reads' | 'ping'>;
+  /** 0: the standby is used. Else it must respond to a ping after this time, by `performance.now()`. */
   skippedUntil: number;
 }
 
@@ -55,7 +56,8 @@ const skipMs = 1_000;
  * Reads from standbys, but never stale data: each read shows every write that was acknowledged before the read began.
  * Concurrent reads share one query to the primary for the end of its log. Each read then waits until a standby has
  * replayed the log up to there. If the standby fails or needs longer than 100 ms, the primary serves the read, and the
- * standby is not used for a second.
+ * standby is not used for a second. A read that takes longer once it has been sent may be slow, or the server may hang.
+ * The primary serves it only if the standby does not respond to a ping.
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,
@@ -69,6 +71,16 @@ export function standbyReads(
     firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [])),
   );
   let count = 0;
+  const skip = (standby: Standby) => {
+    standby.skippedUntil = performance.now() + skipMs;
+  };
+  const retry = (standby: Standby) => {
+    standby.skippedUntil = Number.POSITIVE_INFINITY;
+    const use = () => {
+      standby.skippedUntil = 0;
+    };
+    standby.pool.ping(replayed).then(use, () => skip(standby));
+  };
 
   /** Resolves to no rows when another server must serve the read. */
   const readFrom = async <Row extends QueryResultRow>(
@@ -80,6 +92,19 @@ export function standbyReads(
     let waitMs = 0;
     let lagBytes: number | undefined;
     let outcome: StandbyRead['outcome'] = 'answered';
+    let isSent = false;
+    const ending = new AbortController();
+    using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
+    const timer = setInterval(() => {
+      if (!isSent) {
+        waitMs = performance.now() - since;
+        ending.abort();
+      }
+      standby.pool.ping(replayed).catch(() => {
+        skip(standby);
+        ending.abort();
+      });
+    }, maxWaitMs);
     try {
       return await standby.pool.reads(
         async (send, connection) => {
@@ -91,27 +116,26 @@ export function standbyReads(
               replayedBy.set(connection, known);
             }
             lagBytes ??= Math.max(0, needed.bytes - known.bytes);
+            if (ending.signal.aborted) throw aborted(ending.signal);
             waitMs = performance.now() - since;
-            if (signal?.aborted) throw aborted(signal);
-            if (includes(known, needed)) return await send<Row>(sql, values);
-            if (waitMs > maxWaitMs) {
-              outcome = 'late';
-              return undefined;
-            }
+            isSent = includes(known, needed);
+            if (isSent) return await send<Row>(sql, values);
             await delay(pollIntervalMs);
           }
         },
-        signal,
+        ending.signal,
         purpose,
       );
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
       if (signal?.aborted || kind === 'deadline-exceeded') throw caught;
-      outcome = 'failed';
+      outcome = ending.signal.aborted && !isSent ? 'late' : 'failed';
+      // Without a position, all connections may be busy. Then the other reads can still use the standby.
+      if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
     } finally {
-      if (outcome !== 'answered') standby.skippedUntil = performance.now() + skipMs;
+      clearInterval(timer);
       report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
     }
   };
@@ -119,7 +143,10 @@ export function standbyReads(
   return {
     async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
       const now = performance.now();
-      const usable = standbys.filter(({ skippedUntil }) => skippedUntil <= now);
+      const usable = standbys.filter(({ skippedUntil }) => skippedUntil === 0);
+      for (const standby of standbys) {
+        if (standby.skippedUntil > 0 && standby.skippedUntil <= now) retry(standby);
+      }
       count += 1;
       const standby = usable[count % usable.length];
       let rows: Row[] | undefined;

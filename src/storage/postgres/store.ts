@@ -17,8 +17,8 @@ import { postgresImport, tableWrites } from './writes.ts';
 /** Settings of a PostgreSQL store. Times are in milliseconds. */
 export interface PostgresStoreOptions {
   /**
-   * Maximum number of connections for calls, 1 to 1,000. `ping` has one more, and the feed two. Each host of
-   * `readDatabase` may get as many, except for `ping`. Default 10.
+   * Maximum number of connections for calls, 1 to 1,000. Pings have one more, and the feed two. Each host of
+   * `readDatabase` may get as many. Default 10.
    */
   readonly poolSize?: number;
   /**
@@ -34,7 +34,7 @@ export interface PostgresStoreOptions {
   readonly lockTimeoutMs?: number;
   /** Maximum idle time inside a transaction before the server closes the connection. Default 10,000. */
   readonly idleInTransactionTimeoutMs?: number;
-  /** Maximum time of `ping`, including connecting. Default 1,000. */
+  /** Maximum time of `ping`, and of a ping of a standby, including connecting. Default 1,000. */
   readonly pingTimeoutMs?: number;
   /** How long an idempotency key is kept, by the clock of the server. Default: a day. */
   readonly idempotencyTtlMs?: number;
