@@ -1,3 +1,4 @@
+import { DomainError } from '../domain/errors.ts';
 import { formatCursor, type ListQuery, type Page, type Position, positionOf } from '../domain/list-query.ts';
 import type { Repository } from '../domain/repository.ts';
 import type { ByteStream, Headers } from '../http/reply.ts';
@@ -48,22 +49,27 @@ export function pageLinks(
 }
 
 /**
- * Returns a function for the link to the changes of a list (RFC 5989); none without a feed. The link must be created
- * before the list is read. Then the changes after its position include everything that the list lacks. The requests of
- * a turn of the event loop share one position, because an earlier position is correct too.
+ * Returns a function for the link to the changes of a list (RFC 5989). There is none without a feed, or while its
+ * position is unavailable: a standby serves lists, but has no position. The link must be created before the list is
+ * read. Then the changes after its position include everything that the list lacks. The requests of a turn of the event
+ * loop share one position, because an earlier position is correct too.
  */
 export function monitorLinks({ changes }: Repository) {
-  let shared: Promise<number> | undefined;
+  let shared: Promise<number | undefined> | undefined;
   return async ({ basePath }: HttpRequest, userId?: number): Promise<readonly string[]> => {
     if (changes === undefined) return [];
     if (shared === undefined) {
-      shared = changes.position();
+      shared = changes.position().catch((caught: unknown) => {
+        if (DomainError.from(caught).kind === 'unavailable') return undefined;
+        throw caught;
+      });
       setImmediate(() => {
         shared = undefined;
       });
     }
+    const position = await shared;
     const user = userId === undefined ? '' : `&user=${userId}`;
-    return [`<${basePath}/changes?after=${await shared}${user}>; rel="monitor"`];
+    return position === undefined ? [] : [`<${basePath}/changes?after=${position}${user}>; rel="monitor"`];
   };
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 import type { Position } from '../../src/domain/list-query.ts';
 import { postFields } from '../../src/domain/post.ts';
 import { userFields } from '../../src/domain/user.ts';
@@ -201,6 +202,20 @@ test('lists of one turn of the event loop share a position of their links to cha
   ]);
   await setImmediate();
   assert.deepEqual(await linkChanges(request), ['</api/changes?after=2>; rel="monitor"']);
+});
+
+test('lists have no link to changes while the position of the feed is unavailable, as on a standby', async (t) => {
+  const repository = createMemoryStore();
+  const { changes } = repository;
+  assert.ok(changes);
+  let kind: ErrorKind = 'unavailable';
+  const position = () => Promise.reject(new DomainError(kind, 'no position'));
+  const store = { ...repository, changes: { ...changes, position } };
+  const { http } = await startService(t, { repository: store, expectFailures: true });
+  const list = await send(http, 'GET /users');
+  assert.deepEqual([list.status, linksOf(list)], [200, { first: '/users' }]);
+  kind = 'internal';
+  assert.equal((await send(http, 'GET /users')).status, 500);
 });
 
 test('Link never contains a host from the Host header or from an absolute request target', async (t) => {
