@@ -86,8 +86,11 @@ export const serve: Command = {
       // Without a log, still print the addresses: with port 0 there is no other way to learn them.
       else if (config.log === 'off')
         stdout.write(`listening on ${http}${grpc === undefined ? '' : ` and ${grpc}`}\n`);
-      if (worker === undefined) void reportStandbys(config, log.observe);
+      const reporting = new AbortController();
+      if (worker === undefined) void reportStandbys(config, log.observe, reporting.signal);
       await stopped;
+      // A standby that does not respond must not delay the stop.
+      reporting.abort();
       await runner.stop();
       isStopped = true;
       return 0;

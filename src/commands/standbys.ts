@@ -4,8 +4,11 @@ import { schemeOf } from '../storage/open.ts';
 import type { Observe } from '../telemetry/events.ts';
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
-export async function examineStandbys({ 'read-database': url = '' }: Config): Promise<Finding[]> {
-  const findings = (await schemeOf(url)?.examine?.(url, 'standby')) ?? [];
+export async function examineStandbys(
+  { 'read-database': url = '' }: Config,
+  signal?: AbortSignal,
+): Promise<Finding[]> {
+  const findings = (await schemeOf(url)?.examine?.(url, 'standby', signal)) ?? [];
   return findings.map((finding) => ({
     ...finding,
     level: finding.level === 'fail' ? 'warn' : finding.level,
@@ -14,8 +17,9 @@ export async function examineStandbys({ 'read-database': url = '' }: Config): Pr
 }
 
 /** Warns of standbys that cannot be reached. Otherwise only the metrics would show them, after the first reads. */
-export async function reportStandbys(config: Config, observe: Observe): Promise<void> {
-  for (const { what, isUnreachable } of await examineStandbys(config)) {
-    if (isUnreachable) observe({ type: 'warning', message: `${what}; the primary serves its reads` });
+export async function reportStandbys(config: Config, observe: Observe, signal: AbortSignal): Promise<void> {
+  for (const { what, isUnreachable } of await examineStandbys(config, signal)) {
+    if (isUnreachable && !signal.aborted)
+      observe({ type: 'warning', message: `${what}; the primary serves its reads` });
   }
 }

@@ -25,7 +25,7 @@ export interface StoreScheme {
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
   /** Examines a store, or standbys, without changing it; `undefined` if its data is lost with the process. */
-  readonly examine: ((url: string, role?: 'standby') => Promise<Finding[]>) | undefined;
+  readonly examine: ((url: string, role?: 'standby', signal?: AbortSignal) => Promise<Finding[]>) | undefined;
   /** Prepares empty stores beside the one at a URL; `undefined` if every opened store is empty. */
   readonly scratch: ((url: string) => Promise<Scratch>) | undefined;
 }

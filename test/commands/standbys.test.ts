@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, it } from 'node:test';
 import { freePorts } from '../kit/free-ports.ts';
 import { startPostgres } from '../kit/postgres.ts';
@@ -47,4 +49,22 @@ describe('the standbys of --read-database', async () => {
       );
     });
   }
+
+  it('a stop of the service does not wait for one that does not respond', async (t) => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    t.after(() => silent.close());
+    await once(silent, 'listening');
+    const connected = once(silent, 'connection');
+    const { port } = silent.address() as AddressInfo;
+    const running = await startProcess(t, ['--database', primary, '--read-database', urlOf(port)]);
+    await connected;
+    const startedAt = performance.now();
+    assert.equal(await running.end(), 0);
+    // The standby would have 5 s to respond.
+    assert.ok(performance.now() - startedAt < 4_000);
+    assert.deepEqual(
+      running.lines.filter(({ event }) => event === 'warning'),
+      [],
+    );
+  });
 });

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
@@ -16,11 +17,15 @@ const ownTables = 'make the user the owner of the tables';
 const connectionsOfProcess = 13;
 
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
-export async function examinePostgres(url: string, role?: 'standby'): Promise<Finding[]> {
+export async function examinePostgres(
+  url: string,
+  role?: 'standby',
+  signal?: AbortSignal,
+): Promise<Finding[]> {
   const { Client } = await loadDriver();
   const hosts = hostsOf(Client, url);
   const writable = role === undefined && parseHosts(Client, url).writable;
-  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host)));
+  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, signal)));
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
   const findings = results.flatMap((result, i) => {
@@ -36,7 +41,7 @@ export async function examinePostgres(url: string, role?: 'standby'): Promise<Fi
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
 
-async function examineHost(Driver: typeof Client, { name, url }: Host) {
+async function examineHost(Driver: typeof Client, { name, url }: Host, signal?: AbortSignal) {
   const client = new Driver({
     connectionString: url,
     types,
@@ -45,6 +50,7 @@ async function examineHost(Driver: typeof Client, { name, url }: Host) {
     application_name: 'users-service doctor',
   });
   client.on('error', () => {});
+  using _ = signal && addAbortListener(signal, () => client.connection.stream.destroy());
   try {
     await client.connect();
     const sentAt = Date.now();
