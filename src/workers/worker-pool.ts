@@ -58,7 +58,7 @@ export class WorkerPool {
   async start(): Promise<Addresses | undefined> {
     try {
       // Start one first, so that an error that all workers would have is printed once.
-      this.#bound = await this.#launch();
+      this.#bound = (await this.#launch()).addresses;
       await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#launch()));
       this.#options.observe({ type: 'listening', ...this.#bound });
       return this.#bound;
@@ -101,11 +101,16 @@ export class WorkerPool {
   }
 
   async #replaceAll(): Promise<void> {
+    const added: Child[] = [];
     for (const old of [...this.#children]) {
       if (this.#isStopping) return;
       // It has exited in the meantime, and its replacement is already new.
       if (!this.#children.has(old)) continue;
-      await this.#launch();
+      added.push((await this.#launch()).child);
+      // One that exits soon after it was ready may do so while the next one starts, so check all of them again.
+      if (!added.every((child) => this.#children.has(child))) {
+        throw new Error('a new worker exited, so the remaining old workers keep serving');
+      }
       await this.#stop(old);
     }
   }
@@ -118,7 +123,7 @@ export class WorkerPool {
     clearTimeout(killTimer);
   }
 
-  async #launch(): Promise<Addresses> {
+  async #launch(): Promise<{ readonly addresses: Addresses; readonly child: Child }> {
     // The primary closes its ports with the last worker: open the same ones again, not other free ones.
     if (this.#children.size === 0 && this.#bound !== undefined) {
       const { http, grpc } = this.#bound;
@@ -173,7 +178,7 @@ export class WorkerPool {
     }
     // A message that arrived before the worker was ready is lost.
     if (this.#isStopping || child.stopping) sendTo(worker, 'stop');
-    return addresses;
+    return { addresses, child };
   }
 
   async #refill(): Promise<void> {

@@ -6,6 +6,7 @@ import { Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { messageOf } from '../../src/domain/errors.ts';
 import type { Observe, ServiceEvent } from '../../src/telemetry/events.ts';
 import type { MetricsSnapshot } from '../../src/telemetry/metrics.ts';
 import { forkWorker, workerLink } from '../../src/workers/worker-link.ts';
@@ -141,6 +142,41 @@ describe('the death of a worker during a replacement', () => {
       assert.equal(running.length, 0);
     });
   }
+
+  it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
+    const forks: FakeWorker[] = [];
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      const exit = (code: number) => setImmediate(() => worker.emit('exit', code, null));
+      worker.send = (message) => {
+        if (message === 'stop') exit(0);
+        return worker.received.push(message);
+      };
+      const isNew = forks.push(worker) > 2;
+      setImmediate(() => {
+        worker.emit('message', ready);
+        if (isNew) exit(7);
+      });
+      return worker as unknown as Worker;
+    });
+    const events: ServiceEvent[] = [];
+    const pool = createPool(2, 10_000, (event) => events.push(event));
+    t.after(() => pool.stop());
+    await pool.start();
+    await pool.reload();
+    assert.deepEqual(
+      forks.slice(0, 2).map(({ received }) => received),
+      [['stop'], []],
+    );
+    assert.deepEqual(
+      events.map((event) => (event.type === 'failure' ? messageOf(event.cause) : event.type)),
+      [
+        'listening',
+        'a worker exited: code 7',
+        'a new worker exited, so the remaining old workers keep serving',
+      ],
+    );
+  });
 });
 
 describe('a worker that exits', () => {
