@@ -1,5 +1,6 @@
 import { addAbortListener } from 'node:events';
 import { readFile, rename, writeFile } from 'node:fs/promises';
+import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { secretPattern } from '../domain/access.ts';
 import { parseChangePosition, parseChangeQuery } from '../domain/change.ts';
@@ -70,7 +71,7 @@ export const changes: Command = {
         for await (const events of follow(url, headers, signal)) {
           pauseMs = firstPauseMs;
           const lines = events.flatMap(({ data, event }) => (data && event !== 'gone' ? [`${data}\n`] : []));
-          if (lines.length > 0) await write(context.stdout, lines.join(''));
+          if (lines.length > 0) await print(context.stdout, lines.join(''), signal);
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           const gone = events.find(({ event }) => event === 'gone');
@@ -92,9 +93,18 @@ export const changes: Command = {
       // Randomized, so that many followers do not connect again at once.
       await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
     }
+    // A reader that does not read would keep the process alive.
+    if (context.stdout.writableLength > 0) context.exit(0);
     return 0;
   },
 };
+
+/** Writes the text. Rejects when the signal comes first, because a reader that does not read never ends a write. */
+async function print(stdout: Writable, text: string, signal: AbortSignal): Promise<void> {
+  const { promise: stopped, reject } = Promise.withResolvers<never>();
+  using _ = addAbortListener(signal, () => reject(signal.reason));
+  await Promise.race([write(stdout, text), stopped]);
+}
 
 /** The address of the changes that the flags select. */
 function readUrl({ url: base, after, type, user }: Arguments['flags']): URL {

@@ -81,6 +81,26 @@ describe('users-service changes', () => {
     assert.equal(await second.next(), '3 user.deleted');
   });
 
+  it('exits with 0 on SIGTERM while its output is not read, and saves no position of unwritten lines', async (t) => {
+    // More than a pipe holds.
+    const text = `id: 1\ndata: ${'x'.repeat(1_000_000)}\n\n`;
+    const url = await listen(t, (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(text);
+    });
+    const state = await temporaryFile(t);
+    const child = spawn(process.execPath, [main, 'changes', '--url', url, '--state', state], {
+      env: environment(),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const exited = once(child, 'exit');
+    // Node.js reads one chunk, and the rest fills the pipe.
+    await once(child.stdout, 'readable');
+    child.kill('SIGTERM');
+    assert.deepEqual(await exited, [0, null]);
+    await assert.rejects(readFile(state), { code: 'ENOENT' });
+  });
+
   it('filters changes, starts after a position, and sends the key from the environment', async (t) => {
     const repository = createMemoryStore();
     const { http } = await startService(t, { repository, auth: 'all', apiKeys: ['secret'] });
