@@ -208,7 +208,10 @@ async function openStream(path: string): Promise<Readable | undefined> {
 /** Writes the input to a temporary file, because it has to be read twice. */
 async function spool(input: Readable, removing: AsyncDisposableStack): Promise<string> {
   const making = mkdtemp(join(tmpdir(), 'users-import-'));
-  removing.defer(async () => rm(await making, { recursive: true }));
+  removing.defer(async () => {
+    const folder = await making.catch(() => undefined);
+    if (folder !== undefined) await rm(folder, { recursive: true });
+  });
   const file = join(await making, 'records.ndjson');
   await pipeline(input, createWriteStream(file, { mode: 0o600 }));
   return file;

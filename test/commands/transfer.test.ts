@@ -240,6 +240,16 @@ describe('export and import', () => {
     assert.equal(code, 0);
     assert.deepEqual(await readdir(folder), []);
   });
+
+  it('print why a temporary copy of the input cannot be created', async (t) => {
+    const folder = join(await temporaryFolder(t), 'missing');
+    const { code, stderr } = await runMain(['import', '--database', await newStore(t), '--partial'], {
+      env: { TMPDIR: folder },
+      input: user,
+    });
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: \S+missing\/users-import-\S+: no such file or directory\n$/);
+  });
 });
 
 describe('a command whose standard error was closed by its reader', () => {
