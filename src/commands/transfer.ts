@@ -13,6 +13,9 @@ import { createProgress, type Progress } from './progress.ts';
 import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { checkDatabaseUrl, databaseUrl } from './settings.ts';
 
+// One statement counts all records of a large store.
+const patience = { statementTimeoutMs: 3_600_000 };
+
 const databaseHelp = `  --database URL  the store: ${lastingUrlForms} [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;
@@ -37,7 +40,7 @@ export const copy: Command = {
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(fromUrl), (store) => store.close());
-    const target = stores.adopt(await openStore(toUrl), (store) => store.close());
+    const target = stores.adopt(await openStore(toUrl, patience), (store) => store.close());
 
     const summary = await source.summary();
     const total = countOf(summary);
@@ -85,7 +88,7 @@ export async function openSource(url: string): Promise<Store> {
   if (scheme?.examine === undefined) throw new UsageError(`${url} holds no records of another process`);
   const file = scheme.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
-  return await openStore(url);
+  return await openStore(url, patience);
 }
 
 /** Throws a `UsageError` for a store that loses its records when this process ends. */

@@ -9,6 +9,8 @@ import { after, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { byKind } from '../../src/domain/record.ts';
 import { openStore } from '../../src/storage/open.ts';
+import { openTestPostgres } from '../kit/postgres.ts';
+import { openSession } from '../kit/postgres-session.ts';
 import { environment, runMain, startProcess } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { fetch } from '../support/fetch.ts';
@@ -444,6 +446,30 @@ describe('copy', () => {
     assert(target.changes && position);
     await assert.rejects(target.changes.read({ after: 0, limit: 1 }), { kind: 'gone' });
     assert.deepEqual((await target.changes.read({ after: position, limit: 1 })).changes, []);
+  });
+
+  it('gives a statement that reads a whole table of PostgreSQL an hour', async (t) => {
+    const postgres = await openTestPostgres();
+    t.after(() => postgres.close());
+    const [from, to] = [await postgres.createDatabase(), await postgres.createDatabase()];
+    const source = await openStore(from);
+    await source.users.create({ name: 'Ada' });
+    await source.close();
+    await (await openStore(to)).close();
+    // Each statement that reads users notes the timeout of its session.
+    const note = `
+      CREATE TABLE seen (statement_timeout text);
+      CREATE FUNCTION note() RETURNS boolean LANGUAGE sql AS
+        $$ INSERT INTO seen VALUES (current_setting('statement_timeout')) RETURNING true $$;
+      ALTER TABLE users RENAME TO kept;
+      CREATE VIEW users AS SELECT * FROM kept WHERE note()`;
+    const sessions = [await openSession(t, from), await openSession(t, to)];
+    for (const { query } of sessions) await query(note);
+    const { code, stderr } = await runCommand(['copy', '--from', from, '--to', to]);
+    assert.equal(code, 0, stderr);
+    for (const { query } of sessions) {
+      assert.deepEqual(await query('SELECT DISTINCT * FROM seen'), [{ statement_timeout: '1h' }]);
+    }
   });
 
   it('can be repeated and completed after it was killed', async (t) => {
