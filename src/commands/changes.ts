@@ -149,7 +149,8 @@ async function writeState(file: string, position: string): Promise<void> {
 async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGenerator<Event[], void> {
   const silence = new AbortController();
   const reason = new DOMException('nothing came for 45 s', 'TimeoutError');
-  using timer = setTimeout(() => silence.abort(reason), silenceMs);
+  let isReading = true;
+  using timer = setTimeout(() => isReading && silence.abort(reason), silenceMs);
   // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps until the command ends.
   using _ = addAbortListener(signal, () => silence.abort());
   const response = await fetch(url, {
@@ -161,13 +162,16 @@ async function* follow(url: URL, given: object, signal: AbortSignal): AsyncGener
   await checkResponse(response);
   let rest = '';
   for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    timer.refresh();
     const blocks = (rest + chunk).split('\n\n');
     rest = blocks.pop() ?? '';
+    isReading = false;
     // A line is `name: value`; that of a comment has no name.
     yield blocks.map((block) =>
       Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2))),
     );
+    // Printing may take longer than the silence that is allowed.
+    isReading = true;
+    timer.refresh();
   }
 }
 

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { Readable, Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { run } from '../../src/commands/commands.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
@@ -99,6 +101,41 @@ describe('users-service changes', () => {
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
     await assert.rejects(readFile(state), { code: 'ENOENT' });
+  });
+
+  it('keeps its connection while its output is not read for longer than a silence may last', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const event = 'data: {}\n\n';
+    const { promise: response, resolve: respond } = Promise.withResolvers<ServerResponse>();
+    const url = await listen(t, (_, to) => {
+      to.writeHead(200, { 'content-type': 'text/event-stream' }).write(event);
+      respond(to);
+    });
+    const writes = new EventEmitter();
+    const stream = () => new Writable({ write: (text, _, done) => writes.emit('write', String(text), done) });
+    let stop = (): unknown => assert.fail('the command handles no signal');
+    const first = once(writes, 'write');
+    const ended = run({
+      args: ['changes', '--url', url],
+      env: {},
+      nodeVersion: process.version,
+      stdin: Readable.from([]),
+      stdout: stream(),
+      stderr: stream(),
+      onSignal(name, handle) {
+        if (name === 'SIGTERM') stop = handle;
+      },
+      onCrash: () => undefined,
+      exit: () => undefined,
+    });
+    const [, done] = await first;
+    t.mock.timers.tick(46_000);
+    const second = once(writes, 'write');
+    done();
+    (await response).write(event);
+    const [text] = await second;
+    stop();
+    assert.deepEqual([text, await ended], ['{}\n', 0]);
   });
 
   it('filters changes, starts after a position, and sends the key from the environment', async (t) => {
