@@ -174,6 +174,39 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(requests, 2);
   });
 
+  test('appear in a browser that cannot iterate over a stream', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const initScript = `
+      delete ReadableStream.prototype[Symbol.asyncIterator];
+      delete ReadableStream.prototype.values;
+    `;
+    const page = await open(t, `${http}/`, { initScript });
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+  });
+
+  test('are requested again after one that cannot be read, and the failed connection is closed', async (t) => {
+    const { http, events } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const initScript = `
+      const parse = JSON.parse;
+      JSON.parse = (text) => parse(text.includes('Unreadable') ? '' : text);
+    `;
+    const page = await open(t, `${http}/`, { initScript });
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    await send(http, 'PATCH /users/1', { json: { name: 'Unreadable' } });
+    // The service reports the request for the changes when its connection closes.
+    await t.waitFor(() => assert.ok(events.some((event) => event.type === 'request' && event.longLived)), {
+      timeout: 10_000,
+    });
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+  });
+
   test('are not requested if the service keeps no changes', async (t) => {
     const { http, events } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada' }]);

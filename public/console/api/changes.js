@@ -98,6 +98,8 @@ export class Changes extends EventTarget {
       });
     } finally {
       clearTimeout(timer);
+      // After a failure, the connection must not stay open.
+      abort();
     }
   }
 
@@ -128,9 +130,11 @@ export class Changes extends EventTarget {
     this.#show('live');
     this.#pauseMs = firstPauseMs;
     let rest = '';
-    for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+    // Safari cannot iterate over a stream.
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
       received();
-      const blocks = (rest + text).split('\n\n');
+      const blocks = (rest + read.value).split('\n\n');
       rest = blocks.pop() ?? '';
       for (const block of blocks) this.#take(block);
     }
