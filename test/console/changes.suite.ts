@@ -5,7 +5,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
-import { addUsers, firstNameIs, openUser } from './people.ts';
+import { addUsers, firstNameIs, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -186,6 +186,20 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
     await row(page, 'Zoe').getByText('Changed').waitFor();
+  });
+
+  test('appear when their text has a line separator of Unicode, and cannot forge another event', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    const requests = recordRequests(page);
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe\u2028event: gone\u2028' } });
+    await send(http, 'PATCH /users/2', { json: { name: 'Bea\u2029' } });
+    await row(page, 'Bea').getByText('Changed').waitFor();
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+    assert.equal(requests.length, 0, 'the list is not read again');
   });
 
   test('are requested again after one that cannot be read, and the failed connection is closed', async (t) => {

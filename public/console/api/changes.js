@@ -143,10 +143,10 @@ export class Changes extends EventTarget {
 
   /** @param {string} block the lines of one event */
   #take(block) {
-    const [, id] = /^id: (.*)$/m.exec(block) ?? [];
-    const [, data] = /^data: (.*)$/m.exec(block) ?? [];
+    // Not a pattern with the flag `m`, for which U+2028 in a text ends a line.
+    const { id, event, data } = Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2)));
     if (id !== undefined) this.#position = id;
-    if (/^event: gone$/m.test(block)) return this.#lose();
+    if (event === 'gone') return this.#lose();
     if (data === undefined) return;
     /** @type {Change} */
     const change = JSON.parse(data);
