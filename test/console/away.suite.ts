@@ -82,6 +82,27 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
   });
 
+  test('a deletion that was cancelled during an outage does not happen after it', async (t) => {
+    const { http, stop, startAgain } = await startRestartable(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const dialog = page.getByRole('dialog', { name: 'Delete this user?' });
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await stop();
+    await dialog.getByRole('button', { name: 'Delete user' }).click();
+    await page.getByText(outageText).waitFor({ state: 'attached' });
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    const requests = recordRequests(page);
+    await startAgain();
+    // A deletion that waits for the service is sent before the list is read again.
+    await announced(page, 'The service is responding again');
+    await firstNameIs(page, 'Ada');
+    await page.getByText('version 1').waitFor();
+    assert.ok(!requests.some((request) => request.method() === 'DELETE'));
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada' });
+  });
+
   test('a creation whose response was lost is retried with its key, and happens once', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);

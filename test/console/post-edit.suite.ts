@@ -160,6 +160,47 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('No posts yet').waitFor();
   });
 
+  for (const [title, method] of [
+    ['response to a cancelled deletion', 'DELETE'],
+    ['newer version for a cancelled deletion', 'GET'],
+  ] as const) {
+    test(`a late ${title} does not change the dialog of another post`, async (t) => {
+      const { http, page, form, edit } = await openPost(t);
+      await send(http, 'POST /users/1/posts', { json: { title: 'Second' } });
+      await page.reload();
+      const dialog = page.getByRole('dialog', { name: 'Delete this post?' });
+      await edit.click();
+      await form.getByRole('button', { name: 'Delete…' }).click();
+      await dialog.getByText('On engines').waitFor();
+      if (method === 'GET') await changePost(http, { title: 'Theirs' });
+      const arrived = Promise.withResolvers<void>();
+      const held = Promise.withResolvers<void>();
+      const answered = Promise.withResolvers<void>();
+      await page.route('**/users/1/posts/1', async (route) => {
+        if (route.request().method() !== method) return await route.continue();
+        const response = await route.fetch();
+        arrived.resolve();
+        await held.promise;
+        await route.fulfill({ response });
+        answered.resolve();
+      });
+      await dialog.getByRole('button', { name: 'Delete post' }).click();
+      await arrived.promise;
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await form.getByRole('button', { name: 'Close' }).click();
+      await page.getByRole('button', { name: 'Edit Second' }).click();
+      await form.getByRole('button', { name: 'Delete…' }).click();
+      await dialog.getByText('Second').waitFor();
+      held.resolve();
+      await answered.promise;
+      // The page has handled the late response when this one arrives.
+      await page.evaluate("fetch('/health').then((response) => response.text())");
+      await dialog.getByRole('button', { name: 'Delete post' }).click();
+      await announced(page, 'Deleted Second');
+      assert.equal((await send(http, 'GET /users/1/posts/2')).status, 404);
+    });
+  }
+
   test('saving a post asks for a missing key, and continues with it', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: ['a-key'] });
     const headers = { 'x-api-key': 'a-key' };

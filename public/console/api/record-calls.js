@@ -25,7 +25,7 @@ import { parseLinks } from './link-header.js';
  * @property {(path: string, draft: object, key: string, signal?: AbortSignal) => Promise<T>} create
  * @property {(key: Key, signal?: AbortSignal) => Promise<Tagged<T>>} get
  * @property {(key: Key, etag: string, patch: object, signal: AbortSignal) => Promise<Tagged<T>>} update
- * @property {(key: Key, etag: string) => Promise<void>} remove
+ * @property {(key: Key, etag: string, signal: AbortSignal) => Promise<void>} remove
  */
 
 /**
@@ -60,8 +60,8 @@ export function createRecordCalls(send, pathOf) {
       return tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body, signal }));
     },
 
-    async remove(key, etag) {
-      await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag } });
+    async remove(key, etag, signal) {
+      await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag }, signal });
     },
   };
 }

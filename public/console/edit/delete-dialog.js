@@ -23,24 +23,31 @@ export function createDeleteDialog(dialog, calls, nameOf) {
   /** @type {Tagged<T> | undefined} */
   let target;
   let isGone = false;
+  let sending = new AbortController();
 
-  /** @param {Tagged<T>} tagged */
-  async function remove({ record, etag }) {
+  /**
+   * @param {Tagged<T>} tagged
+   * @param {AbortSignal} signal
+   */
+  async function remove({ record, etag }, signal) {
     try {
-      await calls.remove(record, etag);
+      await calls.remove(record, etag, signal);
       isGone = true;
       announce('Deleted ', nameText(nameOf(record)));
     } catch (error) {
-      if (hasStatus(error, 412)) return await showChanged(record);
+      if (hasStatus(error, 412)) return await showChanged(record, signal);
       if (!hasStatus(error, 404)) throw error;
       isGone = true;
       announce(nameText(nameOf(record)), ' was already deleted');
     }
   }
 
-  /** @param {T} record */
-  async function showChanged(record) {
-    target = await calls.get(record);
+  /**
+   * @param {T} record
+   * @param {AbortSignal} signal
+   */
+  async function showChanged(record, signal) {
+    target = await calls.get(record, signal);
     name.textContent = nameOf(target.record);
     throw new Error('It was changed after you opened it. Delete it as it is now?');
   }
@@ -48,13 +55,15 @@ export function createDeleteDialog(dialog, calls, nameOf) {
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     if (isBusy(form) || target === undefined) return;
+    const { signal } = sending;
     setBusy(form, true);
     showProblem(form, problem, undefined);
     try {
-      await remove(target);
+      await remove(target, signal);
     } catch (error) {
-      showProblem(form, problem, error);
+      if (!signal.aborted) showProblem(form, problem, error);
     }
+    if (signal.aborted) return;
     setBusy(form, false);
     if (isGone) dialog.close();
   });
@@ -62,9 +71,12 @@ export function createDeleteDialog(dialog, calls, nameOf) {
   return async (tagged) => {
     target = tagged;
     isGone = false;
+    sending = new AbortController();
+    setBusy(form, false);
     name.textContent = nameOf(tagged.record);
     showProblem(form, problem, undefined);
     await showDialog(dialog);
+    sending.abort();
     return isGone;
   };
 }
