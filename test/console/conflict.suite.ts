@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
-import type { Locator, Page } from 'playwright-core';
+import type { Locator, Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { useBrowser } from './pages.ts';
@@ -197,6 +197,40 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await conflictIn(page).waitFor();
   });
 
+  test('a change is saved behind a proxy that weakens entity tags', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, 'about:blank');
+    await page.route('**/users/1', async (route) => {
+      const response = await route.fetch();
+      const { etag, ...headers } = response.headers();
+      await route.fulfill({ response, headers: { ...headers, ...(etag && { etag: `W/${etag}` }) } });
+    });
+    await page.goto(`${http}/#/users/1`);
+    await page.getByText('version 1').waitFor();
+    const requests = recordRequests(page);
+    await change(page, { Name: 'Countess' });
+    await announced(page, 'Saved Countess');
+    await page.getByText('version 2').waitFor();
+    assert.deepEqual(methodsOf(requests), ['PATCH']);
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Countess' });
+  });
+
+  test('a rejected version that is still the latest one is shown as an error, and not sent again', async (t) => {
+    const { page } = await openFirst(t);
+    await page.route('**/users/1', (route) =>
+      route.request().method() === 'PATCH'
+        ? route.fulfill({ status: 412, json: { error: 'the version was rejected' } })
+        : route.continue(),
+    );
+    const requests = recordRequests(page);
+    await change(page, { Name: 'Countess' });
+    const form = page.getByRole('form', { name: 'Edit user' });
+    await form.getByRole('alert').filter({ hasText: 'The version was rejected.' }).waitFor();
+    assert.deepEqual(methodsOf(requests), ['PATCH', 'GET']);
+    assert.equal(await form.getByLabel('Name').inputValue(), 'Countess');
+  });
+
   test('a changed user is not deleted before its new version is shown', async (t) => {
     const { http, page } = await openFirst(t);
     await changeUser(http, 1, { name: 'Countess' });
@@ -217,6 +251,10 @@ function textAfterActions(page: Page): Promise<unknown> {
 
 function conflictIn(page: Page): Locator {
   return page.getByRole('dialog', { name: 'Which change should be kept?' });
+}
+
+function methodsOf(requests: readonly Request[]): string[] {
+  return requests.map((request) => request.method());
 }
 
 async function change(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {

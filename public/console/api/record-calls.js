@@ -72,5 +72,6 @@ export function createRecordCalls(send, pathOf) {
  * @returns {Tagged<T>}
  */
 function tagged({ data, headers }) {
-  return { record: /** @type {T} */ (data), etag: headers.get('etag') ?? '*' };
+  // If-Match never matches a weak tag. A proxy that compresses responses weakens the tags of the service.
+  return { record: /** @type {T} */ (data), etag: headers.get('etag')?.replace(/^W\//, '') ?? '*' };
 }

@@ -45,13 +45,17 @@ export async function save(kind, choose, { record, etag, base }, wanted, signal)
   /** @type {Set<string>} */
   const theirs = new Set();
   for (;;) {
+    let rejection;
     try {
       const tagged = await kind.calls.update(record, etag, kind.toPatch(base, wanted), signal);
       return { tagged, theirs: [...theirs], discarded: false };
     } catch (error) {
       if (!hasStatus(error, 412)) throw error;
+      rejection = error;
     }
     const latest = await kind.calls.get(record, signal);
+    // Another attempt with the same version would fail again.
+    if (latest.etag === etag) throw rejection;
     const fields = kind.fieldsOf(latest.record);
     const merge = mergeFields(base, wanted, fields);
     for (const name of merge.theirs) theirs.add(name);
