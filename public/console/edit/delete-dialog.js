@@ -71,12 +71,13 @@ export function createDeleteDialog(dialog, calls, nameOf) {
   return async (tagged) => {
     target = tagged;
     isGone = false;
-    sending = new AbortController();
+    const opened = new AbortController();
+    sending = opened;
     setBusy(form, false);
     name.textContent = nameOf(tagged.record);
     showProblem(form, problem, undefined);
     await showDialog(dialog);
-    sending.abort();
+    opened.abort();
     return isGone;
   };
 }
