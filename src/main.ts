@@ -7,7 +7,8 @@ const home = process.env['HOME'] ?? process.env['USERPROFILE'];
 // Compiling the modules takes a quarter of a start. Without a home directory, nothing is cached: any user of the
 // machine could put code for us to run into the shared folder of temporary files.
 if (home) (await import('node:module')).enableCompileCache(`${home}/.cache/users-service`);
-// V8 calls `process.nextTick` slowly for good after a garbage collection that finds none of its objects: keep one.
+// Once a garbage collection finds none of the objects that `process.nextTick` queues, V8 runs it slowly for good. So
+// one of them is kept.
 const { executionAsyncResource } = await import('node:async_hooks');
 const kept: object[] = [];
 process.nextTick(() => kept.push(executionAsyncResource()));

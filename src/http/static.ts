@@ -167,8 +167,8 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
   return opened === path || opened === `${path} (deleted)`;
 }
 
-// In a reproducible build, all versions of a file have the same time. The content of a long file is not known. The time
-// is in microseconds, as far as a number can hold them, to distinguish files that were replaced within one second.
+// A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. A long file
+// is not in memory: its tag is its size and its time, in microseconds, since it may be replaced twice in a second.
 function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
   const version =
     content instanceof Uint8Array

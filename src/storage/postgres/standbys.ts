@@ -21,7 +21,10 @@ export interface StandbyRead {
 interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads' | 'ping'>;
-  /** 0: the standby is used. Else it must respond to a ping after this time, by `performance.now()`. */
+  /**
+   * 0 while reads use the standby. Otherwise the time of its next ping, by `performance.now()`, and Infinity during
+   * that ping. It is used again once it responds.
+   */
   skippedUntil: number;
 }
 
@@ -95,6 +98,7 @@ export function standbyReads(
     let isSent = false;
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
+    // Before the read is sent, this ends it after 100 ms. Afterwards only a failed ping does.
     const timer = setInterval(() => {
       if (!isSent) {
         waitMs = performance.now() - since;
