@@ -26,7 +26,7 @@ export interface ListenerOptions
   extends Pick<Shared, 'basePath' | 'commonHeaders' | 'corsHeaders' | 'limits'> {
   readonly router: Router<Route>;
   /** Further headers of replies to OPTIONS. Default: none. */
-  readonly optionsHeaders?: (request: HttpRequest) => Headers;
+  readonly optionsHeaders?: (request: HttpRequest, allow: string) => Headers;
   /** Converts anything that a handler threw into an error response, and reports internal causes. */
   readonly toErrorResponse: (caught: unknown, request: HttpRequest) => ErrorResponse;
   /** Throws for a request to a host name that is not served. Default: all names are served. */
@@ -167,7 +167,7 @@ export class HttpListener {
       if (!router.methods.has(method)) throw new HttpError(501, `method ${method} is not implemented`);
       if (method === 'OPTIONS') {
         const allow = path === '*' ? [...router.methods].sort().join(', ') : router.allow(path);
-        return immediate(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request) } }));
+        return immediate(() => ({ status: 204, headers: { allow, ...optionsHeaders?.(request, allow) } }));
       }
       const { value: route, params } = router.match(method, path);
       request.params = params;

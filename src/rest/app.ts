@@ -13,6 +13,7 @@ import { fanOut, type Observe } from '../telemetry/events.ts';
 import { Metrics, renderMetrics } from '../telemetry/metrics.ts';
 import { toErrorResponse } from './errors.ts';
 import { Followers } from './followers.ts';
+import { patchTypes } from './resources.ts';
 import { type RouteDependencies, requireKey, routes } from './routes.ts';
 
 export interface RequestListenerOptions {
@@ -132,7 +133,10 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
     toErrorResponse: (caught, request) => toErrorResponse(caught, request, observe),
     commonHeaders: { ...securityHeaders, ...hsts },
     corsHeaders: corsHeaders(options.cors),
-    optionsHeaders: description,
+    optionsHeaders: (request, allow) => ({
+      ...description(request),
+      ...(allow.includes('PATCH') && { 'accept-patch': patchTypes.join(', ') }),
+    }),
     checkHost: hostCheck(options.allowedHosts, hooks.host),
     observe,
     limits: options.limits,

@@ -27,7 +27,8 @@ import {
   wantsCount,
 } from './paging.ts';
 
-const patchTypes = ['application/merge-patch+json', 'application/json'];
+/** The content types that PATCH accepts. */
+export const patchTypes = ['application/merge-patch+json', 'application/json'];
 
 /** The ids in the path of a record; `userId` is that of the user to whom a nested record belongs. */
 type RecordPath = { readonly userId: number; readonly id: number };

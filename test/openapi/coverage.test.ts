@@ -287,9 +287,21 @@ describe('a running service returns every response of the OpenAPI document as do
     const holder = await Wire.open(t, port);
     holder.write(head('GET /users/1'));
     await gate.entered;
-    const exempt = ['/health/ready', ...filePaths];
+    const exempt = ['/health', '/health/ready', '/metrics', ...filePaths];
     for (const request of casesFor(503)) {
       if (!exempt.includes(request.path)) await recorder.record(port, request);
+    }
+  });
+
+  it('503 of a probe beyond maxConnections', async (t) => {
+    const gate = await gatedRepository();
+    t.after(gate.open);
+    const port = await start(t, { repository: gate.repository, maxConnections: 1 });
+    const holder = await Wire.open(t, port);
+    holder.write(head('GET /users/1'));
+    await gate.entered;
+    for (const path of ['/health', '/metrics']) {
+      await recorder.record(port, { method: 'GET', path, status: 503 });
     }
   });
 

@@ -48,6 +48,9 @@ test('with a basePath, every address in a response begins with it', async (t) =>
     (await send(base, 'GET /api/v1/info', { basePath })).json?.['path' as keyof object],
     '/api/v1/info',
   );
+  const description = await fetch(`${base}/api/v1/openapi.json`);
+  const { servers } = (await description.json()) as { servers: [{ url: string }] };
+  assert.equal(new URL(servers[0].url, description.url).href, `${base}/api/v1/`);
   for (const path of ['/users', '/api/v1x/users', '/api/users', '/api/v1users', '/']) {
     assert.equal((await fetch(base + path)).status, 404, path);
   }

@@ -263,6 +263,8 @@ for (const [path, allow] of Object.entries(allowed)) {
     const options = await send(http, `OPTIONS ${path}`);
     assert.equal(options.status, 204);
     assert.equal(options.headers.allow, allow);
+    const patches = allow.includes('PATCH') ? 'application/merge-patch+json, application/json' : undefined;
+    assert.equal(options.headers['accept-patch'], patches, 'RFC 5789, 3.1');
     for (const method of methods.filter((name) => !allow.split(', ').includes(name))) {
       const refused = await send(http, `${method} ${path}`);
       assert.equal(refused.status, 405, method);
