@@ -28,7 +28,6 @@ export async function backupSqlite(
   const part = `${to}.${randomUUID()}.part`;
   try {
     refuseExisting(to);
-    // Fail for a missing file, because SQLite would create it.
     await access(from);
     const source = realPath(from);
     checkWritable(source);

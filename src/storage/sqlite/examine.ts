@@ -5,8 +5,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { checkWritable, realPath } from './file.ts';
-import { findVersion, maxIdleLogBytes, schemaVersion } from './schema.ts';
+import { checkWritable, maxIdleLogBytes, realPath } from './file.ts';
+import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
 // A full disk fails commits, because the write-ahead log cannot grow.

@@ -17,7 +17,6 @@ import { basename, dirname, join, resolve } from 'node:path';
 import type { DomainError } from '../../domain/errors.ts';
 import type { Scratch } from '../store.ts';
 import { unavailable } from './errors.ts';
-import { maxIdleLogBytes } from './schema.ts';
 
 /** The identities of the database, its log and the index of the log when they were opened. */
 export interface OpenFiles {
@@ -29,6 +28,8 @@ export interface OpenFiles {
   readonly identities: readonly string[];
 }
 
+// After a long read has kept SQLite from reusing the write-ahead log, the log is truncated to this length.
+export const maxIdleLogBytes = 64 * 1024 * 1024;
 const suffixes = ['', '-wal', '-shm'];
 const missingCodes = ['ENOENT', 'ENOTDIR'];
 
@@ -47,8 +48,26 @@ export function realPath(path: string): string {
   return isLink ? realPath(resolve(dirname(file), readlinkSync(file))) : file;
 }
 
+/**
+ * Throws if a database is missing or empty, but not its log. SQLite would remove the log, and with it every commit
+ * that is not yet in the database.
+ */
+export function checkLog(path: string): void {
+  const log = `${path}-wal`;
+  // Look at the log first, because another process creates it last.
+  if (isEmpty(log) || !isEmpty(path)) return;
+  throw new Error(
+    `its log ${log} exists, but the file itself is missing or empty: put it back, or remove the log`,
+  );
+}
+
+function isEmpty(path: string): boolean {
+  return (statOf(path)?.size ?? 0n) === 0n;
+}
+
 /** Creates a file that no other user can read, unless it exists. */
 export function makeFile(path: string): void {
+  checkLog(path);
   try {
     writeFileSync(path, '', { flag: 'wx', mode: 0o600 });
   } catch (caught) {

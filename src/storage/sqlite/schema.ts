@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { isBusy } from './errors.ts';
+import { checkLog, maxIdleLogBytes } from './file.ts';
 
 /**
  * The migrations from an empty file to the current schema. A file's `user_version` is the number of applied ones. A
@@ -73,18 +75,24 @@ export const schemaVersion = migrations.length;
 // The size of the page cache of each connection. The system caches the file too, so more gains little, even with
 // 10,000,000 users.
 const cacheKib = 4_096;
-// The length of the write-ahead log at which it is copied into the file, in pages. After a long read has kept SQLite
-// from reusing the log, the log is truncated to this length.
+// The length of the write-ahead log at which it is copied into the file, in pages.
 const checkpointPages = 4_000;
-export const maxIdleLogBytes = 64 * 1024 * 1024;
 
 // With a write-ahead log, a read waits only while another process recovers or removes the log. It blocks the thread of
 // all requests, so the limit is short. The writer has a separate limit for the write lock.
 const briefWaitMs = 100;
 
+/** Opens a file that exists. Without `mode=rw`, SQLite would create a missing one. */
+function open(path: string): DatabaseSync {
+  checkLog(path);
+  const url = pathToFileURL(path);
+  url.search = 'mode=rw';
+  return new DatabaseSync(url, { timeout: briefWaitMs, enableForeignKeyConstraints: true });
+}
+
 /** Opens a connection, prepares the file, and applies the settings of all connections of the service. */
 export function connect(path: string, prepare?: (db: DatabaseSync) => void): DatabaseSync {
-  const db = new DatabaseSync(path, { timeout: briefWaitMs, enableForeignKeyConstraints: true });
+  const db = open(path);
   try {
     db.exec(`
       PRAGMA synchronous = FULL;
@@ -131,7 +139,7 @@ export async function openShared(
 function checkLogIndex(path: string): void {
   if (existsSync(`${path}-shm`)) return;
   // In this mode, SQLite needs no index, but no other process may have opened the file.
-  using db = new DatabaseSync(path, { timeout: briefWaitMs });
+  using db = open(path);
   db.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT 1 FROM sqlite_schema');
 }
 

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { isBusy, toDomainError } from './errors.ts';
-import { type OpenFiles, watchFiles } from './file.ts';
+import { checkFiles, type OpenFiles, watchFiles } from './file.ts';
 import { connect } from './schema.ts';
 import type { Failure, Outcome, Write, WriterMessage, WriterReply } from './write-queue.ts';
 import { type SqliteWrites, sqliteWrites } from './writes.ts';
@@ -85,6 +85,7 @@ function failed(caught: unknown): { readonly failed: Failure } {
 if (parentPort !== null) {
   const port = parentPort;
   const { files, busyTimeoutMs, changesKept }: WriterData = workerData;
+  checkFiles(files);
   const db = connect(files.path);
   const commitGroup = groupCommit(db, sqliteWrites(db, changesKept), watchFiles(files), busyTimeoutMs);
   // From now on, `commitGroup` waits for locks.

@@ -19,8 +19,8 @@ import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
-import { openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
-import { connect, maxIdleLogBytes, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
+import { maxIdleLogBytes, openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
+import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -219,6 +219,48 @@ describe('the files of a SQLite store that is in use', () => {
       renameSync(`${file}.other`, file);
       await notReady(`${file} has been removed or replaced`);
       await rejects(store.users.create({ name: 'Bob' }), 'unavailable');
+    });
+  }
+
+  for (const [what, replace] of [
+    ['missing', () => undefined],
+    ['replaced by an empty file', (path: string) => writeFileSync(path, '')],
+  ] as const) {
+    it(`keep their log while users.db is ${what} when the first write opens it`, async (t) => {
+      const { path, store } = await open(t);
+      const second = await openSqliteStore(path);
+      t.after(() => second.close());
+      const log = readFileSync(`${path}-wal`);
+      renameSync(path, `${path}.away`);
+      replace(path);
+      for (let i = 0; i < 3; i += 1) await rejects(second.users.create({ name: 'Bob' }), 'unavailable');
+      assert.ok(readFileSync(`${path}-wal`).equals(log));
+      renameSync(`${path}.away`, path);
+      assert.equal((await second.users.create({ name: 'Bob' })).value.id, 2);
+      assert.equal(await store.users.count({}), 2);
+    });
+
+    it(`are not opened while users.db is ${what} and has a log, whose commits stay`, async () => {
+      const folder = temporaryFolder();
+      const path = join(folder, 'users.db');
+      const store = await openSqliteStore(path);
+      await store.users.create({ name: 'Ada' });
+      for (const suffix of ['', '-wal']) copyFileSync(path + suffix, join(folder, `copy.db${suffix}`));
+      await store.close();
+      const copy = join(folder, 'copy.db');
+      renameSync(copy, `${copy}.away`);
+      replace(copy);
+      const { message } = await refusal(copy);
+      assert.match(
+        message,
+        /its log \S+copy\.db-wal exists, but the file itself is missing or empty: put it back/,
+      );
+      await assert.rejects(backupSqlite(copy, join(folder, 'backup.db')), /ENOENT|missing or empty/);
+      assert.equal(existsSync(copy), what !== 'missing');
+      renameSync(`${copy}.away`, copy);
+      const opened = await openSqliteStore(copy);
+      assert.equal(await opened.users.count({}), 1);
+      await opened.close();
     });
   }
 
