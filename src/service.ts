@@ -65,6 +65,7 @@ export class Service implements AsyncDisposable {
   readonly #options;
   readonly #metrics = new Metrics();
   readonly #observe;
+  /** The number and the limit of running gRPC calls. The HTTP API counts its own requests. */
   readonly #gate;
   readonly #access: Access;
   /** Ends all waiting, and closes the connections of running requests. */

@@ -21,7 +21,7 @@ Prints each change of a running service as a line of JSON (CloudEvents 1.0), unt
 lost connection, a 5xx status or 429 it connects again, and continues where it was. Any other status ends it.
 
   --url URL     the address of the service, such as http://127.0.0.1:3000
-  --after N     start after this position [before the oldest change that is kept]
+  --after N     print only the changes after this position [all that are kept]
   --type LIST   only these types, such as user.created,user.deleted
   --user ID     only the user with this id and its posts
   --state FILE  store the position of the last printed line here, and continue there at the next start

@@ -161,8 +161,10 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
 // The longest record is a post with a body of 10,000 characters, each escaped in 12 bytes.
 const maxLineBytes = 256 * 1024;
 
-// `FileHandle.readLines` also ends a line at U+2028 and U+2029, which a JSON text may contain.
-/** The bytes of each line. Stops in the middle of a line that is too long. */
+/**
+ * The bytes of each line. Stops in the middle of a line that is too long. `FileHandle.readLines` would also end a line
+ * at U+2028 and U+2029, which a JSON text may contain.
+ */
 async function* readLines(file: FileHandle): AsyncGenerator<Buffer, void> {
   let rest: Buffer[] = [];
   let restBytes = 0;

@@ -93,6 +93,7 @@ export async function openSource(url: string): Promise<Store> {
 
 /** Throws a `UsageError` for a store that loses its records when this process ends. */
 function checkTarget(url: string): void {
+  // Only a store that outlives the process can be examined.
   if (schemeOf(url)?.examine === undefined)
     throw new UsageError(`${url} loses all records when the command ends`);
 }

@@ -18,7 +18,7 @@ import { errorStatuses, toGrpcError } from './errors.ts';
 export interface UnaryOptions {
   readonly access: Access;
   readonly observe: Observe;
-  /** The number of running calls; beyond `maxInFlight` a call is rejected. */
+  /** The number of running calls, and the maximum, beyond which a call is rejected; 0 for no limit. */
   readonly gate: { inFlight: number; readonly maxInFlight: number };
   /** Whether to report each call, for a server without `reportCalls`. */
   readonly reports?: boolean;
@@ -166,11 +166,12 @@ export function reportCalls(observe: Observe): ServerInterceptor {
   };
 }
 
+// Also marks the calls of unknown methods, for `reportCalls`.
 const serializeNothing = (): Buffer => Buffer.alloc(0);
 
 /**
- * Adds a handler for unknown methods, so that their calls reach the interceptors. grpc-js responds to them
- * itself, and only this private method of its server handles them.
+ * Adds a handler for unknown methods. Otherwise grpc-js would respond before the interceptors run, and such calls would
+ * not be reported. Only its private method `_retrieveHandler`, which finds the handler of a path, can change this.
  */
 export function handleUnknownMethods(server: Server): void {
   const find: unknown = Reflect.get(server, '_retrieveHandler');

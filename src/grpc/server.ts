@@ -81,7 +81,7 @@ export class GrpcServer {
     app?.drain();
     // The app has closed only connections whose TLS handshake had ended.
     this.#limits?.drain();
-    // The service sends its first bytes when it has read the whole first message of a handshake.
+    // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
     const timer = setTimeout(() => {
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
     }, idleMs);
@@ -113,7 +113,8 @@ export class GrpcServer {
 
   #read(app: GrpcApp, socket: Socket): void {
     const paced = new PacedSocket(socket, this.#pacer);
-    // Of these three listeners, the second is HTTP/2, which opens streams.
+    // `limitStreams` needs to know which streams belong to this server. HTTP/2 opens them in the listener that `accept`
+    // adds, and listeners run in the order in which they were added.
     paced.on('data', () => {
       this.#isReading = true;
     });

@@ -8,6 +8,7 @@ import type { Observe } from '../telemetry/events.ts';
 // Twice the size of 64 KiB of headers and a message of 64 KiB, because their objects need memory too.
 const heapPerStream = 256 * 1024;
 const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapPerStream);
+// About a hundred of the shortest messages, which grpc-js parses together.
 const sliceBytes = 512;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
@@ -109,8 +110,8 @@ function hasLongLists(headers: IncomingHttpHeaders): boolean {
 
 /**
  * Replaces `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes needs some 600
- * bytes of memory. Between slices, it pauses until its handler asks for the next message. It keeps the chunks of an
- * unfinished message, so a stream may have only some short ones.
+ * bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also keeps each chunk
+ * of an unfinished message, so a stream may have only some short chunks.
  */
 function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
   const { push } = Readable.prototype;

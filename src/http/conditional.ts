@@ -100,7 +100,7 @@ export function parseRange(
   const [, first, last, suffix] = found;
   if (suffix !== undefined) {
     if (Number(suffix) === 0) return 'unsatisfiable';
-    // The last bytes of nothing are nothing: the whole.
+    // An empty file has no last bytes, so it is sent as a whole.
     if (size === 0) return undefined;
     return { start: Math.max(size - Number(suffix), 0), end: size - 1 };
   }
@@ -125,7 +125,7 @@ export function parseWeights(header: string): Map<string, number> {
 }
 
 /**
- * Whether a client accepts a type, and prefers it to others. It must name the type: a wildcard does not show that the
+ * Whether a client accepts a type, and prefers no other. It must name the type: a wildcard does not show that the
  * client supports it. Of the `others`, the first that the client names counts.
  */
 export function prefers(accept: string | undefined, type: string, others: readonly string[]): boolean {

@@ -7,9 +7,9 @@ import type { Headers } from './reply.ts';
 
 // The memory of a pipelined request besides the text of its head and its body.
 const requestBytes = 2 * 1024;
-// Maximum size of the waiting requests before reading pauses. During a pause, the service cannot notice that the client
-// has disconnected.
-const uncountedBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
+// If the waiting requests are larger than this, reading pauses. That is about 15 short ones with a heap of 4 GiB, and
+// fewer with a smaller heap. During a pause, the service cannot notice that the client has disconnected.
+const maxWaitingBytes = requestBytes * Math.min(16, Math.ceil(heapLimitBytes / (256 * 1024 * 1024)));
 // The memory that counts for a paused connection: one read of 64 KiB can contain about 1,500 short requests.
 const packetBytes = 3 * 1024 * 1024;
 // Weak, since the server and its connections may belong to a host application.
@@ -30,7 +30,7 @@ export interface RunningRequest {
  */
 export class Connection {
   readonly #socket: Duplex;
-  /** The response to the latest request until it has ended. */
+  /** The response to the latest request. Removed when the response ends, unless the request body is still arriving. */
   newest: ServerResponse | undefined;
   running: RunningRequest | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
@@ -71,8 +71,9 @@ export class Connection {
     this.waiting.push(AsyncResource.bind(start));
     const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
+    // The length of a chunked body is unknown, so reading pauses at once.
     this.#waitingBytes += headBytes + (chunked ? packetBytes : Number(headers['content-length'] ?? 0));
-    if (this.#waitingBytes <= uncountedBytes || this.#endPause !== undefined) return;
+    if (this.#waitingBytes <= maxWaitingBytes || this.#endPause !== undefined) return;
     const socket = this.#socket;
     memory.hold(this, packetBytes);
     if (memory.isShort) {
@@ -87,7 +88,7 @@ export class Connection {
       socket.destroy();
       return;
     }
-    // Further bytes of the client stay in the kernel. Node itself resumes the socket after a response.
+    // Further bytes of the client stay in the kernel. Node resumes the socket after each response, so pause it again.
     const pause = () => void socket.pause();
     const endPause = (): void => {
       this.#endPause = undefined;

@@ -26,15 +26,15 @@ export interface ConnectionsOptions {
 }
 
 /**
- * Limits the number of open connections of a server, and closes idle ones. For a connection beyond the limit, an idle
- * one is closed if there is any. Else the new one is rejected. So a client that opens many connections and sends nothing
- * does not keep others out.
+ * Limits the number of open connections of a server, and closes idle ones. A connection beyond the limit replaces an
+ * idle one if a short search finds one. Otherwise it is rejected. So a client that opens many connections and sends
+ * nothing does not keep others out.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #accepted = new Set<Socket>();
   readonly #rejecting = new Set<Socket>();
-  /** The connections that are read. With TLS, an accepted one is replaced by the one inside when its handshake ends. */
+  /** The connections that are read. With TLS, an accepted one is replaced by its TLS socket when its handshake ends. */
   readonly #ready = new Set<Socket>();
   /** Where the search for an idle connection continues. */
   #search: Iterator<Socket> = this.#ready.values();
@@ -42,11 +42,12 @@ export class Connections {
 
   constructor(server: Server, options: ConnectionsOptions) {
     this.#options = options;
-    // Replaces Node's `maxConnections`, which cannot send a response. With it, full workers would pass a connection
-    // around forever.
-    const takers = server.listeners('connection');
+    // Replaces Node's `maxConnections`, which cannot send a response. Full workers with `maxConnections` would pass a
+    // connection around forever.
+    const nodeListeners = server.listeners('connection');
     server.removeAllListeners('connection');
-    // A connection waits for its turn before it is read. With TLS it does not, because the handshake costs most.
+    // A connection waits for its turn before it is read. With TLS it does not, because waiting would not save the
+    // handshake, which costs most.
     const waits = !isSecure(server);
     const read = (socket: Socket): void => {
       connectionOf(socket);
@@ -55,7 +56,7 @@ export class Connections {
     const take = (socket: Socket): void => {
       if (socket.destroyed) return;
       read(socket);
-      for (const taker of takers) taker.call(server, socket);
+      for (const listener of nodeListeners) listener.call(server, socket);
       if (waits) socket.resume();
     };
     Object.assign(server, { pauseOnConnect: waits });
@@ -84,7 +85,7 @@ export class Connections {
     return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
   }
 
-  /** The connections of a server with TLS whose handshake has not ended. */
+  /** The connections of a server with TLS whose handshake has not ended, so `#ready` has no TLS socket for them. */
   get handshakes(): readonly Socket[] {
     return [...this.#accepted].filter((socket) => this.#ready.has(socket));
   }

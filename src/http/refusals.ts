@@ -7,7 +7,8 @@ import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
-// for a while. After this many bytes it only waits, because some clients send everything before they read.
+// for a while. After this many bytes it leaves the rest in the kernel, but still waits before it closes the connection,
+// because some clients read only after they have sent everything.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
 
@@ -133,7 +134,10 @@ function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
   };
 }
 
-/** Ends a response after its body, and closes the connection after its client had time to read the response. */
+/**
+ * Ends a response whose body was written, when the client has sent its whole request, or after `lingerMs`. Then Node
+ * closes the connection. So the client has time to read the response.
+ */
 export function endLingering(response: ServerResponse): void {
   const { req } = response;
   const { socket } = req;
@@ -152,7 +156,7 @@ export function endLingering(response: ServerResponse): void {
     bytes += chunk.length;
     if (bytes <= lingerBytes) return;
     req.off('data', count);
-    // Further bytes stay in the kernel. The stream of the request itself resumes the socket.
+    // Further bytes stay in the kernel. The stream of the request resumes the socket, so pause it again each time.
     socket.on('resume', socket.pause).pause();
   };
   const timer = setTimeout(end, lingerMs);
@@ -161,7 +165,7 @@ export function endLingering(response: ServerResponse): void {
   socket.on('end', end).on('close', end);
 }
 
-/** Ends a connection in the same way, after some last bytes. */
+/** Sends some last bytes, and ends the connection. Continues to read for at most `lingerMs`, any number of bytes. */
 function endSocket(socket: Duplex, bytes = ''): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket

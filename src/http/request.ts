@@ -45,7 +45,7 @@ const acceptHeaders: Readonly<Record<string, string>> = { PATCH: 'accept-patch',
 /** The view of a request that handlers get. Its parts are decoded and read only on demand. */
 export class HttpRequest {
   readonly raw: IncomingMessage;
-  /** Only `send` writes to it. */
+  /** Only `send` writes replies to it, and `refusals` writes an error for a malformed body. */
   readonly response: ServerResponse;
   readonly connection: Connection;
   readonly shared: Shared;
@@ -54,7 +54,7 @@ export class HttpRequest {
   readonly id: string;
   /** The path where the service is mounted, such as `/api`: the prefix of every path in a reply. */
   readonly basePath: string;
-  /** When the request arrived, by `performance.now()`, in milliseconds. */
+  /** When it arrived; if it was pipelined, when the earlier responses had ended. By `performance.now()`, in ms. */
   readonly startedAt = performance.now();
   /** Path parameters, decoded. */
   params: Readonly<Record<string, string>> = {};

@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 
 const turnMs = 2;
-// How many bytes the kernel accepts in a millisecond, at least; fewer from a client with a small window. Node writes the
+// The kernel accepts at least this many bytes in a millisecond, unless the client has a small window. Node writes the
 // chunks of streams after the tasks of a turn, so the time of these writes must be estimated.
 const bytesPerMs = 128 * 1024;
 // How many new connections, and how many long bodies, may be read in a turn.
@@ -20,13 +20,14 @@ type Task = () => unknown;
 
 /**
  * Shares the event loop between connections. In each turn, Node accepts one connection and reads the bytes that have
- * arrived. Then the scheduler takes over some of the accepted connections and runs tasks for about 2 ms. With longer
- * turns, a health check on a new connection would wait for a long turn for each connection before it.
+ * arrived. Then the scheduler takes over some of the accepted connections. If no other connection waits, or after many
+ * turns without tasks, it runs tasks for about 2 ms. With longer turns, a health check on a new connection would wait
+ * for a long turn for each connection before it.
  */
 export class Scheduler {
   /**
-   * The oldest and the newest take turns. In a flood, serving only the oldest first would make every connection wait
-   * longer, and serving only the newest first would make some wait for as long as others arrive.
+   * Accepted connections, the oldest first. The oldest and the newest are taken over in turns. In a flood, taking only
+   * the oldest would make every connection wait longer. Taking only the newest would make some wait until it ends.
    */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
@@ -42,7 +43,7 @@ export class Scheduler {
   /** Turns that ran no task, less `yieldsPerTurn` for each later turn that did. */
   #yields = 0;
 
-  /** Takes over an accepted connection after all waiting connections have been accepted. */
+  /** Takes over an accepted connection in a turn; while many arrive, after all of them have been accepted. */
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#connections.push(take);
@@ -55,7 +56,7 @@ export class Scheduler {
     this.#schedule();
   }
 
-  /** Whether a task may run at once: none waits, and the current turn has time left. */
+  /** Whether a task may run at once: no connection or task waits, and the turn has time left. May begin a turn. */
   isFree(now: number): boolean {
     if (!this.#isScheduled) {
       this.#deadline = now + turnMs;
@@ -92,12 +93,12 @@ export class Scheduler {
     this.#arrivals = this.#hasAccepted ? this.#arrivals + 1 : 0;
     this.#hasAccepted = false;
     const mayYield = this.#yields < maxYields;
-    const accepts = mayYield && this.#arrivals > maxArrivals;
-    for (let i = 0; i < maxReadsPerTurn && !accepts; i += 1) {
+    const onlyAccepts = mayYield && this.#arrivals > maxArrivals;
+    for (let i = 0; i < maxReadsPerTurn && !onlyAccepts; i += 1) {
       (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
       this.#bodies.shift()?.();
     }
-    if (mayYield && (accepts || this.#connections.length > 0)) {
+    if (mayYield && (onlyAccepts || this.#connections.length > 0)) {
       this.#yields += 1;
     } else {
       this.#yields = Math.max(0, this.#yields - yieldsPerTurn);

@@ -11,7 +11,7 @@ const sliceBytes = 64 * 1024;
 // Up to this length, reading the rest of a body is cheaper than a new connection.
 const shortBodyBytes = 64 * 1024;
 
-/** Writes a reply. No other function writes replies. A stream can fail before or after the head. */
+/** Writes a reply. Only `refusals` writes responses without it. A stream can fail before or after the head. */
 export function send(request: HttpRequest, reply: Reply): Promise<void> | undefined {
   const body = sliced(reply.body);
   if (isStream(body)) return sendStream(request, { ...reply, body }, body);
@@ -31,7 +31,7 @@ function sendWhole(request: HttpRequest, reply: Reply, body: string | Uint8Array
     response.end(content);
   }
   if (response.writableLength > 0) {
-    response.once('close', limitStall(request));
+    response.once('close', startStallTimer(request));
     request.hold(response.writableLength, () => response.destroy());
   }
 }
@@ -51,7 +51,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     if (linger) request.raw.resume();
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
-    // Checked after each wait, because a destroyed reply emits no more events.
+    // During each wait, the response may be destroyed. Then it would never drain.
     while (next.done !== true && !response.destroyed) {
       const { value } = next;
       left -= value.length;
@@ -61,7 +61,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       // End the response at once, because its client may close the connection at the last byte.
       if (left === 0) break;
       if (isFull) {
-        await drained().finally(limitStall(request));
+        await drained().finally(startStallTimer(request));
         if (response.destroyed) return;
         request.hold(0);
       }
@@ -70,7 +70,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
       next = await chunks.next();
     }
     if (response.destroyed) return;
-    response.once('close', limitStall(request));
+    response.once('close', startStallTimer(request));
     if (linger) endLingering(response);
     else response.end();
   } finally {
@@ -79,7 +79,7 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
   }
 }
 
-/** Whether a chunk has been copied when it is written. Middleware may keep it, and so may a connection in memory. */
+/** Whether the kernel has copied each chunk when it is written. Middleware or a connection in memory may keep it. */
 function isCopied({ req, write }: ServerResponse): boolean {
   return req.socket instanceof Socket && write === http.ServerResponse.prototype.write;
 }
@@ -127,6 +127,7 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
     response.useChunkedEncodingByDefault = false;
     headers['connection'] = 'close';
   }
+  // If more pipelined requests wait, they get their responses first.
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
   if (linger) headers['connection'] = 'close';
@@ -149,11 +150,11 @@ function hasUnreadBody(message: IncomingMessage, staysOpen: boolean): boolean {
 }
 
 /**
- * Closes the connection when the client reads nothing of a reply for too long. Returns a function that stops the
- * timer. The timeout of the socket cannot be used, because bytes from the client restart it. A pipelined reply waits
- * for its turn first.
+ * Starts a timer that closes the connection if the client reads nothing of a reply for too long. Returns a function to
+ * stop the timer. The timeout of the socket cannot be used, because bytes from the client restart it. For a pipelined
+ * reply, the timer starts when its turn comes.
  */
-function limitStall({ response, shared }: HttpRequest): () => void {
+function startStallTimer({ response, shared }: HttpRequest): () => void {
   const { writeTimeoutMs } = shared.limits;
   if (writeTimeoutMs === 0) return () => undefined;
   let timer: NodeJS.Timeout | undefined;

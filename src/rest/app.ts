@@ -27,8 +27,9 @@ export interface RequestListenerOptions {
   /** Origins whose pages may send requests, such as `https://app.example`; `*` for all. Default: none. */
   readonly cors?: readonly string[];
   /**
-   * Host names that clients may use, such as `users.example`, without a port; `*` for all. IP addresses
-   * and `localhost` are then allowed too. Default: all; for a service on a loopback address, `localhost`.
+   * Host names that clients may use, such as `users.example`, without a port; `*` for all. `localhost`, 127.0.0.1 and
+   * [::1] are always allowed. So are other IP addresses, unless the service listens on a loopback address. Default:
+   * all names; for a service on a loopback address, only these three and its own address.
    */
   readonly allowedHosts?: readonly string[];
   /** Whether `/info`, `/echo`, `/private` and `/boom` exist. Default: `on`. */

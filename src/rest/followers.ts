@@ -37,7 +37,7 @@ class Recent {
   /** The changes after `from` up to `to`, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
-  /** Whether the reader has reached the newest changes. Its first follower may be far behind them. */
+  /** Whether the reader has reached the newest changes. It begins at its first follower, which may be far behind. */
   hasCaughtUp = false;
   from: number;
   to: number;
@@ -94,7 +94,7 @@ export class Followers {
   /** How many events were sent. */
   sent = 0;
   #stop: () => void = () => undefined;
-  /** Incremented when all followers must connect again, also those whose access was checked before. */
+  /** Incremented when all followers must connect again. A request whose key was checked before then ends at once. */
   epoch = 0;
   #draining = false;
 
@@ -227,6 +227,7 @@ export class Followers {
     this.#isReading = false;
   }
 
+  /** Adds the next page to `recent`. If that is far behind, or `gone`, the reader begins again at the newest change. */
   async #readPage(recent: Recent): Promise<void> {
     try {
       const page = await this.#feed.read({ after: recent.to, limit: maxChangeLimit });

@@ -49,10 +49,10 @@ export function pageLinks(
 }
 
 /**
- * Returns a function for the link to the changes of a list (RFC 5989). There is none without a feed, or while its
- * position is unavailable: a standby serves lists, but has no position. The link must be created before the list is
- * read. Then the changes after its position include everything that the list lacks. The requests of a turn of the event
- * loop share one position, because an earlier position is correct too.
+ * Returns a function for the link to the changes of a list (RFC 5989). Create the link before you read the list: then
+ * the changes after its position include everything that the list lacks. An earlier position is correct too, so the
+ * requests of a turn of the event loop share one. Without a feed there is no link, nor while its position is
+ * unavailable: a standby serves lists, but has no position.
  */
 export function monitorLinks({ changes }: Repository) {
   let shared: Promise<number | undefined> | undefined;
@@ -117,8 +117,8 @@ export function fitting<Item>(
 export const maxStreamedRows = 100;
 
 /**
- * All rows of a list as JSON: as text, or as a stream if they are longer than a chunk. `first` is the first page. While
- * the stream waits for its client, it keeps one chunk and no rows. Rows that did not fit are fetched again.
+ * All rows of a list as JSON: as text if they fit into one page and one chunk, else as a stream. `first` is the first
+ * page. While the stream waits for its client, it keeps one chunk and no rows. Rows that did not fit are fetched again.
  */
 export function allRows<Row extends object, Query extends ListQuery<string>>(
   request: HttpRequest,

@@ -61,7 +61,7 @@ function implies({ field, operator, value }: Condition, bound: Condition): boole
   return bound.operator === '<' && operator !== '>' && order < 0;
 }
 
-/** A limit that is not a plain parameter, with which SQLite would plan the statement again for each call. */
+/** A limit, written as an expression: with a plain parameter, SQLite would plan the statement again for each call. */
 export function limitSql(parameter: string): string {
   return `LIMIT ${parameter} + 0`;
 }

@@ -124,7 +124,7 @@ export function createStore(backend: StoreBackend): Store {
           return Promise.reject(toError(caught));
         }
       },
-      // Not async: `guarded` converts only errors that are thrown synchronously.
+      // These functions must not be async, because `guarded` converts only errors that are thrown synchronously.
       list: guarded((query, options) =>
         mapAnswer(records.list({ ...owner, ...query.filter }, query, options), async (page) =>
           page.items.length > 0 || (await hasOwner(options)) ? page : undefined,

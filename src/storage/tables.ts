@@ -27,7 +27,7 @@ export interface Table {
   readonly columns: readonly Column[];
   /** The columns that identify a record: its id and the id of the record that it belongs to, if any. */
   readonly keys: readonly Column[];
-  /** The columns that a creation sets, except those that the store sets. */
+  /** The columns whose values a creation is given: all except the id and the version, which the store sets. */
   readonly given: readonly Column[];
   /** The columns that an update may change. */
   readonly edited: readonly Column[];
@@ -91,7 +91,10 @@ export function recordValues(columns: readonly Column[], record: object): (strin
   return columns.map(({ field, absent = '' }) => fields[field] ?? absent);
 }
 
-/** The values of a patch in the order of the columns: `null` keeps a value, and the absent value removes it. */
+/**
+ * The values for an update, in the order of the columns. A field that the patch does not contain becomes `null`, which
+ * keeps the stored value. A field that is `null` in the patch becomes the absent value of its column.
+ */
 export function patchValues(columns: readonly Column[], patch: object): (string | number | null)[] {
   const fields = patch as Readonly<Record<string, string | number | null | undefined>>;
   return columns.map(({ field, absent = '' }) => (fields[field] === null ? absent : (fields[field] ?? null)));

@@ -22,7 +22,7 @@ export interface Log {
 
 // One write for each line would cost more than the request that the line reports.
 const flushAfterMs = 20;
-// A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes never mix.
+// A pipe accepts this much in one atomic write (PIPE_BUF), so lines of several processes mix only if one is longer.
 const maxTextBytes = 4_096;
 // When the reader stops reading, lines beyond about 4 MiB are dropped.
 const maxTexts = 1_024;

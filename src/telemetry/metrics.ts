@@ -15,7 +15,7 @@ const families = {
   users_service_key_requests_total: ['counter', 'Requests by the name of their API key.'],
   users_service_refused_total: [
     'counter',
-    'Rejected connections and malformed requests, and slow clients that were cut.',
+    'Rejected connections, calls and malformed requests, and slow clients that were cut.',
   ],
   users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],

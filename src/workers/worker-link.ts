@@ -25,8 +25,8 @@ export function forkWorker(ports: Ports): Worker {
 }
 
 /**
- * Node.js passes a connection to a worker and waits for its reply. If the worker dies without replying, Node.js neither
- * closes its own copy of the connection, so that the client would wait forever, nor emits `disconnect`.
+ * Closes the connections that a worker has not acknowledged when it dies, and emits its `disconnect`. Node.js does
+ * neither: it keeps its own copy of each connection until the worker acknowledges it, so the client would wait forever.
  */
 function releaseOnExit(worker: Worker): void {
   const { process: child } = worker;
@@ -65,6 +65,7 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
   const gather = async (): Promise<MetricsSnapshot> => {
     send('gather');
     const signal = AbortSignal.timeout(gatherTimeoutMs);
+    // Our own event, which `serve` emits for the answer.
     const [metrics] = await once(worker, 'gathered', { signal }).catch((cause) => {
       throw new Error('the primary does not answer', { cause });
     });

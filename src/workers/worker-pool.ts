@@ -162,6 +162,7 @@ export class WorkerPool {
     });
     worker.once('exit', (code, signal) => {
       const reason = signal ?? `code ${code}`;
+      // Without effect if the worker was ready before. One that a signal has killed has printed no reason.
       const Kind = signal === null ? ReportedExit : Error;
       end(new Kind(`a worker exited before it was ready: ${reason}`));
       if (child.readyAt === undefined || child.stopping) return;
@@ -176,7 +177,7 @@ export class WorkerPool {
       await this.#stop(child);
       throw new Error('a new worker cannot listen on the ports of the other workers');
     }
-    // A message that arrived before the worker was ready is lost.
+    // An earlier `stop` is lost, because the worker did not listen for messages yet.
     if (this.#isStopping || child.stopping) sendTo(worker, 'stop');
     return { addresses, child };
   }
@@ -203,6 +204,7 @@ export class WorkerPool {
     const signal = AbortSignal.timeout(reportTimeoutMs);
     const asked = [...this.#metrics.keys()].map((worker) => {
       sendTo(worker, 'report');
+      // Our own event, which `#launch` emits for the answer, or when the worker is gone.
       return once(worker, 'report', { signal });
     });
     const late = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected').length;

@@ -32,18 +32,18 @@ export type PostgresFeed = ReturnType<typeof postgresFeed>;
  * `pool`, because only the primary knows which writes are still running.
  */
 export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
-  const settled = new Settled();
+  const tracker = new Settled();
   const changesPerTrim = Math.min(writesPerTrim, kept);
   let writes = 0;
   let isTrimming = false;
 
   // One query at a time, because `Settled` needs the states in order.
   const askState = shared(async (): Promise<FeedState> => {
-    const values = [settled.position, settled.needsWriters];
+    const values = [tracker.position, tracker.needsWriters];
     const found = firstOf(await pool.read<FeedState>(readState, values, undefined, 'feed'), feedTable);
     // The URL of the database may lead to a standby.
     if (found.standby) throw new DomainError('unavailable', 'a standby cannot read the feed of changes');
-    settled.add(found);
+    tracker.add(found);
     return found;
   });
   /** Reads the state. If there are changes after the position, waits until one is settled, but at most `settleMs`. */
@@ -51,12 +51,13 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
     const deadline = performance.now() + settleMs;
     for (;;) {
       const found = await unlessAborted(askState(), signal);
-      const upto = settled.position ?? found.gone;
-      const isPending = settled.position === undefined || (upto <= after && after < found.newest);
+      const upto = tracker.position ?? found.gone;
+      const isPending = tracker.position === undefined || (upto <= after && after < found.newest);
       if (!isPending || performance.now() >= deadline) return { ...found, settled: upto };
       await delay(settleStepMs);
     }
   };
+  // Every position is after -1, so this waits only until the first settled position is known.
   const position = async ({ signal }: CallOptions = {}): Promise<number> =>
     (await stateAfter(-1, signal)).settled;
 
@@ -82,7 +83,7 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
     /** Must be called after each write. The first call removes old changes, also in a process with few writes. */
     written(): void {
       writes += 1;
-      if (isTrimming || writes % changesPerTrim !== 1 % changesPerTrim) return;
+      if (isTrimming || (writes - 1) % changesPerTrim !== 0) return;
       isTrimming = true;
       position()
         .then((upto) => pool.write(trimFeed, [kept, upto], 'feed'))

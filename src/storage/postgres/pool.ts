@@ -44,6 +44,7 @@ interface Call {
 
 // Doubled with each attempt, and randomized so that the same transactions do not conflict again.
 const retryDelayMs = 2;
+// How long the statement of an aborted call may still run. Most end during this time, and their connections are kept.
 const abortGraceMs = 100;
 // The server ends a long statement itself, and reports it, unless the network is down.
 const watchdogGraceMs = 1_000;
@@ -184,7 +185,6 @@ export class PostgresPool {
     queue.calls += 1;
     const running = this.#run(call, work);
     this.#running.add(running);
-    // Most statements end during this time, so that their connections can be kept.
     const abandon = () => setTimeout(() => call.connection?.kill(), abortGraceMs).unref();
     const result = unlessAborted(running, signal, abandon).finally(() => {
       queue.calls -= 1;
@@ -199,7 +199,7 @@ export class PostgresPool {
     for (let attempt = 1; ; attempt += 1) {
       const connection = await queue.acquire(call.signal).catch((error: DomainError) => {
         if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
-        // The server is full. Without this, a service whose calls are served would never be ready.
+        // The server accepts no more connections. Use one of those for calls, so that a busy service is ready.
         queue = this.#queues.calls;
         return queue.acquire(call.signal);
       });

@@ -6,7 +6,7 @@ import { type HostSearch, probeIntervalMs } from './hosts.ts';
 
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
-  /** The number of calls that run or wait for a connection. One that was aborted does not count. */
+  /** The number of calls that run or wait for a connection, kept by the pool. One that was aborted does not count. */
   calls = 0;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
@@ -31,10 +31,12 @@ export class ConnectionQueue {
   async acquire(signal: AbortSignal | undefined): Promise<Connection> {
     for (;;) {
       if (signal?.aborted) throw aborted(signal);
-      const hasSearched = this.#hosts.failure !== undefined && this.#idle.length === 0;
-      if (hasSearched) await this.#hosts.recover(signal);
+      // After a failure, find a host first, unless an idle connection may still work.
+      const searches = this.#hosts.failure !== undefined && this.#idle.length === 0;
+      if (searches) await this.#hosts.recover(signal);
       const given = await this.#take(signal);
-      const isOpening = given === undefined && (this.#hosts.failure === undefined || hasSearched);
+      // If a host has failed while this call waited, do not open a connection: begin again, with a search.
+      const isOpening = given === undefined && (this.#hosts.failure === undefined || searches);
       const connection = isOpening ? await this.#open() : given;
       if (connection !== undefined && this.#hosts.isUsable(connection) && !signal?.aborted) {
         this.#hosts.failure = undefined;
@@ -42,11 +44,15 @@ export class ConnectionQueue {
       }
       this.release(connection);
       const { failure } = this.#hosts;
-      if (isOpening && hasSearched && failure !== undefined) throw cannotConnect(failure.cause);
+      // The host that was just found has failed too. Searching again could go on without end.
+      if (isOpening && searches && failure !== undefined) throw cannotConnect(failure.cause);
     }
   }
 
-  /** Gives a connection, or the right to open one, to the call that waits longest. */
+  /**
+   * Gives a connection to the call that waits longest. Without a connection, or for one that cannot be used again, it
+   * gives the right to open one.
+   */
   release(connection: Connection | undefined): void {
     let given = connection;
     if (connection !== undefined && !this.#hosts.isUsable(connection)) {

@@ -18,8 +18,8 @@ export interface FeedState extends QueryResultRow {
 const maxUnbroken = 5_000;
 
 /**
- * Reads the state of the feed. $1 is the last settled position. $2 requests the writers, because listing all locks
- * takes longer than the rest of the statement.
+ * Reads the state of the feed. $1 is the last settled position. The writers are listed only if $2 is true, because
+ * listing all locks takes longer than the rest of the statement.
  *
  * A transaction that takes a value from a sequence holds a lock on the sequence until its end. This statement lists the
  * locks after it has taken its snapshot. So each transaction with a position up to `newest` has ended or is listed.
@@ -53,7 +53,10 @@ export const readState = prepared(`
 export class Settled {
   /** `undefined` until the first position is known. */
   position: number | undefined;
-  /** Whether a change is missing that may never be committed. Only the list of writers shows whether it may come. */
+  /**
+   * Whether the next state must list the writers. True if newer positions exist, but the settled one has not advanced:
+   * the next position has no change, and only the list shows whether its write is still running.
+   */
   needsWriters = true;
   #newest = 0;
   /** An earlier state, with those of its writers that were still running in each later state. */
@@ -63,7 +66,7 @@ export class Settled {
     const isBehind = newest < this.#newest;
     this.#newest = newest;
     if (isBehind) {
-      // Another server, which lacks some changes of the previous one. Its settled position is not valid here.
+      // This is another server, which lacks some changes. The settled position of the previous server is not valid.
       this.#pending = { newest: 0, writers: [] };
       this.position = undefined;
       this.needsWriters = true;
@@ -74,7 +77,7 @@ export class Settled {
     this.needsWriters = this.position === before && before < newest;
   }
 
-  /** The newest position of this or the pending state if all its writers have ended; else 0. */
+  /** `newest` if no writer runs. Else the newest position of the pending state if its writers have ended; else 0. */
   #compare(newest: number, writers: readonly string[]): number {
     if (writers.length === 0) return newest;
     const pending = this.#pending;

@@ -45,13 +45,13 @@ export function tableWrites(
   const returning = (verb: 'created' | 'updated', write: string) =>
     `WITH ${verb} AS (${write})
     ${hasFeed ? addChange(table, verb) : `SELECT row_to_json(${verb}) AS record FROM ${verb}`}`;
-  const insert = statement(returning('created', insertSql(table, 1)));
-  const insertOnce = statement(
+  const insert = withOrigin(returning('created', insertSql(table, 1)));
+  const insertOnce = withOrigin(
     onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
   );
-  const update = statement(returning('updated', updateSql(table, '$', isExpected(table))));
+  const update = withOrigin(returning('updated', updateSql(table, '$', isExpected(table))));
   const unchanged = prepared(unchangedSql(table));
-  const remove = statement(hasFeed ? withDeletions(table, removal) : removal);
+  const remove = withOrigin(hasFeed ? withDeletions(table, removal) : removal);
   const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`);
   const write = async <R extends NamedRow>(
     sql: Sql,
@@ -98,7 +98,7 @@ export function tableWrites(
     async delete(key, options = {}) {
       const [row] = await write<NamedRow>(remove, [...key, options.expected], options);
       if (row !== undefined) return true;
-      // Another write may have changed the version to an expected one in the meantime.
+      // Fail without reading the version, which another write may have changed to an expected one in the meantime.
       if (options.expected !== undefined && (await pool.read(find, key)).length > 0) {
         throw preconditionFailed(table.record, key[0]);
       }
@@ -108,7 +108,7 @@ export function tableWrites(
 }
 
 /** Replaces `:request_id` and `:key`, the origin of a change, by the two parameters after all others. */
-function statement(text: string): Sql {
+function withOrigin(text: string): Sql {
   const last = Math.max(...Array.from(text.matchAll(/\$(\d+)/g), ([, n]) => Number(n)));
   return prepared(text.replaceAll(':request_id', `$${last + 1}`).replaceAll(':key', `$${last + 2}`));
 }

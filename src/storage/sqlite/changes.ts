@@ -22,7 +22,10 @@ const lastPosition = '(SELECT max(position) FROM changes)';
 
 export type ChangeLog = ReturnType<typeof changeLog>;
 
-/** Adds changes to the feed in the transaction of their write; none if `changesKept` is 0. */
+/**
+ * Adds changes to the feed in the transaction of their write. If `changesKept` is 0, a write restarts the feed instead,
+ * because another process, or a later one, may read the feed, which lacks the write.
+ */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
   const insertChildDeletions = byKind((kind) =>

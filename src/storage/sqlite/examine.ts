@@ -75,7 +75,7 @@ function examineLog(file: string): Finding {
   if (bytes === 0) return ok(`${file}-wal is empty`);
   const text = `${file}-wal has the latest writes (${inMib(bytes)})`;
   if (!existsSync(`${file}-shm`)) {
-    return warn(`${text}, but not their index, so they are not checked here`, 'start the service once');
+    return warn(`${text}, which are not checked here: ${file}-shm is missing`, 'start the service once');
   }
   return bytes > maxIdleLogBytes
     ? warn(`${text} and keeps growing during a long read`, 'end long reads, such as an export')
@@ -108,7 +108,8 @@ function examineData(file: string): Finding[] {
     // Only the errors of SQLite itself have a code.
     const isDamaged = caught instanceof Error && 'errcode' in caught;
     if (isDamaged) return [damaged(file, messageOf(caught))];
-    return [fail(`${file} cannot be used: ${messageOf(caught)}`, 'start that one, or choose another file')];
+    const advice = 'use the program that has written it, or choose another file';
+    return [fail(`${file} cannot be used: ${messageOf(caught)}`, advice)];
   }
 }
 

@@ -141,10 +141,12 @@ export function checkFiles({ path, givenPath, identities }: OpenFiles): bigint[]
 }
 
 /**
- * Like `checkFiles`, and throws if the log was truncated, because its content is then invalid. A log only grows while
- * its header stays the same: SQLite writes another header when it restarts the log. An empty log is accepted, because
- * another program may checkpoint and empty it, and a write without a change leaves it empty. If the log was truncated
- * instead, SQLite writes the next commit at the old end, and the header is missing. Call this after each commit.
+ * Returns a function to call after each commit. It does the same as `checkFiles`, and throws if the log was truncated:
+ *
+ * - A log with the same header is never shorter, because SQLite writes another header when it restarts the log.
+ * - An empty log is valid: another program may checkpoint and empty it, and a write without a change leaves it empty.
+ * - After another program has truncated the log to nothing, SQLite writes the next commit at the old end. So the log is
+ *   not empty, but has no header.
  */
 export function watchFiles(files: OpenFiles): () => void {
   const log = openSync(`${files.path}-wal`, 'r');

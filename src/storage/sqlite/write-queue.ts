@@ -52,7 +52,7 @@ export class WriteQueue {
   #commits: Promise<void> | undefined;
   #writer: Worker | undefined;
   #onReply: (reply: WriterReply) => void = () => {};
-  /** Why the last group was not committed; `undefined` when it was. */
+  /** Why the last group was not committed, or the writer thread failed since; `undefined` after a commit. */
   failure: Failure | undefined;
 
   constructor(options: WriteQueueOptions) {

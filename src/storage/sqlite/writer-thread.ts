@@ -20,8 +20,8 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
- * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the files are lost, as
- * `watchFiles` does.
+ * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the files are lost; it is
+ * the result of `watchFiles`.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
@@ -29,6 +29,7 @@ export function groupCommit(
   checkFiles: () => void,
   busyTimeoutMs: number,
 ) {
+  /** Whether the last commit is known to be in the log on disk. */
   let isSafe = true;
 
   /** Throws if the last commit is not in the log on disk. */
@@ -55,6 +56,7 @@ export function groupCommit(
     try {
       return { value: Reflect.apply(writes[name], writes, parameters) };
     } catch (caught) {
+      // This write, or SQLite, has rolled back the transaction: all writes of the group fail.
       if (!db.isTransaction) throw caught;
       return failed(caught);
     }

@@ -29,8 +29,8 @@ export type TimedKey = IdempotencyKey & { readonly now: number; readonly expires
 type Expected = readonly number[] | undefined;
 
 /**
- * The writes. Each is called inside a transaction that several writes share. A write that throws has no effect: it is
- * a single statement, or it undoes its own changes.
+ * The writes. Each is called inside a transaction that several writes share. A write that throws has no effect: its
+ * first statement fails, or it undoes its own changes. If its change cannot be added, `changeLog` rolls back the group.
  */
 export function sqliteWrites(db: DatabaseSync, changesKept: number) {
   const log = changeLog(db, changesKept);
