@@ -4,6 +4,9 @@ import type { Connection } from './connection.ts';
 import { cannotConnect, notInTime, overloaded } from './errors.ts';
 import { type HostSearch, probeIntervalMs } from './hosts.ts';
 
+/** A connection, or the right to open one. */
+type Slot = Connection | 'unopened';
+
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
   /** The number of calls that run or wait for a connection, kept by the pool. One that was aborted does not count. */
@@ -19,7 +22,7 @@ export class ConnectionQueue {
   /** How often a call has returned a connection that can be used again. */
   #served = 0;
   readonly #idle: Connection[] = [];
-  readonly #waiting = new Set<(given: Connection | undefined) => void>();
+  readonly #waiting = new Set<(slot: Slot) => void>();
 
   constructor(size: number, waitTimeoutMs: number, hosts: HostSearch) {
     this.#unopened = size;
@@ -34,55 +37,53 @@ export class ConnectionQueue {
       // After a failure, find a host first, unless an idle connection may still work.
       const searches = this.#hosts.failure !== undefined && this.#idle.length === 0;
       if (searches) await this.#hosts.recover(signal);
-      const given = await this.#take(signal);
+      const taken = await this.#take(signal);
       // If a host has failed while this call waited, do not open a connection: begin again, with a search.
-      const isOpening = given === undefined && (this.#hosts.failure === undefined || searches);
-      const connection = isOpening ? await this.#open() : given;
-      if (connection !== undefined && this.#hosts.isUsable(connection) && !signal?.aborted) {
+      const opens = taken === 'unopened' && (this.#hosts.failure === undefined || searches);
+      const slot = opens ? await this.#open() : taken;
+      if (slot !== 'unopened' && this.#hosts.isUsable(slot) && !signal?.aborted) {
         this.#hosts.failure = undefined;
-        return connection;
+        return slot;
       }
-      this.release(connection);
+      this.release(slot);
       const { failure } = this.#hosts;
       // The host that was just found has failed too. Searching again could go on without end.
-      if (isOpening && searches && failure !== undefined) throw cannotConnect(failure.cause);
+      if (opens && searches && failure !== undefined) throw cannotConnect(failure.cause);
     }
   }
 
-  /**
-   * Gives a connection to the call that waits longest. Without a connection, or for one that cannot be used again, it
-   * gives the right to open one.
-   */
-  release(connection: Connection | undefined): void {
-    let given = connection;
-    if (connection !== undefined && !this.#hosts.isUsable(connection)) {
-      given = undefined;
+  /** Gives a slot to the call that waits longest. A connection that cannot be used again becomes an unopened slot. */
+  release(slot: Slot): void {
+    let given = slot;
+    if (slot !== 'unopened' && !this.#hosts.isUsable(slot)) {
+      given = 'unopened';
       this.#opened -= 1;
-      void connection.close();
+      void slot.close();
     }
-    if (given !== undefined) this.#served += 1;
+    if (given !== 'unopened') this.#served += 1;
     const [next] = this.#waiting;
     // A lost connection may be replaced at once, even if the server refuses more connections than before.
-    if (next !== undefined && (connection !== undefined || this.#mayOpen())) {
+    if (next !== undefined && (slot !== 'unopened' || this.#mayOpen())) {
       this.#waiting.delete(next);
       next(given);
-    } else if (given !== undefined) {
+    } else if (given !== 'unopened') {
       this.#idle.push(given);
     } else {
       this.#unopened += 1;
     }
   }
 
-  async #open(): Promise<Connection | undefined> {
+  async #open(): Promise<Slot> {
     try {
       const connection = await this.#hosts.open();
       this.#retryAt = 0;
-      if (connection !== undefined) this.#opened += 1;
+      if (connection === undefined) return 'unopened';
+      this.#opened += 1;
       return connection;
     } catch (refusal) {
       this.#retryAt = performance.now() + probeIntervalMs;
-      if (this.#opened > 0) return undefined;
-      this.release(undefined);
+      if (this.#opened > 0) return 'unopened';
+      this.release('unopened');
       throw refusal;
     }
   }
@@ -95,16 +96,16 @@ export class ConnectionQueue {
     return true;
   }
 
-  /** Resolves to a connection, or to `undefined` if the caller may open one. */
-  async #take(signal: AbortSignal | undefined): Promise<Connection | undefined> {
+  /** Resolves to a free slot, or waits for one. */
+  async #take(signal: AbortSignal | undefined): Promise<Slot> {
     const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
     if (this.#unopened > 0 && this.#mayOpen()) {
       this.#unopened -= 1;
-      return undefined;
+      return 'unopened';
     }
-    const { promise, resolve, reject } = Promise.withResolvers<Connection | undefined>();
-    // Leaves the queue at once, so that no connection is given to a call that has stopped waiting.
+    const { promise, resolve, reject } = Promise.withResolvers<Slot>();
+    // Leaves the queue at once, so that no slot is given to a call that has stopped waiting.
     const leave = (error: DomainError) => {
       if (this.#waiting.delete(resolve)) reject(error);
     };
