@@ -68,17 +68,16 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
     restart,
 
     add(type: ChangeType, record: Change['record'], { requestId, key }: Origin = {}): void {
-      if (changesKept === 0) {
-        // One restart is enough, unless it was rolled back or another process has added a change since.
-        if (last.get()?.[0] === restartedAt) return;
-        restart();
-        restartedAt = last.get()?.[0];
-        return;
-      }
       const userId = 'userId' in record ? record.userId : record.id;
       try {
-        insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
-        countAdded(1);
+        if (changesKept > 0) {
+          insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
+          countAdded(1);
+        } else if (last.get()?.[0] !== restartedAt) {
+          // One restart is enough, unless it was rolled back or another process has added a change since.
+          restart();
+          restartedAt = last.get()?.[0];
+        }
       } catch (caught) {
         // If the disk is full, for example, fail the whole group: a savepoint for each write would cost more.
         if (db.isTransaction) db.exec('ROLLBACK');

@@ -76,9 +76,11 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
     },
 
     continueIds(last: Readonly<Record<RecordKind, number>>): void {
-      const raise = db.prepare('UPDATE sqlite_sequence SET seq = ?1 WHERE seq < ?1 AND name = ?2');
-      const raised = recordKinds.filter((kind) => raise.run(last[kind], kind).changes > 0);
-      if (raised.length > 0) log.restart();
+      undoable(() => {
+        const raise = db.prepare('UPDATE sqlite_sequence SET seq = ?1 WHERE seq < ?1 AND name = ?2');
+        const raised = recordKinds.filter((kind) => raise.run(last[kind], kind).changes > 0);
+        if (raised.length > 0) log.restart();
+      });
     },
   };
 }

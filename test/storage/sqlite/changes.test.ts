@@ -164,4 +164,25 @@ describe('the feed of changes in a SQLite file', () => {
     assert.deepEqual(await readAll(feedOf(store)), before);
     assert.equal((await store.users.create({ name: 'Eve' }, { idempotency })).value.id, 3);
   });
+
+  it('rolls back a write and new last ids when the feed cannot restart', async (t) => {
+    const path = newPath();
+    const before = await open(t, path);
+    await addUsers(before, 'Ada');
+    await before.close();
+    query(
+      path,
+      `CREATE TRIGGER failing BEFORE INSERT ON changes WHEN NEW.type = ''
+      BEGIN SELECT RAISE(ABORT, 'no more'); END`,
+    );
+    const store = await open(t, path, { changesKept: 0 });
+    await rejects(store.users.create({ name: 'Bob' }), 'internal');
+    await rejects(store.users.update(1, { name: 'Eve' }), 'internal');
+    await rejects(store.continueIds({ users: 5, posts: 5 }), 'internal');
+    assert.deepEqual(await store.exportRows('users', 0, 10), [{ id: 1, name: 'Ada', version: 1 }]);
+    assert.deepEqual(await store.summary(), {
+      users: { count: 1, lastId: 1 },
+      posts: { count: 0, lastId: 0 },
+    });
+  });
 });
