@@ -15,6 +15,7 @@ import {
   rowDiffers,
   type Table,
   tables,
+  userMissing,
 } from '../tables.ts';
 import type { PostgresFeed } from './changes.ts';
 import { restartFeed } from './changes.ts';
@@ -195,18 +196,24 @@ export function postgresImport(pool: PostgresPool): Pick<StoreBackend, 'importRo
       const records = rows.map((row) => recordValues(columns, row));
       const values = columns.map((_, i) => records.map((record) => record[i]));
       const given = `unnest(${columns.map(({ type }, i) => `$${i + 1}::${type}[]`).join(', ')}) AS given (${names})`;
+      const hasParents = columns.map(({ name, parent }) =>
+        parent === undefined ? 'true' : `EXISTS (SELECT FROM ${parent} WHERE id = given.${name})`,
+      );
       const add = `
         WITH added AS (
-          INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} ON CONFLICT (id) DO NOTHING RETURNING id
+          INSERT INTO ${kind} (${names}) SELECT ${names} FROM ${given} WHERE ${hasParents.join(' AND ')}
+          ON CONFLICT (id) DO NOTHING RETURNING id
         ) SELECT count(*)::integer AS count, COALESCE(max(id), 0) AS last FROM added`;
       const findOther = `
-        SELECT id FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
+        SELECT id, EXISTS (SELECT FROM ${kind} WHERE id = given.id) AS known
+        FROM ${given} LEFT JOIN ${kind} AS kept USING (${names}) WHERE kept IS NULL LIMIT 1`;
       return pool.transaction(async (send) => {
         // Lock all tables. Otherwise a running write could commit a change whose position is before the restart.
         await lock(send, ...recordKinds);
         const { count, last } = firstOf(await send<{ count: number; last: number }>({ text: add }, values));
-        const [other] = count === rows.length ? [] : await send<{ id: number }>({ text: findOther }, values);
-        if (other !== undefined) throw rowDiffers(kind, other.id);
+        const [other] =
+          count < rows.length ? await send<{ id: number; known: boolean }>({ text: findOther }, values) : [];
+        if (other !== undefined) throw (other.known ? rowDiffers : userMissing)(kind, other.id);
         await raise(send, `${kind}_id_seq`, last);
         if (count > 0) await restart(send);
         return count;

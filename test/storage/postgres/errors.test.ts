@@ -25,7 +25,6 @@ const states: readonly [code: string, fault: Fault, kind: ErrorKind][] = [
   ['2200H', 'final', 'unavailable'], // sequence limit exceeded
   ['22003', 'final', 'internal'], // number out of range
   ['22021', 'final', 'internal'], // U+0000 in a text
-  ['23503', 'final', 'conflict'], // foreign key
   ['23505', 'rolled-back', 'unavailable'], // unique
   ['23514', 'final', 'internal'], // check
   ['25006', 'stale', 'unavailable'], // read-only transaction
@@ -68,7 +67,6 @@ describe('a PostgreSQL error', () => {
 
   const messages: readonly [code: string, message: string][] = [
     ['08006', 'the connection to the database was lost'],
-    ['23503', 'a post has no user'],
     ['25006', 'the database takes no writes at present'],
     ['40001', 'too many conflicting changes at once'],
     ['53100', 'the database has no capacity left'],

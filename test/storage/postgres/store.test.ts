@@ -238,6 +238,17 @@ it('without its driver fails with the package to install', async () => {
   assert.match(stderr, /Error: a postgres: database needs the package "pg": run npm install pg/);
 });
 
+it('an import into PostgreSQL names the post that has no user', async (t) => {
+  const { store } = await open(t);
+  await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+  const posts = [1, 9].map((userId) => ({ id: 30 + userId, userId, title: 'a', body: '', version: 1 }));
+  await assert.rejects(store.importRows('posts', posts), {
+    kind: 'conflict',
+    message: 'post 39 has no user',
+  });
+  assert.equal((await store.summary()).posts.count, 0);
+});
+
 describe('closing a PostgreSQL store', () => {
   it('ends all sessions even while a call runs and others wait', async (t) => {
     const { store, url } = await open(t, { poolSize: 2 });
