@@ -57,6 +57,22 @@ for (const [name, open] of Object.entries(stores)) {
       for (const replica of await Promise.all(replicas)) assert.deepEqual(replica.records, present.records);
     });
 
+    it('contains the deleted posts of a user by id, however they were imported', async (t) => {
+      const store = await open();
+      t.after(() => store.close());
+      const feed = feedOf(store);
+      await store.importRows('users', [{ id: 1, name: 'Ada', version: 1 }]);
+      const posts = [5, 9, 2].map((id) => ({ id, userId: 1, title: 'a', body: '', version: 1 }));
+      await store.importRows('posts', posts);
+      const after = await feed.position();
+      await store.users.delete(1);
+      const changes = await follow(feed, ({ length }) => length === 4, { after });
+      assert.deepEqual(
+        changes.map(({ record }) => record.id),
+        [2, 5, 9, 1],
+      );
+    });
+
     it('wakes every watcher after a write although one of them fails, and a function once for each watch', async (t) => {
       const failures = new Set<unknown>();
       const inMicrotask = queueMicrotask;

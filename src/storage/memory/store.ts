@@ -94,7 +94,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
           if (row === undefined) return false;
           checkExpected(table, row, options);
           for (const child of childTables(table)) {
-            for (const childRow of matching(child, rows[child.name], { userId: row.id })) {
+            const owned = matching(child, rows[child.name], { userId: row.id });
+            for (const childRow of owned.sort((a, b) => a.id - b.id)) {
               rows[child.name].delete(childRow.id);
               changes.add(`${child.record}.deleted`, childRow, options?.origin);
             }
