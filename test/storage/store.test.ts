@@ -37,6 +37,25 @@ describe('a store that responds at once', () => {
   });
 });
 
+for (const url of ['memory:', `sqlite:${folder}/fields.db`]) {
+  it(`a store at ${url.slice(0, 6)} takes only the fields of a record that a host gives a value`, async (t) => {
+    const store = await openStore(url);
+    t.after(() => store.close());
+    const { value: ada } = await store.users.create({ name: 'Ada', role: 'x' });
+    await store.posts(1).create({ title: 'a', body: '' });
+    const nameless: object = { name: undefined };
+    const elsewhere: object = { id: 7, userId: 2, version: 9 };
+    assert.deepEqual(await store.users.update(1, nameless), ada);
+    assert.deepEqual(await store.users.update(1, elsewhere), ada);
+    assert.equal((await store.posts(1).update(1, { title: 'b', ...elsewhere }))?.userId, 1);
+    const eve = { id: 3, name: 'Eve', version: 1 };
+    const roleless = { role: undefined, ...eve };
+    assert.equal(await store.importRows('users', [roleless as typeof eve]), 1);
+    assert.equal(await store.importRows('users', [eve]), 0);
+    assert.deepEqual(await store.exportRows('users', 0, 10), [ada, eve]);
+  });
+}
+
 describe('a watcher of the feed', () => {
   it('is called 50 times a second for the changes of other processes, until it stops watching', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });

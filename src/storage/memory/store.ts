@@ -26,6 +26,7 @@ import {
   childTables,
   filterColumns,
   type Key,
+  patchValues,
   recordValues,
   rowDiffers,
   type Table,
@@ -82,10 +83,11 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
           const row = find(key);
           if (row === undefined) return undefined;
           checkExpected(table, row, options);
-          const changed = patched(row, patch);
-          if (isDeepStrictEqual(changed, row)) return row;
+          const current = recordValues(table.edited, row);
+          const values = patchValues(table.edited, patch).map((value, i) => value ?? current[i]);
+          if (isDeepStrictEqual(values, current)) return row;
           if (row.version >= maxVersion) throw versionsExhausted(table.record, row.id);
-          const next = put(kind, { ...changed, version: row.version + 1 });
+          const next = put(kind, toRecord(table.columns, [...key, ...values, row.version + 1]));
           changes.add(`${table.record}.updated`, next, options?.origin);
           return next;
         },
@@ -114,14 +116,16 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
       return after.sort((a, b) => a.id - b.id).slice(0, limit);
     },
     importRows(kind, given) {
+      const { columns } = tables[kind];
       const added = new Map<number, Row>();
-      for (const row of given) {
+      for (const one of given) {
+        const row = toRecord<Row>(columns, recordValues(columns, one));
         const known = rows[kind].get(row.id) ?? added.get(row.id);
         if (known !== undefined && !isDeepStrictEqual(known, row)) throw rowDiffers(kind, row.id);
         if (isMissingParent(tables[kind], row)) throw userMissing(kind, row.id);
         if (known === undefined) added.set(row.id, row);
       }
-      for (const row of added.values()) put(kind, { ...row });
+      for (const row of added.values()) put(kind, row);
       if (added.size > 0) changes.restart();
       return added.size;
     },
@@ -165,12 +169,6 @@ function matching(table: Table, rows: ReadonlyMap<number, Row>, filter: object):
       return byPrefix === undefined ? has === value : String(has).startsWith(String(value));
     }),
   );
-}
-
-/** A row with the changes of a merge patch; `null` removes a field. */
-function patched<One extends Row>(row: One, patch: object): One {
-  const entries = Object.entries({ ...row, ...patch }).filter(([, value]) => value !== null);
-  return Object.fromEntries(entries) as unknown as One;
 }
 
 function withoutVersion({ version: _, ...row }: Row) {
