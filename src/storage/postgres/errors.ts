@@ -33,7 +33,7 @@ export const notInTime = unavailable('the database does not answer in time');
 const gone = unavailable('the connection to the database was lost');
 const full = unavailable('the database has no capacity left');
 const readOnly = unavailable('the database takes no writes at present');
-const contended = unavailable('too many conflicting changes at once');
+export const contended = unavailable('too many conflicting changes at once');
 const unreachable = unavailable('the database cannot be reached');
 const locked = unavailable('another transaction has locked the records to change');
 const tookTooLong = (cause: unknown) =>

@@ -20,8 +20,12 @@ import {
 import type { PostgresFeed } from './changes.ts';
 import { restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
+import { contended } from './errors.ts';
 import { type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
+
+/** Maximum number of attempts of an update. If dozens change one record, about every third attempt comes too late. */
+const maxUpdates = 100;
 
 interface UnchangedRow extends NamedRow {
   readonly version: number;
@@ -85,7 +89,7 @@ export function tableWrites(
     async update(key, patch, options = {}) {
       const values = [...key, options.expected, ...patchValues(edited, patch)];
       // A retry is necessary only if another write came between the two statements.
-      for (;;) {
+      for (let attempt = 1; ; attempt += 1) {
         const [row] = await write<{ readonly record: NamedRow }>(update, values, options);
         if (row !== undefined) return toRecord(row.record);
         const [found] = await pool.write<UnchangedRow>(unchanged, values);
@@ -93,6 +97,7 @@ export function tableWrites(
         if (!found.is_expected) throw preconditionFailed(table.record, key[0]);
         if (found.is_same) return toRecord(found);
         if (found.version >= maxVersion) throw versionsExhausted(table.record, key[0]);
+        if (attempt === maxUpdates) throw contended(new Error('a trigger may prevent the update'));
       }
     },
 

@@ -148,6 +148,17 @@ describe('a statement that finds no row', () => {
     assert.deepEqual(await updating, { id: 1, name: 'Eve', version: 3 });
   });
 
+  it('for an update fails after some attempts if a trigger prevents it', { timeout: 20_000 }, async (t) => {
+    const { store, url } = await open(t);
+    const { value } = await store.users.create({ name: 'Ada' });
+    const session = await openSession(t, url);
+    await session.query(`
+      CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER keep BEFORE UPDATE ON users FOR EACH ROW EXECUTE FUNCTION keep()`);
+    await assert.rejects(store.users.update(1, { name: 'Eve' }), { kind: 'unavailable' });
+    assert.deepEqual(await store.users.get(1), value);
+  });
+
   it('for an update returns a user that already has the values, without writing it', async (t) => {
     const { store, url } = await open(t);
     const { value } = await store.users.create({ name: 'Ada' });
