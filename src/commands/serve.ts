@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
-import { type Config, optionRows, optionsOf } from '../config.ts';
+import { type Config, optionRows, options, optionsOf } from '../config.ts';
 import { createService } from '../service.ts';
 import { openPort, StartError } from '../start-error.ts';
 import type { Observe } from '../telemetry/events.ts';
@@ -142,7 +142,9 @@ export async function openBriefly(host: string, port: number): Promise<number> {
 async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {
   const { WorkerPool } = await import('../workers/worker-pool.ts');
   const { workers: count, port, 'grpc-port': grpcPort } = config;
-  const stopTimeoutMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs;
+  const stopMs = config['drain-delay-ms'] + config['drain-timeout-ms'] + workerSlackMs;
+  // A longer timer would end at once.
+  const stopTimeoutMs = Math.min(stopMs, options['drain-timeout-ms'].range[1]);
   return new WorkerPool({ count, port, grpcPort, observe, stopTimeoutMs });
 }
 
