@@ -29,6 +29,7 @@ const longestPauseMs = 10_000;
 const stableAfterMs = 10_000;
 // A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;
+const oneFailure: MetricsSnapshot = { users_service_failures_total: { users_service_failures_total: 1 } };
 
 /**
  * Several processes of this program on the same ports. The primary holds the ports (`node:cluster`, round
@@ -38,7 +39,10 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #children = new Set<Child>();
   readonly #metrics = new Map<Worker, MetricsSnapshot>();
-  /** The counters of workers that have exited: a sum must not fall when a worker is replaced. */
+  /**
+   * The counters of workers that have exited, and the failures that the pool has reported. A sum must not fall when a
+   * worker is replaced.
+   */
   #exited: MetricsSnapshot = {};
   /** The ports of the workers. For port 0, `node:cluster` gives all workers the same free port. */
   #ports: Ports;
@@ -226,6 +230,7 @@ export class WorkerPool {
   }
 
   #reportFailure(cause: unknown): void {
+    this.#exited = sumSnapshots([this.#exited, oneFailure]);
     this.#options.observe({ type: 'failure', where: 'process', cause });
   }
 }

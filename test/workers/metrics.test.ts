@@ -96,6 +96,16 @@ describe('metrics', () => {
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
   });
 
+  it('the metrics of several workers count a worker that was killed as a failure', async (t) => {
+    const running = await start(t);
+    assert.match(await scrape(t, running), /^users_service_failures_total 0$/m);
+    process.kill((await pidsOf(running))[0] ?? 0, 'SIGKILL');
+    await printed(running, 'failure');
+    for (let i = 0; i < 2; i += 1)
+      assert.match(await scrape(t, running), /^users_service_failures_total 1$/m);
+    assert.equal(await running.end(), 0);
+  });
+
   it('a connection of a worker that dies before it has accepted it is closed, and its metrics do not wait', async (t) => {
     const running = await start(t);
     const [stuck = 0] = await pidsOf(running);
