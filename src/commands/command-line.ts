@@ -41,6 +41,9 @@ export interface Arguments {
   readonly positionals: readonly string[];
 }
 
+// As in shells: 128 and the number of the signal.
+const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
+
 // A terminal signals all its processes, and npm passes the signal on to its child again. These count as one signal.
 const sameSignalMs = 1_000;
 
@@ -48,7 +51,11 @@ const sameSignalMs = 1_000;
  * Calls `stop` at the first signal to stop, with the exit code of a process that the signal has ended. A second signal
  * ends the process at once.
  */
-export function onStop({ onSignal, exit }: CommandContext, stop: (exitCode: number) => unknown): void {
+export function onStop(
+  { onSignal, exit }: CommandContext,
+  stop: (exitCode: number) => unknown,
+  signals: readonly Signal[] = ['SIGHUP', 'SIGINT', 'SIGTERM'],
+): void {
   let firstAt: number | undefined;
   const handle = (code: number): void => {
     if (firstAt === undefined) {
@@ -58,9 +65,7 @@ export function onStop({ onSignal, exit }: CommandContext, stop: (exitCode: numb
       exit(code);
     }
   };
-  // As in shells: 128 and the number of the signal.
-  onSignal('SIGINT', () => handle(130));
-  onSignal('SIGTERM', () => handle(143));
+  for (const signal of signals) onSignal(signal, () => handle(exitCodes[signal]));
 }
 
 /** A stack of clean-ups for the end of a command. A signal to stop runs them too, and then ends the process. */

@@ -68,10 +68,11 @@ export const serve: Command = {
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
       let isServing = false;
       // A signal stops the service in order, but ends the process at once before anything is served.
-      onStop(context, (code) => {
+      const end = (code: number): void => {
         if (!isServing) context.exit(code);
         stop();
-      });
+      };
+      onStop(context, end, ['SIGINT', 'SIGTERM']);
       const runner =
         isPool && worker === undefined
           ? await createPool(config, log.observe)

@@ -115,28 +115,34 @@ describe('a command that a signal stops', () => {
     assert.deepEqual(await readdir(target), []);
   });
 
-  it('import removes its copy of the standard input', async (t) => {
-    const folder = temporaryFolder();
-    const child = spawn(
-      process.execPath,
-      [main, 'import', '--database', `sqlite:${join(folder, 'users.db')}`],
-      {
-        env: { ...environment(), TMPDIR: folder },
-        stdio: ['pipe', 'ignore', 'inherit'],
-      },
-    );
-    t.after(() => child.kill('SIGKILL'));
-    child.stdin.write('{"type":"user","id":1,"name":"Ada"}\n');
-    const isCopying = async () => {
-      const files = await readdir(folder, { recursive: true });
-      return files.some((file) => file.endsWith('.ndjson') && statSync(join(folder, file)).size > 0);
-    };
-    await until(isCopying, 'a copy of the input');
-    const exited = once(child, 'exit');
-    child.kill('SIGINT');
-    assert.deepEqual(await exited, [130, null]);
-    assert.deepEqual(await readdir(folder), []);
-  });
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    // As when a terminal or a remote shell is closed.
+    ['SIGHUP', 129],
+  ] as const) {
+    it(`import removes its copy of the standard input at ${signal}`, async (t) => {
+      const folder = temporaryFolder();
+      const child = spawn(
+        process.execPath,
+        [main, 'import', '--database', `sqlite:${join(folder, 'users.db')}`],
+        {
+          env: { ...environment(), TMPDIR: folder },
+          stdio: ['pipe', 'ignore', 'inherit'],
+        },
+      );
+      t.after(() => child.kill('SIGKILL'));
+      child.stdin.write('{"type":"user","id":1,"name":"Ada"}\n');
+      const isCopying = async () => {
+        const files = await readdir(folder, { recursive: true });
+        return files.some((file) => file.endsWith('.ndjson') && statSync(join(folder, file)).size > 0);
+      };
+      await until(isCopying, 'a copy of the input');
+      const exited = once(child, 'exit');
+      child.kill(signal);
+      assert.deepEqual(await exited, [code, null]);
+      assert.deepEqual(await readdir(folder), []);
+    });
+  }
 
   it('import ends while it waits for the first data of a named pipe', async (t) => {
     const folder = temporaryFolder();
@@ -159,7 +165,7 @@ describe('a command that a signal stops', () => {
 });
 
 describe('a signal to stop', () => {
-  const codes = { SIGINT: 130, SIGTERM: 143 };
+  const codes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
   const rows: readonly [
     first: keyof typeof codes,
     second: keyof typeof codes,
@@ -172,6 +178,7 @@ describe('a signal to stop', () => {
     ['SIGTERM', 'SIGTERM', 1_001, true],
     ['SIGTERM', 'SIGINT', 1_001, true],
     ['SIGINT', 'SIGTERM', 1_000, false],
+    ['SIGHUP', 'SIGINT', 1_001, true],
   ];
   for (const [first, second, afterMs, exits] of rows) {
     const outcome = exits ? `ends the process with ${codes[second]}` : 'counts as the same signal';
