@@ -52,6 +52,17 @@ export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
 }
 
+/** Whether two URLs are equal or lead to the same file. */
+export async function areSameStore(one: string, other: string): Promise<boolean> {
+  const [first, second] = await Promise.all(
+    [one, other].map(async (url) => {
+      const file = schemeOf(url)?.file?.(url);
+      return file === undefined ? undefined : await stat(file, { bigint: true }).catch(() => undefined);
+    }),
+  );
+  return one === other || (first !== undefined && first.ino === second?.ino && first.dev === second.dev);
+}
+
 function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): Setting {
   const label = `--${flag}`;
   const [given, variable] = [flags[flag], env[variableOf(flag)]];

@@ -11,7 +11,7 @@ import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
 import { type Command, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
-import { checkDatabaseUrl, databaseUrl } from './settings.ts';
+import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
 
 // One statement counts all records of a large store.
 const patience = { statementTimeoutMs: 3_600_000 };
@@ -36,7 +36,7 @@ export const copy: Command = {
     if (fromUrl === undefined || toUrl === undefined) throw usageOf(copyHelp);
     checkDatabaseUrl({ label: '--from', text: fromUrl });
     checkDatabaseUrl({ label: '--to', text: toUrl });
-    if (fromUrl === toUrl) throw new UsageError('--from and --to must differ');
+    if (await areSameStore(fromUrl, toUrl)) throw new UsageError('--from and --to must differ');
     checkTarget(toUrl);
     await using stores = new AsyncDisposableStack();
     const source = stores.adopt(await openSource(fromUrl), (store) => store.close());

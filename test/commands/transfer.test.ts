@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -515,6 +526,17 @@ describe('copy', () => {
       ...byKind(() => ({ count: 0, lastId: 0 })),
       users: { count: 1, lastId: 1 },
     });
+  });
+
+  it('refuses a target that leads to the file of the source', async (t) => {
+    const folder = await temporaryFolder(t);
+    const path = join(folder, 'users.db');
+    await fillStore(`sqlite:${path}`);
+    await symlink(path, join(folder, 'link.db'));
+    for (const other of [`sqlite://${path}`, `sqlite:${folder}/./users.db`, `sqlite:${folder}/link.db`]) {
+      const { code, stderr } = await runCommand(['copy', '--from', `sqlite:${path}`, '--to', other]);
+      assert.deepEqual([code, stderr], [2, 'users-service: --from and --to must differ\n'], other);
+    }
   });
 
   const wrong: readonly (readonly [args: string[], message: RegExp, code: number])[] = [
