@@ -56,7 +56,7 @@ const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
   HPE_PAUSED_H2_UPGRADE: unknownVersion,
 };
 
-/** Converts a parser error into an error response; `undefined` when the connection itself failed. */
+/** Converts a parser error into an error response; `undefined` when the connection itself or its TLS failed. */
 function parserRefusal(error: ParserError): ErrorResponse | undefined {
   const { code = '', reason, rawPacket, bytesParsed = 0 } = error;
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
@@ -74,7 +74,13 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
   connection.failed = true;
   const refusal = parserRefusal(error);
   const response = connection.newest;
-  if (refusal === undefined) socket.destroy();
+  if (refusal === undefined) {
+    // For example, the client does not accept the certificate, or does not use TLS.
+    if (error.code?.startsWith('ERR_SSL_')) {
+      reportRefusal({ status: 400, message: `TLS failed: ${error.reason}` }, observe);
+    }
+    socket.destroy();
+  }
   // The malformed bytes begin a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
   // The malformed bytes are in the body of a request. Reject the request, and drop the reply of its handler.

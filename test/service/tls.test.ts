@@ -115,7 +115,7 @@ describe('with a certificate', () => {
   });
 
   it('a client without TLS is rejected, and others are served', async (t) => {
-    const { http, port, grpcPort } = await start(t);
+    const { http, port, grpcPort, events } = await start(t);
     for (const to of [port, grpcPort]) {
       const socket = connect(to, '127.0.0.1');
       socket.on('error', () => undefined).resume();
@@ -123,6 +123,11 @@ describe('with a certificate', () => {
       await once(socket, 'close');
     }
     assert.deepEqual(await getOver(http, first), [200, 'first']);
+    // Without this event, the log would have no trace of the client. The gRPC library does not report such clients.
+    assert.deepEqual(
+      events.filter(({ type }) => type === 'refused'),
+      [{ type: 'refused', face: 'http', status: 400, reason: 'TLS failed: http request' }],
+    );
   });
 
   it('a gRPC connection without a handshake is closed long before two minutes', async (t) => {
