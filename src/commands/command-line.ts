@@ -125,6 +125,11 @@ export function describeError(error: unknown): string {
   return withoutPasswords(messages.join(': ').replaceAll(/\s+/g, ' '));
 }
 
+/** Rejects with an error of a system call, and adds the path, which calls with an open file do not report. */
+export function failedAt(path: string): (error: Error) => Promise<never> {
+  return (error) => Promise.reject(Object.assign(error, { path }));
+}
+
 /** Whether a call of the system failed for a path. */
 function isFileError(error: unknown): error is { readonly path: string; readonly errno: number } {
   return error instanceof Error && 'path' in error && 'errno' in error && 'syscall' in error;

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { byKind, nameOf, recordKinds } from '../domain/record.ts';
 import type { Store } from '../domain/repository.ts';
 import { lastingUrlForms, openStore, schemeOf } from '../storage/open.ts';
-import { type Command, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
+import { type Command, failedAt, onStop, removals, UsageError, usageOf, write } from './command-line.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { countOf, endLine, importBatch, readAll, readFile, readStore } from './records.ts';
 import { areSameStore, checkDatabaseUrl, databaseUrl } from './settings.ts';
@@ -133,7 +133,7 @@ ${databaseHelp}`,
     const file = opening && cleanup.use(await opening);
     const print = (lines: readonly string[]) => {
       const text = `${lines.join('\n')}\n`;
-      return file === undefined ? write(stdout, text) : file.writeFile(text);
+      return file === undefined ? write(stdout, text) : file.writeFile(text).catch(failedAt(path));
     };
     const progress = createProgress(stderr, 'export', countOf(summary));
     const { records, sha256 } = await readAll(
@@ -142,7 +142,7 @@ ${databaseHelp}`,
       ({ lines }) => print(lines),
       (content) => print([endLine({ ...content, lastIds })]),
     );
-    await file?.sync();
+    await file?.sync().catch(failedAt(path));
     isComplete = true;
     if (file) stdout.write(`exported ${countText(records)} to ${path}, sha256 ${sha256}\n`);
   },
@@ -217,7 +217,9 @@ async function spool(input: Readable, removing: AsyncDisposableStack): Promise<s
     if (folder !== undefined) await rm(folder, { recursive: true });
   });
   const file = join(await making, 'records.ndjson');
-  await pipeline(input, createWriteStream(file, { mode: 0o600 }));
+  const copied = createWriteStream(file, { mode: 0o600 });
+  copied.on('error', (error) => Object.assign(error, { path: file }));
+  await pipeline(input, copied);
   return file;
 }
 

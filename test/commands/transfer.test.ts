@@ -158,10 +158,14 @@ describe('export and import', () => {
     await fillStore(url);
     await using handle = await open(join(folder, 'a.db'));
     t.mock.method(Object.getPrototypeOf(handle), 'writeFile', async () => {
-      throw new Error('ENOSPC: no space left on device, write');
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), {
+        errno: -28,
+        syscall: 'write',
+      });
     });
-    const { code, stderr } = await runCommand(['export', join(folder, 'all.ndjson'), '--database', url]);
-    assert.deepEqual([code, stderr], [1, 'users-service: ENOSPC: no space left on device, write\n']);
+    const file = join(folder, 'all.ndjson');
+    const { code, stderr } = await runCommand(['export', file, '--database', url]);
+    assert.deepEqual([code, stderr], [1, `users-service: ${file}: no space left on device\n`]);
     assert.deepEqual(await readdir(folder), ['a.db']);
   });
 
@@ -262,6 +266,13 @@ describe('export and import', () => {
     });
     assert.equal(code, 1);
     assert.match(stderr, /^users-service: \S+missing\/users-import-\S+: no such file or directory\n$/);
+  });
+
+  it('print which temporary copy of the input cannot be written, for example on a full disk', async (t) => {
+    const args = [process.execPath, main, 'import', '--database', await newStore(t)];
+    const { code, stderr } = await runTool('sh', ['-c', 'ulimit -f 0; echo | "$0" "$@"', ...args]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: \S+\/users-import-\S+\/records\.ndjson: file too large\n$/);
   });
 });
 
