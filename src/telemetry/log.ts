@@ -6,8 +6,8 @@ export type LogFormat = 'json' | 'pretty' | 'off';
 
 /** The output for lines, such as `process.stdout`. */
 export interface LineSink {
-  /** Calls `done` when the text has been written. */
-  write(text: string, done: () => void): unknown;
+  /** Calls `done` when the text has been written, or with the reason why it was not. */
+  write(text: string, done: (error?: Error | null) => void): unknown;
   /** The number of buffered bytes. */
   readonly writableLength: number;
 }
@@ -42,6 +42,8 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   const texts: string[] = [];
   let lastTextBytes = 0;
   let dropped = 0;
+  /** The number of dropped lines since the last successful write. */
+  let failed = 0;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;
   let time = '';
@@ -72,14 +74,22 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     add(event, count);
     timer ??= setTimeout(write, flushAfterMs).unref();
   };
+  const send = (text: string, next?: () => void): void => {
+    // A full disk may have accepted the beginning of a line.
+    sink.write(failed > 0 ? `\n${text}` : text, (error) => {
+      if (error) failed += text.split('\n').length - 1;
+      else [dropped, failed] = [dropped + failed, 0];
+      next?.();
+    });
+  };
   const write = (): void => {
     clearTimeout(timer);
     timer = undefined;
     // One text at a time: a stream joins the texts it buffers into one write.
-    while (texts.length > 0 && sink.writableLength === 0) sink.write(texts.shift() ?? '', write);
+    while (texts.length > 0 && sink.writableLength === 0) send(texts.shift() ?? '', write);
   };
   const writeAll = (): void => {
-    for (const text of texts.splice(0)) sink.write(text, () => undefined);
+    for (const text of texts.splice(0)) send(text);
   };
   // Malformed connections and lost databases cause floods.
   const limits = { refused: limitRate(1, print), failure: limitRate(20, print) };
@@ -194,7 +204,7 @@ function sentence(event: Line): string {
     case 'warning':
       return `warning: ${event.message}`;
     case 'dropped':
-      return `${event.count} lines dropped: the reader was too slow`;
+      return `${event.count} lines dropped: they could not be written, or the reader was too slow`;
     default:
       return event.type;
   }

@@ -240,6 +240,33 @@ describe('writing log lines', () => {
     assert.ok(missing > 1_000, `${missing}`);
   });
 
+  it('reports the number of lines that could not be written, for example on a full disk', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    let [file, isFull] = ['', true];
+    const log = createLog('json', {
+      writableLength: 0,
+      write(text, done) {
+        // A full disk may accept the beginning of a text.
+        file += isFull ? text.slice(0, 10) : text;
+        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
+      },
+    });
+    const observe = (id: string) => {
+      log.observe({ ...request, id });
+      t.mock.timers.tick(20);
+    };
+    observe('lost');
+    observe('lost too');
+    isFull = false;
+    observe('first');
+    observe('second');
+    const events = file.split('\n').flatMap((line) => (line.length > 10 ? [JSON.parse(line)] : []));
+    assert.deepEqual(
+      events.map(({ id, event, count }) => id ?? [event, count]),
+      ['first', ['dropped', 2], 'second'],
+    );
+  });
+
   it('sends the remaining lines to a slow reader in order when the service ends', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
