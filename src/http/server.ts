@@ -39,6 +39,8 @@ export interface HttpTimeouts {
 
 // Node's own default. Requests may contain cookies that other services on the same host have set.
 const maxHeaderBytes = 16 * 1024;
+// Node adds a second, and would warn at each response that its timers do not support the sum.
+const maxKeepAliveMs = 2 ** 31 - 1 - 1_000;
 // The length of the kernel's queue of new connections. If it is full, a client waits at least a second to try again.
 const backlog = 65_535;
 // Interval between checks for idle connections while the server closes.
@@ -65,7 +67,7 @@ export class HttpServer {
     const settings = {
       requestTimeout: requestTimeoutMs,
       headersTimeout: headersTimeoutMs,
-      keepAliveTimeout: keepAliveTimeoutMs,
+      keepAliveTimeout: Math.min(keepAliveTimeoutMs, maxKeepAliveMs),
       connectionsCheckingInterval: checkingIntervalMs,
       maxHeaderSize: maxHeaderBytes,
       insecureHTTPParser: false,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -77,4 +77,14 @@ test('a connection with a slow response or with many consecutive requests does n
   }
   release();
   assert.equal((await wire.next()).status, 200);
+});
+
+test('the longest timeout of an idle connection fits into a timer of Node.js', async (t) => {
+  const { port } = await start(t, { timeouts: { ...timeouts, keepAliveTimeoutMs: 2_147_483_647 } });
+  const warned = once(process, 'warning');
+  const wire = await Wire.open(t, port);
+  assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  assert.equal((await wire.write(head('GET /')).next()).status, 200);
+  // A warning is emitted before the next turn of the event loop.
+  assert.equal(await Promise.race([warned, nextTurn()]), undefined);
 });
