@@ -67,16 +67,17 @@ export const serve: Command = {
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
       let isServing = false;
-      // A signal stops the service in order, but ends the process at once before anything is served.
-      const end = (code: number): void => {
-        if (!isServing) context.exit(code);
-        stop();
-      };
-      onStop(context, end, ['SIGINT', 'SIGTERM']);
       const runner =
         isPool && worker === undefined
           ? await createPool(config, log.observe)
           : singleService(parsed, files, log.observe, stop, worker);
+      // A signal stops the service in order, but ends its processes at once before anything is served.
+      const end = (code: number): void => {
+        if (!isServing && 'kill' in runner) runner.kill();
+        if (!isServing) context.exit(code);
+        stop();
+      };
+      onStop(context, end, ['SIGINT', 'SIGTERM']);
       context.onSignal('SIGHUP', () => isServing && runner.reload());
       const addresses = await runner.start();
       if (addresses === undefined) return 1;

@@ -99,6 +99,11 @@ export class WorkerPool {
     this.#options.observe({ type: 'closed' });
   }
 
+  /** Ends all workers at once. Without their primary, those that are starting would crash. */
+  kill(): void {
+    for (const { worker } of this.#children) worker.process.kill('SIGKILL');
+  }
+
   async #stopAll(): Promise<void> {
     this.#ending.abort();
     await Promise.all([...this.#children].map((child) => this.#stop(child)));

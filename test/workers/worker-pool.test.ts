@@ -375,4 +375,17 @@ describe('a primary whose workers cannot start', () => {
     assert.equal(stderr, 'the reason\n');
     assert.equal(code, 1);
   });
+
+  it('a primary that a signal ends during the start ends its workers, which print nothing', async (t) => {
+    const { code, stdout, stderr } = await run(
+      t,
+      `if (isWorker) {
+        const primary = process.ppid;
+        process.kill(primary, 'SIGTERM');
+        const nothing = new Int32Array(new SharedArrayBuffer(4));
+        while (process.ppid === primary) Atomics.wait(nothing, 0, 0, 5);
+      }`,
+    );
+    assert.deepEqual([code, stdout, stderr], [143, '', '']);
+  });
 });
