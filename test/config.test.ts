@@ -233,6 +233,13 @@ describe('a secret is never printed', () => {
     `mysql://root:a@b:${secret}@h/x`,
     `postgres://u:two words ${secret}@h/x`,
     `postgres://u:${secret}@h:99999/x`,
+    // Without a scheme that is known, or without its slashes.
+    `u:${secret}@h/x`,
+    `u:a@${secret}@h/x?password=a`,
+    `postgres:u:${secret}@h/x`,
+    `postgres:/u:${secret}@h/x`,
+    `postgres:///u:${secret}@h/x`,
+    `POSTGRES://u:${secret}@h/x`,
   ];
   for (const url of urls) {
     it(`in ${url}`, () => {

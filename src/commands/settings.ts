@@ -75,7 +75,11 @@ function findSetting(flag: Flag, flags: Arguments['flags'], env: Environment): S
 function readValue(row: Option, { text, label }: Omit<Setting, 'source'>, problems: string[]): unknown {
   const value = fromText(row, text);
   const requirement = value === undefined ? undefined : unmetRequirement(row, value);
-  const found = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(withoutPasswords(text))}`;
+  const shown = withoutPasswords(text);
+  // The password of a URL may be where no URL has one, for example if the scheme is missing.
+  const safe =
+    row.kind === 'URL' && !shown.includes('(hidden)@') ? shown.replace(/^.*@/s, '(hidden)@') : shown;
+  const found = row.kind === 'KEYS' ? '' : `, not ${JSON.stringify(safe)}`;
   if (requirement !== undefined) problems.push(`${label} must be ${requirement}${found}`);
   return value;
 }
