@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { checkWritable, maxIdleLogBytes, realPath } from './file.ts';
+import { checkWritable, maxIdleLogBytes, nearestFolder, realPath } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
@@ -32,10 +32,6 @@ export function examineSqlite(path: string): Finding[] {
   // Opening a FIFO would wait for a writer.
   if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];
   return [...examineFile(file), ...space, examineLog(file), ...examineData(file)];
-}
-
-function nearestFolder(path: string): string {
-  return existsSync(path) ? path : nearestFolder(dirname(path));
 }
 
 function examineFile(file: string): Finding[] {

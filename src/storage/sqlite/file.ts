@@ -184,9 +184,15 @@ function lost(problem: string): DomainError {
   return unavailable(new Error(`the file ${problem} since it was opened`));
 }
 
+/** The folder at a path, or the nearest one above it that exists. */
+export function nearestFolder(path: string): string {
+  return existsSync(path) ? path : nearestFolder(dirname(path));
+}
+
 /** Files in a separate folder beside the real file of a database, so that they are on the same disk. */
 export async function openSqliteScratch(path: string): Promise<Scratch> {
-  const folder = await mkdtemp(`${realPath(path)}.verify-`);
+  const file = realPath(path);
+  const folder = await mkdtemp(join(nearestFolder(dirname(file)), `${basename(file)}.verify-`));
   let files = 0;
   return {
     async next() {

@@ -4,6 +4,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -18,8 +19,14 @@ import { describe, it, type TestContext } from 'node:test';
 import { keyed, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { postQuery } from '../../../src/conformance/nested-kinds.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
+import { openStore } from '../../../src/storage/open.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
-import { maxIdleLogBytes, openFiles, watchFiles } from '../../../src/storage/sqlite/file.ts';
+import {
+  maxIdleLogBytes,
+  openFiles,
+  openSqliteScratch,
+  watchFiles,
+} from '../../../src/storage/sqlite/file.ts';
 import { connect, schemaVersion } from '../../../src/storage/sqlite/schema.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -39,6 +46,16 @@ describe('the file of a SQLite store', () => {
     const path = join(temporaryFolder(), 'a', 'b c', 'ü?#%.db');
     await (await openSqliteStore(path)).close();
     assert.ok(existsSync(path));
+  });
+
+  it('has its temporary copies in the nearest folder that exists', async (t) => {
+    const folder = temporaryFolder();
+    const scratch = await openSqliteScratch(join(folder, 'not', 'yet', 'users.db'));
+    t.after(() => scratch.remove());
+    const store = await openStore(await scratch.next());
+    await store.close();
+    await scratch.remove();
+    assert.deepEqual(readdirSync(folder), []);
   });
 
   it('is the only file in its folder after the store is closed', async () => {
