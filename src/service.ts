@@ -193,6 +193,11 @@ export class Service implements AsyncDisposable {
     this.#api?.followers?.disconnect();
   }
 
+  /** Reports a failure of the program around the service, which the metrics count too. @internal */
+  reportFailure(cause: unknown): void {
+    this.#observe({ type: 'failure', where: 'process', cause });
+  }
+
   /**
    * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
    * `timeoutMs` can only shorten its deadline.

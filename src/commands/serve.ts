@@ -180,7 +180,7 @@ function singleService(
         service.setApiKeys(apiKeys);
         observe({ type: 'reloaded' });
       } catch (cause) {
-        observe({ type: 'failure', where: 'process', cause });
+        service.reportFailure(cause);
       }
     },
   };

@@ -48,6 +48,8 @@ test('a SIGHUP with a malformed file keeps the keys and reports the line', async
   assert.doesNotMatch(JSON.stringify(lines), /third/);
   assert.equal(await statusOf(http, 'first'), 200);
   assert.equal(await statusOf(http, 'second'), 401);
+  const metrics = await fetch(`${http}/metrics`, { headers: { 'x-api-key': 'first' } });
+  assert.match(await metrics.text(), /^users_service_failures_total 1$/m);
 });
 
 for (const [text, problem] of [
