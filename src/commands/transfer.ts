@@ -227,7 +227,7 @@ const backupHelp = `usage: users-service backup FILE [--database URL]
 
 Copies a SQLite store into a new file. The copy is consistent, even while the service writes.
 
-  FILE            the file to write; it must not exist yet
+  FILE            the file to write, not - for a pipe; it must not exist yet
   --database URL  the store: sqlite:PATH [sqlite:./data/users.db]
                   (DATABASE_URL in the environment)
 `;
@@ -238,7 +238,7 @@ export const backup: Command = {
   positionals: 1,
   async run(context, { flags, positionals: [file] }) {
     const { env, stdout, stderr } = context;
-    if (file === undefined) throw usageOf(backupHelp);
+    if (file === undefined || file === '-') throw usageOf(backupHelp);
     const url = databaseUrl(flags, env);
     const source = schemeOf(url)?.file?.(url);
     if (source === undefined) {

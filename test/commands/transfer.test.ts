@@ -611,6 +611,11 @@ describe('backup', () => {
     assert.ok((await stat(join(folder, 'a.db'))).size > 0);
     assert.match((await runCommand(['backup', 'x', '--database', 'postgres://h/x'])).stderr, /pg_dump/);
     assert.equal((await runCommand(['backup'])).code, 2);
+    const piped = await runCommand(['backup', '-', '--database', database]);
+    assert.deepEqual(
+      [piped.code, piped.stderr],
+      [2, 'users-service: usage: users-service backup FILE [--database URL]\n'],
+    );
     const unknown = await runCommand(['backup', 'x'], { env: { DATABASE_URL: 'mysql://u:hunter2@h/x' } });
     assert.equal(unknown.code, 2);
     assert.match(unknown.stderr, /^users-service: DATABASE_URL must be .*\(hidden\)@h\/x"\n$/);
