@@ -9,6 +9,7 @@ import {
   type Arguments,
   type Command,
   describeError,
+  failedAt,
   onStop,
   UsageError,
   usageOf,
@@ -141,7 +142,7 @@ async function readState(file: string): Promise<string | undefined> {
 // A crash leaves the complete old or new file.
 async function writeState(file: string, position: string): Promise<void> {
   const temporary = `${file}.new`;
-  await writeFile(temporary, `${position}\n`, { flush: true });
+  await writeFile(temporary, `${position}\n`, { flush: true }).catch(failedAt(temporary));
   await rename(temporary, file);
 }
 

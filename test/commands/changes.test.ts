@@ -14,6 +14,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { environment } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 import { startService } from '../support/service.ts';
+import { runTool } from '../support/tool.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -101,6 +102,20 @@ describe('users-service changes', () => {
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
     await assert.rejects(readFile(state), { code: 'ENOENT' });
+  });
+
+  it('names the file that it cannot write its position to, for example on a full disk', async (t) => {
+    const url = await listen(t, (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write('id: 1\ndata: {}\n\n');
+    });
+    const state = await temporaryFile(t);
+    const args = [process.execPath, main, 'changes', '--url', url, '--state', state];
+    const ended = await runTool('sh', ['-c', 'ulimit -f 0; exec "$0" "$@"', ...args]);
+    assert.deepEqual(ended, {
+      code: 1,
+      stdout: '{}\n',
+      stderr: `users-service: ${state}.new: file too large\n`,
+    });
   });
 
   it('keeps its connection while its output is not read for longer than a silence may last', async (t) => {
