@@ -5,7 +5,7 @@ import { optionRows } from '../config.ts';
 import { authority, openPort, StartError } from '../start-error.ts';
 import { type Finding, fail, ok, warn } from '../storage/finding.ts';
 import { schemeOf } from '../storage/open.ts';
-import { type Command, describeError, UsageError, withoutPasswords } from './command-line.ts';
+import { type Command, describeError, isInvalid, UsageError, withoutPasswords } from './command-line.ts';
 import { openBriefly } from './serve.ts';
 import { type Files, optionsHelp, type ParsedConfig, parseConfig, readFiles } from './settings.ts';
 import { examineStandbys } from './standbys.ts';
@@ -92,7 +92,7 @@ async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
     const findings = (await schemeOf(database)?.examine?.(database)) ?? [];
     return [...findings, ...(await examineStandbys(config))];
   } catch (error) {
-    return [fail(describeError(error), 'correct the URL')];
+    return [fail(describeError(error), isInvalid(error) ? 'correct the URL' : 'then run doctor again')];
   }
 }
 

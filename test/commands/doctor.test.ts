@@ -78,6 +78,17 @@ describe('users-service doctor', () => {
     assert.doesNotMatch(problems.join(), /hunter2/);
   });
 
+  it('does not blame the URL if the driver of PostgreSQL is missing', async () => {
+    const hook = `import { registerHooks } from 'node:module';
+      const resolve = (name, context, next) => next(name === 'pg' ? 'a-package-that-is-not-there' : name, context);
+      registerHooks({ resolve });`;
+    const { code, stdout } = await runMain(['doctor', ...free, '--database', 'postgres://u@127.0.0.1:1/x'], {
+      env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` },
+    });
+    assert.equal(code, 1);
+    assert.match(stdout, /^fail {2}a postgres: database needs the package "pg": .*; then run doctor again$/m);
+  });
+
   describe('users-service doctor for certificates', () => {
     const rows: [what: string, days: number, problem: RegExp | undefined][] = [
       ['that is valid for a long time', 90.5, undefined],
