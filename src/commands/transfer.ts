@@ -91,9 +91,8 @@ export async function openSource(url: string): Promise<Store> {
   return await openStore(url, patience);
 }
 
-/** Throws a `UsageError` for a store that loses its records when this process ends. */
+/** Throws a `UsageError` for a store that loses its records when this process ends. No such store can be examined. */
 function checkTarget(url: string): void {
-  // Only a store that outlives the process can be examined.
   if (schemeOf(url)?.examine === undefined)
     throw new UsageError(`${url} loses all records when the command ends`);
 }
