@@ -40,6 +40,7 @@ const keyDialog = createKeyDialog(apiKey);
 const log = new RequestLog(() => apiKey.value !== undefined);
 const send = createClient({ connection, apiKey, log });
 const users = createUsersApi(send);
+const postsApi = createPostsApi(send);
 const changes = new Changes(apiKey);
 
 // The parts of the page.
@@ -81,7 +82,7 @@ const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
   },
   drafted: ({ id }) => table.markUnsaved(id),
 });
-const posts = createPostsPanel(createPostsApi(send), choose, () => apiKey.ready());
+const posts = createPostsPanel(postsApi, choose, () => apiKey.ready());
 const panel = createUserPanel({
   users,
   editForm,
@@ -127,6 +128,8 @@ function reload() {
  */
 function apply({ type, version, data }) {
   const [kind, what] = type.split('.');
+  // After a reconnection, changes arrive that are older than the last save of this page.
+  if (what === 'updated' && (kind === 'user' ? users : postsApi).hasSaved(data, version)) return;
   const tagged = { record: data, etag: `"${version}"` };
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {

@@ -11,6 +11,13 @@ import { startService } from './service.ts';
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
 const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
 
+/** Lets a test hide the page, which ends its connection, and show it again. */
+const hiding = `
+  let hidden = false;
+  Object.defineProperty(document, 'hidden', { get: () => hidden });
+  globalThis.hide = (value) => { hidden = value; document.dispatchEvent(new Event('visibilitychange')); };
+`;
+
 /** Advances the clock of the page in steps, and lets its requests have their responses after each step. */
 async function advance(page: Page, ms: number, stepMs = 500): Promise<void> {
   for (let passed = 0; passed < ms; passed += stepMs) {
@@ -91,6 +98,34 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByText('Live · 1 new').waitFor();
     assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
     assert.equal(await page.getByText('changed by another person').count(), 0);
+  });
+
+  test('that are older than a save of the page do not replace it after a reconnection', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    await page.evaluate('hide(true)');
+    await send(http, 'PATCH /users/1', { json: { role: 'admin' } });
+    await send(http, 'PATCH /users/1/posts/1', { json: { body: 'theirs' } });
+    const post = page.locator('.post');
+    await page.locator('#post-edit-title').fill('Mine');
+    await page.locator('#post-edit-form').getByRole('button', { name: 'Save' }).click();
+    await post.getByRole('heading', { name: 'Mine' }).waitFor();
+    await page.locator('#edit-name').fill('Ada L');
+    await page.locator('#edit-save').click();
+    await page.getByText('version 3').waitFor();
+    await page.evaluate('hide(false)');
+    // The changes that were made before this one have arrived.
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
+    await page.getByText('Live · 1 new').waitFor();
+    assert.match((await row(page, 'admin').textContent()) ?? '', /^\s*1\s*Ada L\s*admin\s*$/);
+    assert.equal(await post.locator('h4').textContent(), 'Mine');
+    assert.equal(await post.getByText('theirs').isVisible(), true);
+    assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
   });
 
   test('appear again after an outage, including those made during it', async (t) => {
@@ -237,12 +272,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
   test('are not requested while the page is hidden, and appear when it is visible again', async (t) => {
     const { http, events } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
-    const initScript = `
-      let hidden = false;
-      Object.defineProperty(document, 'hidden', { get: () => hidden });
-      globalThis.hide = (value) => { hidden = value; document.dispatchEvent(new Event('visibilitychange')); };
-    `;
-    const page = await open(t, `${http}/`, { initScript });
+    const page = await open(t, `${http}/`, { initScript: hiding });
     await firstNameIs(page, 'Ada');
     await isLive(page);
     await page.evaluate('hide(true)');

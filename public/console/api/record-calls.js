@@ -26,6 +26,8 @@ import { parseLinks } from './link-header.js';
  * @property {(key: Key, signal?: AbortSignal) => Promise<Tagged<T>>} get
  * @property {(key: Key, etag: string, patch: object, signal: AbortSignal) => Promise<Tagged<T>>} update
  * @property {(key: Key, etag: string, signal: AbortSignal) => Promise<void>} remove
+ * @property {(key: Key, version: number) => boolean} hasSaved whether `update` has returned this version or a
+ *   later one
  */
 
 /**
@@ -36,6 +38,12 @@ import { parseLinks } from './link-header.js';
  * @returns {RecordCalls<Key, T>}
  */
 export function createRecordCalls(send, pathOf) {
+  /**
+   * The versions of the updated records, by their paths.
+   * @type {Map<string, number>}
+   */
+  const saved = new Map();
+
   return {
     async list(url, signal) {
       const { data, headers } = await send({ method: 'GET', url, signal });
@@ -57,12 +65,16 @@ export function createRecordCalls(send, pathOf) {
     async update(key, etag, patch, signal) {
       const headers = { 'content-type': 'application/merge-patch+json', 'if-match': etag };
       const body = JSON.stringify(patch);
-      return tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body, signal }));
+      const answer = tagged(await send({ method: 'PATCH', url: apiUrl(pathOf(key)), headers, body, signal }));
+      saved.set(pathOf(key), versionOf(answer));
+      return answer;
     },
 
     async remove(key, etag, signal) {
       await send({ method: 'DELETE', url: apiUrl(pathOf(key)), headers: { 'if-match': etag }, signal });
     },
+
+    hasSaved: (key, version) => version <= (saved.get(pathOf(key)) ?? 0),
   };
 }
 
@@ -74,4 +86,9 @@ export function createRecordCalls(send, pathOf) {
 function tagged({ data, headers }) {
   // If-Match never matches a weak tag. A proxy that compresses responses weakens the tags of the service.
   return { record: /** @type {T} */ (data), etag: headers.get('etag')?.replace(/^W\//, '') ?? '*' };
+}
+
+/** @param {Pick<Tagged<unknown>, 'etag'>} tagged */
+export function versionOf({ etag }) {
+  return Number(etag.replaceAll('"', ''));
 }

@@ -1,5 +1,6 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
+import { versionOf } from '../api/record-calls.js';
 import { byId } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
@@ -136,9 +137,4 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
       heading.focus();
     },
   };
-}
-
-/** @param {TaggedUser} tagged */
-function versionOf({ etag }) {
-  return Number(etag.replaceAll('"', ''));
 }
