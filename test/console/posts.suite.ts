@@ -68,6 +68,38 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await form.getByLabel('Text').inputValue(), 'long thoughts');
   });
 
+  test('text typed while the response to a new post is late stays, and the post is shown once', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    const arrived = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1/posts', async (route) => {
+      const response = await route.fetch();
+      arrived.resolve();
+      await held.promise;
+      await route.fulfill({ response });
+    });
+    await page.getByText('Write a post').click();
+    const form = page.getByRole('form', { name: 'New post' });
+    await form.getByLabel('Title').fill('First');
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await arrived.promise;
+    await openUser(page, 'Bob');
+    await form.waitFor({ state: 'hidden' });
+    await openUser(page, 'Ada');
+    await page.locator('.post').waitFor();
+    await form.getByLabel('Title').fill('Second');
+    held.resolve();
+    await announced(page, 'Added the post');
+    assert.equal(await form.getByLabel('Title').inputValue(), 'Second');
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['First']);
+    await form.getByRole('button', { name: 'Add post' }).click();
+    await page.locator('.post').nth(1).waitFor();
+    assert.equal(await form.getByLabel('Title').inputValue(), '');
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
+  });
+
   test('a post for a deleted user cannot be added', async (t) => {
     // Without the feed of changes, the page does not know that the user is deleted.
     const { http } = await startService(t, { changesKept: false });

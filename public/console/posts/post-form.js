@@ -1,4 +1,5 @@
 // @ts-check
+import { sameFields } from '../edit/fields.js';
 import { byId } from '../ui/dom.js';
 import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
@@ -37,11 +38,14 @@ export function createPostForm(posts, created) {
     try {
       const draft = { title, body };
       const post = await posts.create(`users/${userId}/posts`, draft, creationKey(name, draft));
-      writeDraft(name, undefined);
       created(post);
-      if (openId === userId) {
-        form.reset();
-        unsaved.hidden = true;
+      // The form may have been reopened during the request, and other text typed.
+      if (sameFields(draft, readDraft(name)?.fields ?? draft)) {
+        writeDraft(name, undefined);
+        if (openId === userId) {
+          form.reset();
+          unsaved.hidden = true;
+        }
       }
     } catch (error) {
       if (openId === userId) showProblem(form, problem, error);

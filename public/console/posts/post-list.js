@@ -33,11 +33,14 @@ export function createPostList(list, edit) {
   }
 
   return {
+    // A new post may already be listed when its response arrives, or the other way round.
     /** @param {readonly Post[]} posts */
-    append: (posts) => list.append(...posts.map(item)),
+    append: (posts) => list.append(...posts.filter((post) => itemOf(post) === undefined).map(item)),
 
     /** @param {Post} post */
-    prepend: (post) => list.prepend(item(post)),
+    prepend(post) {
+      if (itemOf(post) === undefined) list.prepend(item(post));
+    },
 
     /** @param {Post} post */
     update: (post) => itemOf(post)?.replaceWith(item(post)),
