@@ -100,6 +100,32 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await page.getByText('changed by another person').count(), 0);
   });
 
+  test('include a deletion and a save of the page that were cancelled too late', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    const reached = Promise.withResolvers<void>();
+    await page.route(/users\/\d$/, async (route) => {
+      if (route.request().method() === 'GET') return await route.continue();
+      // The page never gets this response.
+      await route.fetch();
+      reached.resolve();
+    });
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Delete user' }).click();
+    await reached.promise;
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await row(page, 'Ada').getByText('Deleted').waitFor();
+    await page.getByText('There is no user 1').waitFor();
+    await openUser(page, 'Bob');
+    await page.locator('#edit-name').fill('Bea');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Discard' }).click();
+    await row(page, 'Bea').getByText('Changed').waitFor();
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Bea');
+  });
+
   test('that are older than a save of the page do not replace it after a reconnection', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -136,13 +136,13 @@ export class Changes extends EventTarget {
       received();
       const blocks = (rest + read.value).split('\n\n');
       rest = blocks.pop() ?? '';
-      for (const block of blocks) this.#take(block);
+      for (const block of blocks) await this.#take(block);
     }
     return true;
   }
 
   /** @param {string} block the lines of one event */
-  #take(block) {
+  async #take(block) {
     // Not a pattern with the flag `m`, for which U+2028 in a text ends a line.
     const { id, event, data } = Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/s, 2)));
     if (id !== undefined) this.#position = id;
@@ -150,7 +150,8 @@ export class Changes extends EventTarget {
     if (data === undefined) return;
     /** @type {Change} */
     const change = JSON.parse(data);
-    if (!isOwnRequest(change.requestid)) this.dispatchEvent(new CustomEvent('change', { detail: change }));
+    if (await isOwnRequest(change.requestid)) return;
+    this.dispatchEvent(new CustomEvent('change', { detail: change }));
   }
 
   #lose() {

@@ -1,6 +1,6 @@
 // @ts-check
 import { ApiError } from './api-error.js';
-import { nextRequestId } from './request-id.js';
+import { sendWithId } from './request-id.js';
 import { wait } from './wait.js';
 
 /** @import { ApiKey } from './api-key.js' */
@@ -97,19 +97,21 @@ export function createClient({ connection, apiKey, log }) {
 async function sendOnce({ method, url, headers, body, signal }, key) {
   const timeout = AbortSignal.timeout(answerTimeoutMs);
   try {
-    const response = await fetch(url, {
-      method,
-      headers: {
-        accept: 'application/json',
-        'x-request-id': nextRequestId(),
-        ...headers,
-        ...(key !== undefined && { 'x-api-key': key }),
-      },
-      ...(body !== undefined && { body }),
-      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-      cache: 'no-store',
+    return await sendWithId(async (id) => {
+      const response = await fetch(url, {
+        method,
+        headers: {
+          accept: 'application/json',
+          'x-request-id': id,
+          ...headers,
+          ...(key !== undefined && { 'x-api-key': key }),
+        },
+        ...(body !== undefined && { body }),
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+        cache: 'no-store',
+      });
+      return { response, text: await response.text() };
     });
-    return { response, text: await response.text() };
   } catch {
     signal?.throwIfAborted();
     return undefined;

@@ -5,13 +5,33 @@ import { randomKey } from '../ui/random-key.js';
 const prefix = `console-${randomKey().slice(0, 8)}-`;
 let count = 0;
 
-/** The id of the next request of this page. */
-export function nextRequestId() {
+/**
+ * The requests that are under way, and those that failed or were cancelled: whether they had a response.
+ * @type {Map<string, Promise<boolean>>}
+ */
+const unanswered = new Map();
+
+/**
+ * Sends a request of this page with a new id.
+ * @template T
+ * @param {(id: string) => Promise<T>} send
+ */
+export function sendWithId(send) {
   count += 1;
-  return prefix + count;
+  const id = prefix + count;
+  const response = send(id);
+  const outcome = response.then(
+    () => unanswered.delete(id),
+    () => false,
+  );
+  unanswered.set(id, outcome);
+  return response;
 }
 
-/** @param {string | undefined} requestId */
-export function isOwnRequest(requestId) {
-  return requestId?.startsWith(prefix) === true;
+/**
+ * Whether the page shows the outcome of this request. It does not know a change whose response was lost.
+ * @param {string} [requestId]
+ */
+export async function isOwnRequest(requestId = '') {
+  return requestId.startsWith(prefix) && (await unanswered.get(requestId)) !== false;
 }
