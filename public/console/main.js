@@ -15,7 +15,7 @@ import { createRequestDock } from './requests/request-dock.js';
 import { RequestLog } from './requests/request-log.js';
 import { createBanner } from './ui/banner.js';
 import { wireCloseButtons } from './ui/dialog.js';
-import { byId } from './ui/dom.js';
+import { byId, moveFocus } from './ui/dom.js';
 import { hasDrafts, writeDraft } from './ui/drafts.js';
 import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
@@ -113,7 +113,7 @@ navigation.addEventListener('change', async () => {
   if (!moved) return;
   // Move the focus into the opened user, and back to its name in the list when it closes.
   if (opened !== undefined) panel.focus();
-  else if (!table.focus(before)) heading.focus();
+  else if (!table.focus(before)) moveFocus(heading);
 });
 let opened = navigation.view.userId;
 

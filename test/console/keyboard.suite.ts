@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
 import { addUsers, announced, firstNameIs, numbered, openUser, readUser } from './people.ts';
 import { startService } from './service.ts';
@@ -94,6 +95,69 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await announced(page, 'Saved');
     assert.equal(await page.locator('tr[data-id="2"] a:focus').textContent(), 'Typed by hand');
   });
+
+  for (const [title, url, method, act, field] of [
+    [
+      'a user that is opened',
+      '**/users/2',
+      'GET',
+      (page: Page) => page.getByRole('link', { name: 'user 002' }).click(),
+      '#name-filter',
+    ],
+    [
+      'a post that is opened',
+      '**/users/1/posts/1',
+      'GET',
+      (page: Page) => page.getByRole('button', { name: 'Edit A title' }).click(),
+      '#edit-name',
+    ],
+    [
+      'a post that is saved',
+      '**/users/1/posts/1',
+      'PATCH',
+      async (page: Page) => {
+        await page.getByRole('button', { name: 'Edit A title' }).click();
+        await page.locator('#post-edit-title').fill('Another title');
+        await page.keyboard.press('Enter');
+      },
+      '#edit-name',
+    ],
+    [
+      'an invalid field',
+      '**/users/1',
+      'PATCH',
+      async (page: Page) => {
+        await page.locator('#edit-role').fill('NO');
+        await page.keyboard.press('Enter');
+      },
+      '#name-filter',
+    ],
+  ] as const) {
+    test(`a late response for ${title} does not move the focus from a field that is typed into`, async (t) => {
+      const { http } = await startService(t);
+      await addUsers(http, numbered(2));
+      await send(http, 'POST /users/1/posts', { json: { title: 'A title' } });
+      const page = await open(t, `${http}/#/users/1`);
+      await page.locator('.post').waitFor();
+      const held = Promise.withResolvers<void>();
+      await page.route(url, async (route) => {
+        if (route.request().method() === method) await held.promise;
+        await route.continue();
+      });
+      const answered = page.waitForResponse(
+        (response) => response.request().method() === method && /(1|2)$/.test(response.url()),
+      );
+      await act(page);
+      await page.locator(field).click();
+      await page.keyboard.type('ab');
+      held.resolve();
+      await (await answered).finished();
+      // The page has handled the response when this one arrives.
+      await page.evaluate("fetch('/health').then((response) => response.text())");
+      await page.keyboard.type('cd');
+      assert.match(await page.locator(field).inputValue(), /abcd/);
+    });
+  }
 
   test('a user can be created with the keyboard, and its dialog returns the focus when it closes', async (t) => {
     const { http } = await startService(t);

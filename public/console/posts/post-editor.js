@@ -2,7 +2,7 @@
 import { hasStatus } from '../api/api-error.js';
 import { createDeleteDialog } from '../edit/delete-dialog.js';
 import { createEditForm } from '../edit/edit-form.js';
-import { byId, part } from '../ui/dom.js';
+import { byId, moveFocus, part } from '../ui/dom.js';
 import { readDraft, writeDraft } from '../ui/drafts.js';
 import { explain } from '../ui/explain.js';
 import { announce, nameText } from '../ui/toasts.js';
@@ -138,7 +138,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
       form.hidden = false;
       editForm.show(opened);
       form.toggleAttribute('data-deleted', found === undefined);
-      form.querySelector('input')?.focus();
+      moveFocus(part(form, 'title', HTMLInputElement));
     },
   };
 }

@@ -1,5 +1,5 @@
 // @ts-check
-import { clone, part } from '../ui/dom.js';
+import { clone, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 import { draftName } from './post-kind.js';
 
@@ -66,7 +66,7 @@ export function createPostList(list, edit) {
     /** @param {Post} post */
     focus(post) {
       const found = itemOf(post);
-      if (found !== undefined) part(found, 'edit', HTMLButtonElement).focus();
+      if (found !== undefined) moveFocus(part(found, 'edit', HTMLButtonElement));
     },
 
     /** @param {Post} post a post whose draft was added or removed */

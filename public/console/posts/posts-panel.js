@@ -1,5 +1,5 @@
 // @ts-check
-import { byId } from '../ui/dom.js';
+import { byId, moveFocus } from '../ui/dom.js';
 import { clearState, showFailure } from '../ui/states.js';
 import { announce } from '../ui/toasts.js';
 import { createPostEditor } from './post-editor.js';
@@ -110,5 +110,5 @@ export function createPostsPanel(posts, choose, ready) {
 /** @param {HTMLElement} element */
 function focusOn(element) {
   element.tabIndex = -1;
-  element.focus();
+  moveFocus(element);
 }

@@ -57,6 +57,16 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Moves the focus after a request, unless the person now types into a field outside the form of the element.
+ * @param {HTMLElement} element
+ */
+export function moveFocus(element) {
+  const active = document.activeElement;
+  const isTyping = active?.matches('input, select, textarea') && active.checkVisibility();
+  if (!isTyping || element.closest('form')?.contains(active)) element.focus();
+}
+
+/**
  * Disables a button but keeps it focusable. If a focused button disappeared, keyboard users would lose their
  * place on the page.
  * @param {HTMLButtonElement} button

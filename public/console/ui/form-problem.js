@@ -1,6 +1,6 @@
 // @ts-check
 import { ApiError } from '../api/api-error.js';
-import { el } from './dom.js';
+import { el, moveFocus } from './dom.js';
 import { explain, requestIdLine } from './explain.js';
 
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */
@@ -35,7 +35,7 @@ export function showFieldProblem(control, text) {
   control.setAttribute('aria-invalid', 'true');
   describe(control, (ids) => [problem.id, ...ids]);
   control.addEventListener('input', () => clearFieldProblem(control), { once: true });
-  control.focus();
+  moveFocus(control);
 }
 
 /** @param {Control} control */

@@ -1,7 +1,7 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
 import { versionOf } from '../api/record-calls.js';
-import { byId } from '../ui/dom.js';
+import { byId, moveFocus } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 import { clearState, showFailure, showState } from '../ui/states.js';
 import { announce } from '../ui/toasts.js';
@@ -134,7 +134,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     },
 
     focus() {
-      heading.focus();
+      moveFocus(heading);
     },
   };
 }

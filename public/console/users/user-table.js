@@ -1,5 +1,5 @@
 // @ts-check
-import { byId, clone, el, part } from '../ui/dom.js';
+import { byId, clone, el, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 
 /** @import { User } from './users-api.js' */
@@ -110,7 +110,7 @@ export function createUserTable(addressOf, focusLost) {
      */
     focus(id) {
       const link = linkOf(id);
-      if (link instanceof HTMLElement) link.focus();
+      if (link instanceof HTMLElement) moveFocus(link);
       return link !== null;
     },
   };
