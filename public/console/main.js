@@ -120,6 +120,7 @@ let opened = navigation.view.userId;
 function reload() {
   void list.reload();
   void panel.reload();
+  posts.reload();
 }
 
 /**

@@ -170,6 +170,36 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await isLive(page);
   });
 
+  test('appear after the service has dropped some, also in the posts beside the one that is edited', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    await page.getByRole('button', { name: 'Edit Two' }).click();
+    await page.locator('#post-edit-title').fill('Mine');
+    const miss = async (change: () => Promise<unknown>) => {
+      await page.evaluate('hide(true)');
+      await change();
+      const gone = { status: 410, json: { error: 'gone' } };
+      await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
+      await page.evaluate('hide(false)');
+    };
+    await miss(async () => {
+      await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+      await send(http, 'DELETE /users/1/posts/3');
+      await send(http, 'POST /users/1/posts', { json: { title: 'Four' } });
+    });
+    await page.locator('.post h4', { hasText: 'First' }).waitFor();
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'First']);
+    assert.equal(await page.locator('#post-edit-title:focus').inputValue(), 'Mine');
+    await page.keyboard.press('Escape');
+    await isLive(page);
+    await miss(() => send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } }));
+    await page.locator('.post h4', { hasText: 'Last' }).waitFor();
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
+  });
+
   for (const status of [429, 503]) {
     test(`are requested with growing pauses while the response is ${status}`, async (t) => {
       const { http } = await startService(t);

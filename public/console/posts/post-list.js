@@ -37,6 +37,18 @@ export function createPostList(list, edit) {
     /** @param {readonly Post[]} posts */
     append: (posts) => list.append(...posts.filter((post) => itemOf(post) === undefined).map(item)),
 
+    /**
+     * Shows these posts, newest first, instead of all others except the one that is edited.
+     * @param {readonly Post[]} posts
+     */
+    replace(posts) {
+      const edited = list.querySelector('[data-editing]');
+      const editedId = Number(edited?.getAttribute('data-id') ?? 0);
+      for (const shown of [...list.children]) if (shown !== edited) shown.remove();
+      list.prepend(...posts.filter(({ id }) => id > editedId).map(item));
+      list.append(...posts.filter(({ id }) => id < editedId).map(item));
+    },
+
     /** @param {Post} post */
     prepend(post) {
       if (itemOf(post) === undefined) list.prepend(item(post));

@@ -53,7 +53,8 @@ export function createPostsPanel(posts, choose, ready) {
     if (first instanceof HTMLElement) focusOn(first);
   });
 
-  async function load() {
+  /** @param {(posts: readonly Post[]) => void} show */
+  async function load(show = items.append) {
     if (next === undefined) return;
     const url = next;
     loading.abort();
@@ -63,14 +64,14 @@ export function createPostsPanel(posts, choose, ready) {
     try {
       const { items: rows, links } = await posts.list(url, signal);
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
-      items.append(rows);
+      show(rows);
       clearState(state);
       empty.hidden = list.childElementCount > 0;
       more.hidden = next === undefined;
     } catch (error) {
       if (signal.aborted) return;
       more.hidden = true;
-      showFailure(state, 'The posts could not be read', error, load);
+      showFailure(state, 'The posts could not be read', error, () => void load(show));
     }
     list.ariaBusy = 'false';
   }
@@ -86,9 +87,11 @@ export function createPostsPanel(posts, choose, ready) {
       if (!editor.change(tagged, what)) items.change(tagged.record, what);
     },
 
-    /** Retries a failed read. */
-    retry() {
-      if (!state.hidden) void load();
+    /** Reads the first page again. */
+    reload() {
+      if (openId === undefined) return;
+      next = posts.firstPage(openId);
+      void load(items.replace);
     },
 
     /** @param {number | undefined} userId */

@@ -92,10 +92,7 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
   }
 
   return {
-    reload() {
-      posts.retry();
-      return load();
-    },
+    reload: load,
 
     /**
      * Shows a change of the open user by another person. Typed text stays, and a conflict is shown here.
