@@ -379,8 +379,23 @@ suite('console: closing a tab', { skip: noBrowser }, () => {
     assert.equal(dialog.type(), 'beforeunload');
     await dialog.dismiss();
     await name.fill('Ada');
+    await page.getByRole('button', { name: 'New user' }).click();
+    await page.locator('#new-name').fill('B');
+    await page.locator('#new-name').fill('');
+    await page.keyboard.press('Enter');
+    await page.locator('#new-name-problem').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('Write a post').click();
+    await page.getByRole('button', { name: 'Add post' }).click();
+    await page.locator('#post-title-problem').waitFor();
+    const types: string[] = [];
+    page.on('dialog', async (again) => {
+      types.push(again.type());
+      await again.accept();
+    });
     const closed = page.waitForEvent('close');
     await page.close({ runBeforeUnload: true });
     await closed;
+    assert.deepEqual(types, []);
   });
 });

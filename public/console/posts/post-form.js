@@ -1,7 +1,7 @@
 // @ts-check
 import { sameFields } from '../edit/fields.js';
 import { byId } from '../ui/dom.js';
-import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
+import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
 
@@ -21,11 +21,7 @@ export function createPostForm(posts, created) {
   let openId;
 
   form.addEventListener('input', () => {
-    const name = `post.${openId}`;
-    const fields = readFields(form);
-    const isEmpty = Object.values(fields).every((text) => text === '');
-    writeDraft(name, isEmpty ? undefined : { ...readDraft(name), fields });
-    unsaved.hidden = isEmpty;
+    unsaved.hidden = !writeTyped(`post.${openId}`, readFields(form));
   });
   form.addEventListener('submit', async (event) => {
     event.preventDefault();

@@ -30,6 +30,18 @@ export function writeDraft(name, draft) {
   session.write(`draft.${name}`, draft === undefined ? undefined : JSON.stringify(draft));
 }
 
+/**
+ * Stores the text typed into a form that creates a record.
+ * @param {string} name
+ * @param {Record<string, string>} fields
+ * @returns {boolean} whether there is any
+ */
+export function writeTyped(name, fields) {
+  const isTyped = Object.values(fields).some((text) => text !== '');
+  writeDraft(name, isTyped ? { ...readDraft(name), fields } : undefined);
+  return isTyped;
+}
+
 /** Whether there is unsaved text. */
 export function hasDrafts() {
   return session.names().some((name) => name.startsWith('draft.'));
@@ -43,10 +55,10 @@ export function hasDrafts() {
  * @returns {string}
  */
 export function creationKey(name, body) {
-  const draft = readDraft(name) ?? { fields: {} };
+  const draft = readDraft(name);
   const text = JSON.stringify(body);
-  if (draft.sent?.body === text) return draft.sent.key;
+  if (draft?.sent?.body === text) return draft.sent.key;
   const key = randomKey();
-  writeDraft(name, { ...draft, sent: { key, body: text } });
+  if (draft !== undefined) writeDraft(name, { ...draft, sent: { key, body: text } });
   return key;
 }

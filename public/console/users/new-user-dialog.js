@@ -1,7 +1,7 @@
 // @ts-check
 import { showDialog } from '../ui/dialog.js';
 import { byId } from '../ui/dom.js';
-import { creationKey, readDraft, writeDraft } from '../ui/drafts.js';
+import { creationKey, readDraft, writeDraft, writeTyped } from '../ui/drafts.js';
 import { isBusy, readFields, setBusy, writeFields } from '../ui/form-fields.js';
 import { showProblem } from '../ui/form-problem.js';
 import { toDraft, userFields } from './user-fields.js';
@@ -22,9 +22,7 @@ export function createNewUserDialog(users, created) {
   const problem = byId('new-user-error', HTMLElement);
   let sending = new AbortController();
 
-  form.addEventListener('input', () =>
-    writeDraft(draftName, { ...readDraft(draftName), fields: readFields(form) }),
-  );
+  form.addEventListener('input', () => writeTyped(draftName, readFields(form)));
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     if (isBusy(form)) return;
