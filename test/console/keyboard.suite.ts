@@ -195,6 +195,30 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.locator('#page-next').getAttribute('aria-disabled'), 'true');
   });
 
+  test('an empty or failed list is announced, and its button does not lose the focus', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/#/?name=x`);
+    await page.getByRole('status').filter({ hasText: 'No users whose names begin with “x”' }).waitFor();
+    await tabTo(page, '#list-state button');
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'user 001');
+    await focused(page, '#users-heading');
+    await page.route('**/users?*', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    const alert = page.getByRole('alert').filter({ hasText: 'The users could not be listed' });
+    await alert.waitFor();
+    await tabTo(page, '#list-state button');
+    await alert.evaluate((element) => element.setAttribute('data-old', ''));
+    await page.keyboard.press('Enter');
+    await page.locator('[role="alert"]:not([data-old])', { hasText: 'could not be listed' }).waitFor();
+    await focused(page, '#list-state button');
+    await page.unroute('**/users?*');
+    await page.keyboard.press('Enter');
+    await firstNameIs(page, 'user 001');
+    await focused(page, '#users-heading');
+  });
+
   test('a dialog keeps the focus inside', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);

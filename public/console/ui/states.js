@@ -17,21 +17,32 @@ import { explain, requestIdLine } from './explain.js';
  * @param {StateAction} [action]
  */
 export function showState(place, title, text, action) {
-  const state = el('div', { class: 'state' }, el('h3', {}, title));
+  const state = el('div', { class: 'state', role: 'status' }, el('h3', {}, title));
   if (text !== '') state.append(el('p', {}, text));
   if (action !== undefined) {
     const button = el('button', { class: 'button', type: 'button' }, action.label);
     button.addEventListener('click', action.act);
     state.append(button);
   }
-  place.replaceChildren(state);
-  place.hidden = false;
+  replace(place, state);
 }
 
 /** @param {HTMLElement} place */
 export function clearState(place) {
-  place.replaceChildren();
-  place.hidden = true;
+  replace(place);
+}
+
+/**
+ * Replaces a state. The focus of its button moves to the next button, or else to the heading of the panel.
+ * @param {HTMLElement} place
+ * @param {HTMLElement[]} states
+ */
+function replace(place, ...states) {
+  const hadFocus = place.contains(document.activeElement);
+  place.replaceChildren(...states);
+  place.hidden = states.length === 0;
+  const target = place.querySelector('button') ?? place.closest('section')?.querySelector('[tabindex]');
+  if (hadFocus && target instanceof HTMLElement) target.focus();
 }
 
 /**
