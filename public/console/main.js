@@ -152,7 +152,9 @@ byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser)
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment of the address belongs to the view.
   event.preventDefault();
-  heading.focus();
+  // In a narrow window the open user replaces the list.
+  if (heading.checkVisibility()) heading.focus();
+  else panel.focus();
 });
 
 wireCloseButtons(document);

@@ -59,6 +59,16 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await focused(page, '#users-heading');
   });
 
+  test('the skip link leads to the open user if it replaces the list in a narrow window', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(1));
+    const page = await open(t, `${http}/#/users/1`, { width: 640 });
+    await page.getByRole('heading', { name: 'user 001' }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await focused(page, '#detail-heading');
+  });
+
   test('a dialog that is opened again before its close event confirms the deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(2));
