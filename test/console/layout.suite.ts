@@ -63,6 +63,9 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.notEqual(await background('.key-2::before'), await background('.key-3::before'));
     const role = (id: number) => styleOf(page, `tr[data-id="${id}"] .pill`, 'color');
     await page.locator('tr[data-id="4"] .pill').waitFor();
+    await page.locator('#edit-name').fill('changed');
+    const mark = await background('tr[data-id="1"] .unsaved');
+    assert.equal(mark, await background('#detail'), 'the mark of the open user must have its own background');
     assert.equal(await role(1), await role(4), 'the role of the open user must have a system colour');
   });
 
