@@ -91,6 +91,16 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(requests.length, 2);
   });
 
+  test('an invalid role does not take the focus back after its box was left', async (t) => {
+    const { page } = await openList(t);
+    const role = page.getByRole('search').getByLabel('Role');
+    await role.pressSequentially('No');
+    await role.press('Tab');
+    await page.clock.runFor(250);
+    await page.locator('#page-size:focus').waitFor();
+    await page.locator('#role-filter:user-invalid').waitFor();
+  });
+
   test('Escape and the clear button clear the search at once', async (t) => {
     const { page, box } = await openList(t, '#/?name=Bob');
     await rowsAre(page, ['Bob']);

@@ -13,7 +13,9 @@ export function wireFilterBox(input, apply) {
 
   function applyNow() {
     clearTimeout(timer);
-    if (input.reportValidity()) apply();
+    // Reporting moves the focus to the box. Typing may have left it already.
+    if (input.checkValidity()) apply();
+    else if (document.activeElement === input) input.reportValidity();
   }
 
   input.addEventListener('input', () => {
