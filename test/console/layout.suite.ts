@@ -94,6 +94,27 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     });
   }
 
+  test('each figure stays beside its unit', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, `${http}/`);
+    await page.evaluate(
+      "for (const figure of document.querySelectorAll('.key')) figure.textContent = '100 ms'",
+    );
+    for (const width of [320, 640, 1000, 1280]) {
+      await page.setViewportSize({ width, height: 740 });
+      const distances = await page.evaluate<
+        number[]
+      >(`[...document.querySelectorAll('.key')].map((figure) => {
+        const [value, unit] = [figure, figure.nextElementSibling].map((part) => part.getBoundingClientRect());
+        return Math.round((unit.left - value.right) * Number(unit.top < value.bottom));
+      })`);
+      assert.ok(
+        distances.every((distance) => distance > 0 && distance < 10),
+        `${width} px: ${distances}`,
+      );
+    }
+  });
+
   test('an outage is shown below the header at any scroll position', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
