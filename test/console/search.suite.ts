@@ -60,6 +60,14 @@ suite('console: search', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#name-filter:focus').waitFor();
   });
 
+  test('a typed address can search for a question mark', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Who' }, { name: 'Who? Me' }]);
+    const page = await open(t, `${http}/#/?name=Who?&sort=-id`);
+    await rowsAre(page, ['Who? Me']);
+    assert.equal(await page.locator('#name-filter').inputValue(), 'Who?');
+  });
+
   test('Enter searches at once, without a second search after the pause', async (t) => {
     const { page, box } = await openList(t);
     const requests = recordRequests(page);

@@ -30,7 +30,7 @@ const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
  * @returns {View}
  */
 export function parseView(fragment) {
-  const [path = '', search = ''] = fragment.replace(/^#/, '').split('?', 2);
+  const [, path = '', search = ''] = /^#?([^?]*)\??(.*)$/s.exec(fragment) ?? [];
   const parameters = new URLSearchParams(search);
   const given = (/** @type {string} */ name) => parameters.get(name) ?? '';
   const id = /^\/users\/([1-9][0-9]{0,9})$/.exec(path)?.[1];
