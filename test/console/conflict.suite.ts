@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { Locator, Page, Request } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
+import { send } from '../support/client.ts';
 import { loadModule, type MergeModule } from './modules.ts';
 import { useBrowser } from './pages.ts';
 import {
@@ -156,6 +157,37 @@ suite('console: conflicts', { skip: noBrowser, concurrency: 2 }, () => {
     await form.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor();
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Theirs' });
+  });
+
+  test('a user and a post that conflict at the same time are asked about one after the other', async (t) => {
+    const { http, page } = await openFirst(t);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    await page.reload();
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    const post = page.getByRole('form', { name: 'Edit post' });
+    await post.getByLabel('Title').fill('My title');
+    await changeUser(http, 1, { name: 'Their name' });
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Their title' } });
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1', async (route) => {
+      if (route.request().method() === 'PATCH') await held.promise;
+      await route.continue();
+    });
+    await change(page, { Name: 'My name' });
+    await post.getByRole('button', { name: 'Save' }).click();
+    const dialog = conflictIn(page);
+    await dialog.getByLabel('Theirs Their title').waitFor();
+    const read = page.waitForResponse(
+      (response) => response.request().method() === 'GET' && response.url() === `${http}/users/1`,
+    );
+    held.resolve();
+    await (await read).finished();
+    // The page has handled the response when this one arrives.
+    await page.evaluate("fetch('/health').then((response) => response.text())");
+    await choose(dialog, 'Theirs Their title');
+    await choose(dialog, 'Theirs Their name');
+    await announced(page, 'Kept the other change to Their name');
+    assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Their name' });
   });
 
   test('while the conflict dialog waits for a choice, the form does not wait for the service', async (t) => {

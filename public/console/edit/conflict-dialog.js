@@ -16,6 +16,8 @@ export function createConflictDialog() {
   const form = byId('conflict-form', HTMLFormElement);
   const place = byId('conflict-fields', HTMLElement);
   let isChosen = false;
+  /** @type {Promise<unknown>} */
+  let asked = Promise.resolve();
 
   form.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -23,7 +25,8 @@ export function createConflictDialog() {
     dialog.close();
   });
 
-  return async (base, mine, theirs) => {
+  /** @type {Choose} */
+  async function ask(base, mine, theirs) {
     isChosen = false;
     place.replaceChildren(...mine.conflicts.map((name) => choice(name, base, mine, theirs)));
     await showDialog(dialog);
@@ -31,6 +34,13 @@ export function createConflictDialog() {
     const answers = readFields(form);
     const taken = Object.entries(theirs).filter(([name]) => answers[name] === 'theirs');
     return { ...mine.fields, ...Object.fromEntries(taken) };
+  }
+
+  return (...changes) => {
+    // A user and a post can conflict at the same time.
+    const answer = asked.then(() => ask(...changes));
+    asked = answer;
+    return answer;
   };
 }
 
