@@ -16,7 +16,7 @@ import { RequestLog } from './requests/request-log.js';
 import { createBanner } from './ui/banner.js';
 import { wireCloseButtons } from './ui/dialog.js';
 import { byId, moveFocus } from './ui/dom.js';
-import { hasDrafts, writeDraft } from './ui/drafts.js';
+import { forgetDraftsOf, hasDrafts } from './ui/drafts.js';
 import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
@@ -90,7 +90,7 @@ const panel = createUserPanel({
   close: () => navigation.go({ userId: undefined }),
   async remove(tagged) {
     if (!(await apiKey.ready()) || !(await confirmDelete(tagged))) return;
-    writeDraft(kind.draftName(tagged.record), undefined);
+    forgetDraftsOf(tagged.record.id);
     controls.forgetTotal();
     navigation.go({ userId: undefined });
     void list.reload();

@@ -209,6 +209,25 @@ suite('console: users', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal((await send(http, 'GET /users/1')).status, 404);
   });
 
+  test('the unsaved text about a user and its posts is forgotten when the person deletes the user', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.locator('#edit-name').fill('Ada L');
+    await page.getByText('Write a post').click();
+    await page.locator('#post-title').fill('Two');
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.locator('#post-edit-title').fill('First');
+    const names = () => page.evaluate<string[]>('Object.keys(sessionStorage)');
+    assert.equal((await names()).length, 3);
+    await page.locator('#edit-delete').click();
+    await page.getByRole('button', { name: 'Delete user' }).click();
+    await announced(page, 'Deleted Ada');
+    await page.locator('#detail').waitFor({ state: 'hidden' });
+    assert.deepEqual(await names(), []);
+  });
+
   test('a user that is already deleted is reported as deleted', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

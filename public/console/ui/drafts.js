@@ -48,6 +48,15 @@ export function hasDrafts() {
 }
 
 /**
+ * Forgets the unsaved text about a user and the posts of this user.
+ * @param {number} userId
+ */
+export function forgetDraftsOf(userId) {
+  const pattern = new RegExp(`^draft\\.(user|post)\\.${userId}\\b`);
+  for (const name of session.names()) if (pattern.test(name)) session.write(name, undefined);
+}
+
+/**
  * The Idempotency-Key for creating a record from a form. The same text keeps its key until it is created, so
  * that a retry after a lost response cannot create it twice. Other text gets a new key.
  * @param {string} name
