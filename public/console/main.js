@@ -137,7 +137,7 @@ function apply({ type, version, data }) {
     if (kind === 'user' || data.userId === opened) feed.add();
   } else if (kind === 'post') posts.change(tagged, mark);
   else {
-    table.change(data, mark);
+    table.update(data, mark);
     if (mark === 'Changed') panel.change(tagged);
     else if (data.id === opened) void panel.reload();
   }

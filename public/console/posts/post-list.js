@@ -54,20 +54,17 @@ export function createPostList(list, edit) {
       if (itemOf(post) === undefined) list.prepend(item(post));
     },
 
-    /** @param {Post} post */
-    update: (post) => itemOf(post)?.replaceWith(item(post)),
-
     /**
-     * Shows a change of a post by another person.
+     * Shows a changed post in its place.
      * @param {Post} post
-     * @param {'Changed' | 'Deleted'} what
+     * @param {'' | 'Changed' | 'Deleted'} mark for a change by another person
      */
-    change(post, what) {
+    update(post, mark = '') {
       const shown = itemOf(post);
       if (shown === undefined) return;
       const hadFocus = shown.contains(document.activeElement);
       const made = item(post);
-      part(made, 'changed', HTMLElement).textContent = what;
+      part(made, 'changed', HTMLElement).textContent = mark;
       shown.replaceWith(made);
       if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
     },

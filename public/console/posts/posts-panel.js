@@ -84,7 +84,7 @@ export function createPostsPanel(posts, choose, ready) {
      */
     change(tagged, what) {
       if (tagged.record.userId !== openId) return;
-      if (!editor.change(tagged, what)) items.change(tagged.record, what);
+      if (!editor.change(tagged, what)) items.update(tagged.record, what);
     },
 
     /** Reads the first page again. */

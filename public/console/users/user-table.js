@@ -31,21 +31,14 @@ export function createUserTable(addressOf, focusLost) {
   }
 
   /** @param {number | undefined} id */
-  function linkOf(id) {
-    return body.querySelector(`tr[data-id="${id}"] a`);
+  function rowOf(id) {
+    const found = body.querySelector(`tr[data-id="${id}"]`);
+    return found instanceof HTMLElement ? found : undefined;
   }
 
-  /**
-   * Replaces the row of a user, if it is shown. The focus stays on the name.
-   * @param {User} user
-   * @param {HTMLElement} made
-   */
-  function replace({ id }, made) {
-    const shown = body.querySelector(`tr[data-id="${id}"]`);
-    const hadFocus = shown?.contains(document.activeElement);
-    shown?.replaceWith(made);
-    const link = linkOf(id);
-    if (hadFocus && link instanceof HTMLElement) link.focus();
+  /** @param {number | undefined} id */
+  function linkOf(id) {
+    return rowOf(id)?.querySelector('a');
   }
 
   // The whole row opens its user, but text in it can be selected, too.
@@ -66,28 +59,24 @@ export function createUserTable(addressOf, focusLost) {
     },
 
     /**
-     * Shows a changed user in its present row.
+     * Shows a changed user in its present row, so that no rows move. The focus stays on the name.
      * @param {User} user
+     * @param {'' | 'Changed' | 'Deleted'} mark for a change by another person
      */
-    update(user) {
-      replace(user, row(user));
-    },
-
-    /**
-     * Shows a change of a user by another person in its present row, so that no rows move.
-     * @param {User} user
-     * @param {'Changed' | 'Deleted'} what
-     */
-    change(user, what) {
+    update(user, mark = '') {
+      const shown = rowOf(user.id);
+      if (shown === undefined) return;
+      const hadFocus = shown.contains(document.activeElement);
       const made = row(user);
-      part(made, 'changed', HTMLElement).textContent = what;
-      replace(user, made);
+      part(made, 'changed', HTMLElement).textContent = mark;
+      shown.replaceWith(made);
+      if (hadFocus) part(made, 'name', HTMLAnchorElement).focus();
     },
 
     /** @param {number} id a user whose draft was added or removed */
     markUnsaved(id) {
-      const found = body.querySelector(`tr[data-id="${id}"]`);
-      if (found instanceof HTMLElement) markUnsaved(found, id);
+      const found = rowOf(id);
+      if (found !== undefined) markUnsaved(found, id);
     },
 
     /** Updates the addresses of the links on the names. */
@@ -110,8 +99,8 @@ export function createUserTable(addressOf, focusLost) {
      */
     focus(id) {
       const link = linkOf(id);
-      if (link instanceof HTMLElement) moveFocus(link);
-      return link !== null;
+      if (link) moveFocus(link);
+      return Boolean(link);
     },
   };
 }
