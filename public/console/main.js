@@ -148,6 +148,7 @@ changes.addEventListener('change', (event) => {
 });
 changes.addEventListener('gone', reload);
 connection.addEventListener('back', reload);
+byId('refresh-button', HTMLButtonElement).addEventListener('click', reload);
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment of the address belongs to the view.

@@ -84,6 +84,20 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByText('There is no user 1').waitFor();
   });
 
+  test('are counted if they are new posts of the open user, and Refresh shows them', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByText('No posts yet').waitFor();
+    await isLive(page);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    await page.getByText('Live · 1 new').waitFor();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.locator('#feed-state', { hasText: /^Live$/ }).waitFor();
+    await page.locator('.post h4', { hasText: 'One' }).waitFor();
+    assert.equal(await page.getByText('No posts yet').isVisible(), false);
+  });
+
   test('do not include the changes of the page itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

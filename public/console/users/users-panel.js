@@ -125,7 +125,6 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     navigation.list({ name: '', role: '', sort: '-id' });
     byId('users-heading', HTMLElement).focus();
   });
-  byId('refresh-button', HTMLButtonElement).addEventListener('click', load);
   return {
     reload: load,
 
