@@ -178,6 +178,7 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await page.keyboard.press('Escape');
     await focused(page, '#new-user-button');
     await page.keyboard.press('Enter');
+    await focused(page, '#new-name');
     await page.keyboard.type('Ada');
     await page.keyboard.press('Tab');
     await page.keyboard.type('admin');
