@@ -1,5 +1,5 @@
 // @ts-check
-import { orAborted } from './wait.js';
+import { orAborted, wait } from './wait.js';
 
 const delaysMs = [250, 500, 1_000, 2_000, 3_000];
 
@@ -11,7 +11,7 @@ export class Connection extends EventTarget {
   #probe;
   /** @type {PromiseWithResolvers<void> | undefined} */
   #outage;
-  #skipPause = () => {};
+  #pause = new AbortController();
 
   /** @param {() => Promise<boolean>} probe whether the server responds now. It never rejects. */
   constructor(probe) {
@@ -41,7 +41,7 @@ export class Connection extends EventTarget {
 
   /** Probes now instead of after the pause. */
   tryNow() {
-    this.#skipPause();
+    this.#pause.abort();
   }
 
   /** @param {PromiseWithResolvers<void>} outage */
@@ -51,20 +51,12 @@ export class Connection extends EventTarget {
       // After a single lost connection the first probe succeeds, so no outage is reported.
       if (!isReported) this.dispatchEvent(new Event('away'));
       isReported = true;
-      await this.#pause(delaysMs[Math.min(tries, delaysMs.length - 1)] ?? 0);
+      this.#pause = new AbortController();
+      const delayMs = delaysMs[Math.min(tries, delaysMs.length - 1)] ?? 0;
+      await wait(delayMs, this.#pause.signal).catch(() => undefined);
     }
     this.#outage = undefined;
     outage.resolve();
     if (isReported) this.dispatchEvent(new Event('back'));
-  }
-
-  /** @param {number} ms */
-  async #pause(ms) {
-    const { promise, resolve } = Promise.withResolvers();
-    const timer = setTimeout(resolve, ms);
-    this.#skipPause = () => resolve(undefined);
-    await promise;
-    clearTimeout(timer);
-    this.#skipPause = () => {};
   }
 }
