@@ -140,6 +140,21 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await page.locator('#edit-name').inputValue(), 'Bea');
   });
 
+  test('include a save of the page for which a proxy has sent an error', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    await page.route('**/users/1', async (route) => {
+      if (route.request().method() === 'GET') return await route.continue();
+      await route.fetch();
+      await route.fulfill({ status: 504, body: 'Gateway Timeout' });
+    });
+    await page.locator('#edit-name').fill('Ada L');
+    await page.keyboard.press('Enter');
+    await row(page, 'Ada L').getByText('Changed').waitFor();
+  });
+
   test('that are older than a save of the page do not replace it after a reconnection', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -6,26 +6,27 @@ const prefix = `console-${randomKey().slice(0, 8)}-`;
 let count = 0;
 
 /**
- * The requests that are under way, and those that failed or were cancelled: whether they had a response.
+ * The requests that are under way, and those without a response that tells their outcome: whether they had one.
  * @type {Map<string, Promise<boolean>>}
  */
 const unanswered = new Map();
 
 /**
  * Sends a request of this page with a new id.
- * @template T
+ * @template {{ response: Response }} T
  * @param {(id: string) => Promise<T>} send
  */
 export function sendWithId(send) {
   count += 1;
   const id = prefix + count;
-  const response = send(id);
-  const outcome = response.then(
-    () => unanswered.delete(id),
+  const answer = send(id);
+  const isAnswered = answer.then(
+    // A proxy may respond 504 although the service has made the change.
+    ({ response }) => response.status < 500 && unanswered.delete(id),
     () => false,
   );
-  unanswered.set(id, outcome);
-  return response;
+  unanswered.set(id, isAnswered);
+  return answer;
 }
 
 /**
