@@ -68,6 +68,29 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
+  test('appear in a user that was read before them, and whose response is late', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/`);
+    await isLive(page);
+    const reached = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users/1', async (route) => {
+      const response = await route.fetch();
+      reached.resolve();
+      await held.promise;
+      await route.fulfill({ response });
+    });
+    await page.getByRole('link', { name: 'Ada' }).click();
+    await reached.promise;
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').waitFor();
+    held.resolve();
+    await page.getByText(/version \d/).waitFor();
+    assert.equal(await page.locator('#detail-heading').textContent(), 'Zoe');
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Zoe');
+  });
+
   test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

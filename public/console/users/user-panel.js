@@ -29,6 +29,11 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
   let openId;
   /** @type {TaggedUser | undefined} */
   let loaded;
+  /**
+   * The user after a change during a read, whose response may be older.
+   * @type {TaggedUser | undefined}
+   */
+  let changed;
   let loading = new AbortController();
 
   byId('detail-close', HTMLButtonElement).addEventListener('click', close);
@@ -47,9 +52,11 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     loading = new AbortController();
     const { signal } = loading;
     if (id === undefined) return;
+    changed = undefined;
     panel.ariaBusy = 'true';
     try {
-      show(await users.get({ id }, signal));
+      const read = await users.get({ id }, signal);
+      show(changed !== undefined && versionOf(changed) > versionOf(read) ? changed : read);
     } catch (error) {
       if (signal.aborted) return;
       if (hasStatus(error, 404)) showMissing(id);
@@ -99,15 +106,18 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
      * @param {TaggedUser} tagged
      */
     change(tagged) {
-      if (tagged.record.id !== openId || loaded === undefined || versionOf(tagged) <= versionOf(loaded))
-        return;
+      if (tagged.record.id !== openId) return;
+      changed = tagged;
+      if (loaded === undefined || versionOf(tagged) <= versionOf(loaded)) return;
       show(tagged);
       byId('detail-facts', HTMLElement).append(' · changed by another person');
     },
 
     /** @param {TaggedUser} tagged */
     refresh(tagged) {
-      if (tagged.record.id === openId) show(tagged);
+      if (tagged.record.id !== openId) return;
+      changed = tagged;
+      show(tagged);
     },
 
     /**
