@@ -77,7 +77,7 @@ const confirmDelete = createDeleteDialog(byId('delete-dialog', HTMLDialogElement
 const editForm = createEditForm(byId('edit-form', HTMLFormElement), kind, {
   choose,
   changed(tagged) {
-    table.update(tagged.record);
+    list.update(tagged.record);
     panel.refresh(tagged);
   },
   drafted: ({ id }) => table.markUnsaved(id),
@@ -137,7 +137,7 @@ function apply({ type, version, data }) {
     if (kind === 'user' || data.userId === opened) feed.add();
   } else if (kind === 'post') posts.change(tagged, mark);
   else {
-    table.update(data, mark);
+    list.update(data, mark);
     if (mark === 'Changed') panel.change(tagged);
     else if (data.id === opened) void panel.reload();
   }

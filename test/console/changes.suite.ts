@@ -68,6 +68,30 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
+  test('appear in a list that was read before them, and whose response is late', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/`);
+    await isLive(page);
+    const reached = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    await page.route('**/users?*', async (route) => {
+      const response = await route.fetch();
+      reached.resolve();
+      await held.promise;
+      await route.fulfill({ response });
+    });
+    await page.locator('th[data-sort="name"] button').click();
+    await reached.promise;
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await send(http, 'DELETE /users/2');
+    await row(page, 'Bob').getByText('Deleted').waitFor();
+    held.resolve();
+    await page.locator('#table-area[aria-busy="false"]').waitFor();
+    const names = await page.locator('#user-rows th').allTextContents();
+    assert.deepEqual(names, ['ZoeChanged', 'BobDeleted']);
+  });
+
   test('appear in a user that was read before them, and whose response is late', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -33,6 +33,11 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   let loading = new AbortController();
   /** @type {User | undefined} */
   let created;
+  /**
+   * The changes during a read, whose response may be older.
+   * @type {Parameters<typeof table.update>[]}
+   */
+  let changes = [];
 
   const toFirst = () => navigation.go({ page: 1, visited: [] });
   const pager = createPager({
@@ -61,6 +66,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
+    changes = [];
     area.ariaBusy = 'true';
     try {
       const page = await users.list(here, signal);
@@ -84,6 +90,7 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   function show({ items }) {
     learnRoles(items);
     table.show(items);
+    for (const change of changes) table.update(...change);
     tableElement.hidden = items.length === 0;
     pager.show(navigation.view, items.length, next !== undefined);
     showWhere(items);
@@ -127,6 +134,15 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
   });
   return {
     reload: load,
+
+    /**
+     * Shows a changed user in its present row.
+     * @param {Parameters<typeof table.update>} change
+     */
+    update(...change) {
+      if (area.ariaBusy === 'true') changes.push(change);
+      table.update(...change);
+    },
 
     /**
      * Reads the same page again, and announces the new user.
