@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { heapLimitBytes, type MemoryBudget } from './memory-budget.ts';
 import type { Headers } from './reply.ts';
@@ -67,8 +67,13 @@ export class Connection {
   }
 
   /** Delays a pipelined request until the earlier ones have their responses. */
-  wait({ headers, rawHeaders, url = '' }: IncomingMessage, memory: MemoryBudget, start: () => void): void {
-    this.waiting.push(AsyncResource.bind(start));
+  wait(response: ServerResponse, memory: MemoryBudget, start: () => void): void {
+    const { headers, rawHeaders, url = '' } = response.req;
+    const waiting = AsyncResource.bind(start);
+    this.waiting.push(waiting);
+    // A host may pass requests on in another order than they arrived. Node sends their responses in the order of
+    // arrival, so the first must not wait for a later one. Usually `startNext` has started it before the microtask.
+    response.once('socket', () => queueMicrotask(() => this.#start(this.waiting.indexOf(waiting))));
     const chunked = headers['transfer-encoding'] !== undefined;
     const headBytes = rawHeaders.reduce((sum, text) => sum + text.length, requestBytes + url.length);
     // The length of a chunked body is unknown, so reading pauses at once.
@@ -102,8 +107,11 @@ export class Connection {
   /** Starts the next waiting request after the previous one has its response. */
   startNext(): void {
     this.running = undefined;
-    if (this.closing || this.#socket.destroyed) return;
-    const start = this.waiting.shift();
+    if (!this.closing && !this.#socket.destroyed) this.#start(0);
+  }
+
+  #start(index: number): void {
+    const [start] = index === -1 ? [] : this.waiting.splice(index, 1);
     if (this.waiting.length === 0) {
       this.#waitingBytes = 0;
       this.#endPause?.();

@@ -90,8 +90,9 @@ export class HttpListener {
     };
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or
     // invalid requests.
-    if (connection.running) connection.wait(message, this.#shared.memory, () => start(false));
-    else start(true);
+    const isAlone = connection.running === undefined;
+    if (isAlone || response.socket !== null) start(isAlone);
+    else connection.wait(response, this.#shared.memory, () => start(false));
   };
 
   // A malformed target counts as known, so that this service rejects it.
@@ -120,7 +121,7 @@ export class HttpListener {
       connection.idleSince = now;
       // Release the last request of an idle connection. While its body arrives, errors still need the response.
       if (connection.newest === response && message.complete) connection.newest = undefined;
-      connection.startNext();
+      if (connection.running === request) connection.startNext();
     });
     let route = this.#route(request);
     if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);

@@ -272,3 +272,27 @@ it('serves a pipelined request after one that the host has answered while it wai
   for (const _ of [1, 2, 3]) bodies.push((await wire.next()).body);
   assert.deepEqual(bodies, ['{"error":"user 1 not found"}', 'own', '{"error":"user 3 not found"}']);
 });
+
+for (const order of [
+  [1, 2, 3],
+  [2, 3, 1],
+  [3, 1, 2],
+  [3, 2, 1],
+]) {
+  it(`serves pipelined requests that the host passes on in the order ${order}`, async (t) => {
+    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const passes = new Map<string, () => void>();
+    const server = createServer((request, response) => {
+      passes.set(request.url ?? '', () => listener(request, response));
+      if (passes.size === 3) for (const id of order) passes.get(`/users/${id}`)?.();
+    });
+    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    wire.write([1, 2, 3].map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`).join(''));
+    const bodies: string[] = [];
+    for (const _ of [1, 2, 3]) bodies.push((await wire.next()).body);
+    assert.deepEqual(
+      bodies,
+      [1, 2, 3].map((id) => `{"error":"user ${id} not found"}`),
+    );
+  });
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import type { IncomingMessage, Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { it } from 'node:test';
 import { connectionOf, type RunningRequest } from '../../src/http/connection.ts';
@@ -182,8 +182,9 @@ testSchedules(
       for (let id = 0; id < count && !isLeft; id += 1) {
         if (!connection.running) ended.push(start(id));
         else {
-          const message = { headers: {}, rawHeaders: [] } as unknown as IncomingMessage;
-          connection.wait(message, memory, () => void ended.push(start(id)));
+          const req = { headers: {}, rawHeaders: [] };
+          const response = Object.assign(new EventEmitter(), { req }) as unknown as ServerResponse;
+          connection.wait(response, memory, () => void ended.push(start(id)));
         }
         assert.ok(
           socket.paused || connection.waiting.length <= 16,

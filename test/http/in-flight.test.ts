@@ -107,7 +107,7 @@ function pipeline(
     message.headers = { ...headers };
     message.rawHeaders = Object.entries(headers).flat();
     const number = count;
-    connection.wait(message, memory, () => started.push(number));
+    connection.wait(new ServerResponse(message), memory, () => started.push(number));
   }
   return { socket, connection, started, count };
 }
