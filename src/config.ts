@@ -27,7 +27,8 @@ export interface Option {
 const requirements = {
   // For an empty host, Node would listen on all interfaces.
   HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
-  PATH: ['a path', (value) => isText(value) || value === false],
+  // For an empty path, the service would publish the working folder.
+  PATH: ['a path', (value) => value === false || (isText(value) && value !== '')],
   'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
   KEYS: [
     `a list of keys of visible ASCII characters, each as KEY or NAME:SCOPES=KEY with scopes of ${scopes.join(', ')} joined by +, 64 hexadecimal digits after sha256:, and no KEY twice`,

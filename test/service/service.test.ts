@@ -139,7 +139,7 @@ describe('listen', () => {
     });
   }
 
-  for (const [option, given] of Object.entries({ repository: {}, observe: console })) {
+  for (const [option, given] of Object.entries({ repository: {}, observe: console, publicDir: '' })) {
     it(`is not reached because createService rejects a wrong ${option}`, () => {
       const options = { [option]: given } as ServiceOptions;
       assert.throws(() => createService(options), {
