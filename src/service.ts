@@ -55,6 +55,11 @@ export interface CloseOptions {
 // Maximum memory of an HTTP connection with a running request, and of an idle gRPC connection.
 const heapPerConnection = 80 * 1024;
 
+// Without one of them, Node.js would listen, and then fail every handshake.
+function checkTls(given: Partial<TlsOptions> | null): void {
+  if (!given?.cert || !given.key) throw new TypeError('tls must be { cert, key }, both in PEM');
+}
+
 /** Builds a service that does nothing until `listen()`. Throws when an option is unknown or out of its range. */
 export function createService(options: ServiceOptions = {}): Service {
   return new Service(options);
@@ -85,6 +90,7 @@ export class Service implements AsyncDisposable {
       checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
     }
     if (options.repository !== undefined) checkRepository(options.repository);
+    if (options.tls !== undefined) checkTls(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
     this.#observe = fanOut(options.observe, this.#metrics.observe);
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
@@ -181,6 +187,7 @@ export class Service implements AsyncDisposable {
   /** Sets the certificate for new connections. Throws when the certificate or its key cannot be used. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
+    checkTls(tls);
     // Throws when the pair cannot be used, before the gRPC API is changed.
     this.#http?.setTls(tls);
     this.#grpc?.setTls({ ...tlsSettings, ...tls });

@@ -139,7 +139,8 @@ describe('listen', () => {
     });
   }
 
-  for (const [option, given] of Object.entries({ repository: {}, observe: console, publicDir: '' })) {
+  const wrong = { repository: {}, observe: console, publicDir: '', tls: { cert: 'x' } };
+  for (const [option, given] of Object.entries(wrong)) {
     it(`is not reached because createService rejects a wrong ${option}`, () => {
       const options = { [option]: given } as ServiceOptions;
       assert.throws(() => createService(options), {

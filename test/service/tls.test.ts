@@ -188,6 +188,7 @@ describe('a new certificate', () => {
 
   const bad: [name: string, pair: Certificate, message: RegExp][] = [
     ['no PEM', { cert: 'x', key: first.key }, /PEM/],
+    ['no key', { cert: first.cert, key: '' }, /^TypeError: tls must be/],
     ["another's key", { cert: first.cert, key: second.key }, /mismatch/],
   ];
   for (const [name, pair, message] of bad) {
