@@ -30,12 +30,15 @@ export interface UsersServiceOptions {
   readonly observe?: Observe;
 }
 
+const names: readonly string[] = ['repository', 'apiKeys', 'auth', 'maxInFlight', 'observe'];
+
 /**
  * Adds `Users` to an existing gRPC server, beside its other services. The owner of the server remains responsible
  * for health, reflection, limits and shutdown. Throws when an option is wrong.
  */
 export function addUsersService(server: Server, options: UsersServiceOptions): void {
-  checkRepository(options.repository);
+  checkRepository(options?.repository);
+  for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
   const { auth, apiKeys, limits } = readOptions({
     auth: options.auth,
     apiKeys: options.apiKeys,

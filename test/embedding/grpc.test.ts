@@ -21,6 +21,8 @@ describe('addUsersService rejects', () => {
   const repository = createMemoryStore();
   const wrong: readonly [what: string, given: object, message: RegExp][] = [
     ['a missing store', {}, /^repository must be a store/],
+    ['a misspelled option', { repository, auht: 'all' }, /^auht is not an option$/],
+    ['an option of a service', { repository, grpcPort: 0 }, /^grpcPort is not an option$/],
     ['an observer that is not a function', { repository, observe: console }, /^observe must be a function/],
     [
       'a limit that is not a number',
