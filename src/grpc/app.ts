@@ -15,7 +15,7 @@ export interface GrpcOptions extends UnaryOptions {
 /** The limits of the gRPC API, described in the table of options. */
 export type GrpcLimits = CheckedOptions['grpcLimits'];
 
-/** Serves gRPC on connections that the caller has accepted. */
+/** Serves gRPC on connections that the caller has accepted. @internal */
 export type GrpcApp = Awaited<ReturnType<typeof createGrpcApp>>;
 
 export interface UsersServiceOptions {

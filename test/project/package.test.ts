@@ -9,6 +9,9 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
+const entries = ['', '/http', '/grpc', '/memory', '/sqlite', '/postgres', '/conformance'].map(
+  (name) => `users-service${name}`,
+);
 const dependencies = ['@grpc', 'google-protobuf', 'grpc-health-check', 'pg'];
 
 interface Packed {
@@ -126,10 +129,21 @@ describe('the package', () => {
     );
   });
 
+  it('has declarations that compile in a project that checks those of its libraries too', async () => {
+    const file = join(project, 'app.mts');
+    await writeFile(file, entries.map((entry) => `import '${entry}';`).join('\n'));
+    const options = '--ignoreConfig --noEmit --strict --skipLibCheck false --target es2024 --module node16';
+    const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
+    await run(join(root, 'node_modules/.bin/tsc'), [...options.split(' '), ...types, file]).catch(
+      ({ stdout }: { stdout: string }) => assert.fail(stdout),
+    );
+  });
+
   it('has every export', async () => {
     const source = `
-      const names = ['', '/http', '/grpc', '/memory', '/sqlite', '/postgres', '/conformance'];
-      for (const name of names) console.log(Object.keys(await import('users-service' + name)).sort().join());
+      for (const entry of ${JSON.stringify(entries)}) {
+        console.log(Object.keys(await import(entry)).sort().join());
+      }
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
       'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',

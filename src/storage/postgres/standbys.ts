@@ -18,6 +18,7 @@ export interface StandbyRead {
   readonly lagBytes: number;
 }
 
+/** @internal */
 interface Standby {
   readonly host: string;
   readonly pool: Pick<PostgresPool, 'reads' | 'ping'>;
@@ -60,7 +61,7 @@ const skipMs = 1_000;
  * Concurrent reads share one query to the primary for the end of its log. Each read then waits until a standby has
  * replayed the log up to there. If the standby fails or needs longer than 100 ms, the primary serves the read, and the
  * standby is not used for a second. A read that takes longer once it has been sent may be slow, or the server may hang.
- * The primary serves it only if the standby does not respond to a ping.
+ * The primary serves it only if the standby does not respond to a ping. @internal
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,
