@@ -1,4 +1,5 @@
 export type { AuthMode } from './domain/access.ts';
+export type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from './domain/change.ts';
 export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
 export type { ListQuery, Page, PageStart, Position, Sort, SortKey } from './domain/list-query.ts';
 export type {
@@ -10,10 +11,12 @@ export type {
   PostQuery,
   StoredPost,
 } from './domain/post.ts';
+export type { Patch, Stored } from './domain/record.ts';
 export type {
   Answer,
   AnyQuery,
   CallOptions,
+  ChangeFeed,
   ChangeOptions,
   Collection,
   Created,

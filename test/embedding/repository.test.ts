@@ -46,14 +46,14 @@ it('a service with a repository of the host uses it, and reports events to the t
   assert.partialDeepStrictEqual(traced, [{ route: '/users', status: 201, traceparent: '00-1-2-01' }]);
 });
 
-it('the package exports every type of each kind of record', () => {
+it('the package exports every type of each kind of record, of the changes and of a repository', () => {
   const textOf = (file: string) => readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8');
-  for (const name of recordKinds.map(nameOf)) {
+  for (const name of [...recordKinds.map(nameOf), 'change', 'repository']) {
     const declared = textOf(`domain/${name}.ts`).matchAll(/^export (?:interface|type) (\w+)/gm);
     const [, exported = ''] =
       new RegExp(`\\{([^}]*)\\} from './domain/${name}.ts'`).exec(textOf('index.ts')) ?? [];
     const types = [...declared].map(([, type]) => type);
-    assert.deepEqual(exported.match(/\w+/g), types.sort());
+    assert.deepEqual(exported.match(/\w+/g)?.sort(), types.sort());
   }
 });
 
