@@ -159,7 +159,7 @@ function startStallTimer({ response, shared }: HttpRequest): () => void {
   if (writeTimeoutMs === 0) return () => undefined;
   let timer: NodeJS.Timeout | undefined;
   const start = (): void => {
-    timer = setTimeout(() => response.destroy(), writeTimeoutMs);
+    timer = setTimeout(() => response.destroy(), writeTimeoutMs).unref();
   };
   if (response.socket === null) response.once('socket', start);
   else start();

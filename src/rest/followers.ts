@@ -196,7 +196,7 @@ export class Followers {
     const heartbeat = setInterval(() => {
       this.#beats += 1;
       this.#wake();
-    }, heartbeatMs);
+    }, heartbeatMs).unref();
     this.#stop = () => {
       unwatch();
       clearInterval(heartbeat);

@@ -14,6 +14,7 @@ import {
   type RequestListenerOptions,
 } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { runTool } from '../support/tool.ts';
 
 const base = 'http://users.example';
 const jsonType = { 'content-type': 'application/json' };
@@ -317,4 +318,23 @@ describe('the fetch handler', () => {
     assert.equal(await (await handle(new Request(`${base}/health`))).text(), '{"ok":true}');
     assert.deepEqual(process.getActiveResourcesInfo().toSorted(), before.toSorted());
   });
+
+  for (const path of ['/long.bin', '/changes']) {
+    it(`does not keep the process alive with a response of ${path} that is not read`, async (t) => {
+      const [index, store] = ['index.ts', 'storage/memory/store.ts'].map((file) =>
+        JSON.stringify(new URL(`../../src/${file}`, import.meta.url).href),
+      );
+      const host = `
+        import { createFetchHandler } from ${index};
+        import { createMemoryStore } from ${store};
+        const publicDir = ${JSON.stringify(await folderOf(t, 3_000_000))};
+        const limits = { writeTimeoutMs: 600_000 };
+        const handle = createFetchHandler({ repository: createMemoryStore(), publicDir, limits });
+        const headers = { accept: 'text/event-stream' };
+        console.log((await handle(new Request('${base}${path}', { headers }))).status);
+      `;
+      const { code, stdout } = await runTool(process.execPath, ['--input-type=module', '--eval', host]);
+      assert.deepEqual([code, stdout], [0, '200\n']);
+    });
+  }
 });
