@@ -74,7 +74,8 @@ const channels: Partial<Record<ServiceEvent['type'], Channel>> = {};
 
 /**
  * One observer that passes each event to `count`, to `observe` and, for tools that cannot pass an observer, to the
- * diagnostics channel `users-service:TYPE`. When `observe` throws, its error becomes a failure event for the others.
+ * diagnostics channel `users-service:TYPE`. When `observe` throws or rejects, its error becomes a failure event for the
+ * others.
  */
 export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
   const publish = (event: ServiceEvent): void => {
@@ -82,15 +83,17 @@ export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
     channels[event.type] ??= channel(`users-service:${event.type}`);
     channels[event.type]?.publish(event);
   };
+  const fail = (cause: unknown): void => publish({ type: 'failure', where: 'process', cause });
   if (observe !== undefined && typeof observe !== 'function') {
     throw new TypeError('observe must be a function');
   }
   return (event) => {
     publish(event);
     try {
-      observe?.(event);
+      const result: unknown = observe?.(event);
+      if (result instanceof Promise) result.catch(fail);
     } catch (cause) {
-      publish({ type: 'failure', where: 'process', cause });
+      fail(cause);
     }
   };
 }

@@ -4,19 +4,25 @@ import { type FailureEvent, fanOut, type ServiceEvent } from '../../src/telemetr
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
 
-test('an error that an observer throws does not propagate, and is reported as a failure', () => {
-  const counted: ServiceEvent[] = [];
-  const cause = new Error('the observer is broken');
-  const observe = fanOut(
+const cause = new Error('the observer is broken');
+const broken: readonly [how: string, observe: () => void][] = [
+  [
+    'throws',
     () => {
       throw cause;
     },
-    (event) => counted.push(event),
-  );
-  observe({ type: 'draining' });
-  const failure: FailureEvent = { type: 'failure', where: 'process', cause };
-  assert.deepEqual(counted, [{ type: 'draining' }, failure]);
-});
+  ],
+  ['rejects with', () => Promise.reject(cause)],
+];
+for (const [how, observe] of broken) {
+  test(`an error that an observer ${how} does not propagate, and is reported as a failure`, async () => {
+    const counted: ServiceEvent[] = [];
+    fanOut(observe, (event) => counted.push(event))({ type: 'draining' });
+    await undefined;
+    const failure: FailureEvent = { type: 'failure', where: 'process', cause };
+    assert.deepEqual(counted, [{ type: 'draining' }, failure]);
+  });
+}
 
 test('a service continues to serve when its observer throws on every event', async (t) => {
   const { http } = await startService(t, {
