@@ -37,10 +37,13 @@ export class DomainError extends Error {
     this.isFinal = options.isFinal === true;
   }
 
-  /** Converts any caught value into a `DomainError`. An unknown error becomes `internal`. */
-  static from(caught: unknown): DomainError {
+  /**
+   * Converts any caught value into a `DomainError`. An unknown error becomes `internal`, and so does an `AbortError` when
+   * the request was not cancelled: a store may abort its own calls, such as after a timeout.
+   */
+  static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;
-    if (caught instanceof Error && caught.name === 'AbortError') {
+    if (isCancelled && caught instanceof Error && caught.name === 'AbortError') {
       return new DomainError('cancelled', 'the request was cancelled', { cause: caught });
     }
     return new DomainError('internal', 'internal error', { cause: caught });

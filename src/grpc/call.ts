@@ -54,7 +54,10 @@ export function unary<Request, Response>(
       callback(error, response, trailer);
     };
     const succeed = (response: Response): void => settle(null, response);
-    const fail = (caught: unknown): void => settle(toGrpcError(caught, id, keyNames.get(metadata), observe));
+    const fail = (caught: unknown): void => {
+      const error = DomainError.from(caught, call.cancelled);
+      settle(toGrpcError(error, id, keyNames.get(metadata), observe));
+    };
     let answer: Answer<Response>;
     try {
       const isOverloaded = gate.maxInFlight > 0 && gate.inFlight > gate.maxInFlight;

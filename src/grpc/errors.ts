@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { DomainError, type ErrorKind } from '../domain/errors.ts';
+import type { DomainError, ErrorKind } from '../domain/errors.ts';
 import type { Observe } from '../telemetry/events.ts';
 
 /** The gRPC status of each kind of failure. A new kind does not compile without its status. */
@@ -20,9 +20,13 @@ export const errorStatuses: Readonly<Record<ErrorKind, status>> = {
   'deadline-exceeded': status.DEADLINE_EXCEEDED,
 };
 
-/** Converts anything that a handler threw into a status. Causes go to the observer, never to the client. */
-export function toGrpcError(caught: unknown, requestId: string, key: string | undefined, observe: Observe) {
-  const error = DomainError.from(caught);
+/** Converts an error into a status. Causes go to the observer, never to the client. */
+export function toGrpcError(
+  error: DomainError,
+  requestId: string,
+  key: string | undefined,
+  observe: Observe,
+) {
   const internal = error.kind === 'internal';
   if (internal || error.kind === 'unavailable') {
     const where = internal ? 'grpc' : 'store';

@@ -33,7 +33,7 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
 /** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toErrorResponse(caught: unknown, request: HttpRequest, observe: Observe): ErrorResponse {
   if (caught instanceof HttpError) return caught;
-  const error = DomainError.from(caught);
+  const error = DomainError.from(caught, request.isAborted);
   const isInternal = error.kind === 'internal';
   // The other kinds are mistakes of clients or expected limits.
   if (isInternal || error.kind === 'unavailable') {

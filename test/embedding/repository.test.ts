@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
+import { status } from '@grpc/grpc-js';
 import { testRepository } from '../../src/conformance/test-repository.ts';
 import { nameOf, recordKinds } from '../../src/domain/record.ts';
 import type { Repository, StoredUser } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
+import { getUser, usersClient } from '../kit/grpc.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 
@@ -87,3 +89,16 @@ for (const [how, answer] of ways) {
     assert.deepEqual([seen.status, failed.status, missing.status], [304, 412, 404]);
   });
 }
+
+it('a call that a repository aborts itself is a failure, not a request that its client has cancelled', async (t) => {
+  const cause = new DOMException('the repository gave up', 'AbortError');
+  const users = { get: () => Promise.reject(cause) };
+  const repository = Object.assign(Object.create(createMemoryStore()), { users });
+  const running = await startService(t, { repository, grpcPort: 0, expectFailures: true });
+  assert.equal((await fetch(`${running.http}/users/1`)).status, 500);
+  assert.equal((await getUser(usersClient(t, running.grpc), 1)).code, status.INTERNAL);
+  assert.deepEqual(
+    running.failures().map((failure) => failure.cause),
+    [cause, cause],
+  );
+});
