@@ -31,7 +31,6 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     // The end of one side ends the other: after a reply is aborted, or after the client disconnects.
     near.on('close', () => far.destroy());
     far.on('close', () => near.destroy());
-    server.emit('connection', far);
 
     const { method, body, signal } = request;
     const { host, pathname, search } = new URL(request.url);
@@ -48,6 +47,8 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
       headers: Object.fromEntries(headers),
       signal,
     });
+    // Not earlier: `http.request` throws for a header with a control character.
+    server.emit('connection', far);
     outgoing.on('response', (incoming) => resolve(toResponse(incoming, method)));
     // If the body fails, the request fails too. The error of the body then comes first.
     outgoing.on('error', (error) => setImmediate(reject, error));

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -274,6 +275,20 @@ describe('the fetch handler', () => {
     });
     await assert.rejects(post(handle, '/users', body, { duplex: 'half' }), /the host lost the body/);
     assert.equal(await repository.users.count({}), 0);
+  });
+
+  it('rejects a header with a control character, and opens no connection for it', async (t) => {
+    const { handle } = create();
+    const connections: number[] = [];
+    const hook = createHook({
+      init: (id, type) => type === 'HTTPINCOMINGMESSAGE' && connections.push(id),
+    }).enable();
+    t.after(() => hook.disable());
+    await (await handle(new Request(`${base}/health`))).text();
+    assert.equal(connections.length, 1);
+    const headers = { 'x-control': '\u0001' };
+    await assert.rejects(handle(new Request(`${base}/health`, { headers })), { code: 'ERR_INVALID_CHAR' });
+    assert.equal(connections.length, 1);
   });
 
   it('rejects with the error of a body that fails after its first bytes', async () => {
