@@ -33,6 +33,8 @@ export class DomainError extends Error {
 
   constructor(kind: ErrorKind, message: string, options: ErrorOptions & { readonly isFinal?: boolean } = {}) {
     super(message, options);
+    // A store in plain JavaScript may misspell a kind, which has no status.
+    if (!errorKinds.includes(kind)) throw new TypeError(`${kind} is not one of ${errorKinds.join(', ')}`);
     this.kind = kind;
     this.isFinal = options.isFinal === true;
   }

@@ -3,6 +3,13 @@ import { describe, it } from 'node:test';
 import { aborted, DomainError, type ErrorKind, errorKinds } from '../../src/domain/errors.ts';
 import { show } from './refuses.ts';
 
+it('DomainError rejects an unknown kind', () => {
+  assert.throws(() => new DomainError('notfound' as ErrorKind, 'text'), {
+    name: 'TypeError',
+    message: /^notfound is not one of invalid, .*internal$/,
+  });
+});
+
 describe('DomainError.from', () => {
   it('returns a DomainError unchanged', () => {
     const error = new DomainError('conflict', 'text');
