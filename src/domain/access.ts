@@ -50,6 +50,8 @@ export function parseKey(text: string, earlier: readonly Key[] = []): Key {
 }
 
 export function parseKeys(texts: readonly string[]): readonly Key[] {
+  // Each character of a text would become a key.
+  if (!Array.isArray(texts)) throw new TypeError('API keys must be a list');
   const keys: Key[] = [];
   for (const text of texts) keys.push(parseKey(text, keys));
   return keys;

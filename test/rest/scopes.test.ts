@@ -124,6 +124,8 @@ test('new keys replace the old ones at once, and a malformed list changes no key
   assert.deepEqual(namesOf(access, 'new'), ['a']);
   assert.throws(() => namesOf(access, 'old'), /not a valid key/);
   assert.throws(() => access.setKeys(['fine', 'a:raed=x']), TypeError);
+  const text: unknown = 'key';
+  assert.throws(() => access.setKeys(text as string[]), /^TypeError: API keys must be a list$/);
   assert.deepEqual(namesOf(access, 'new'), ['a']);
 });
 
