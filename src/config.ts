@@ -25,9 +25,8 @@ export interface Option {
 
 /** The requirement and its check for each kind of value without a range, a list of choices or a check of its own. */
 const requirements = {
-  // For an empty host, Node would listen on all interfaces.
+  // An empty host would be all interfaces, and an empty path the working folder.
   HOST: ['an address or a host name', (value) => isText(value) && /^[^\s/]+$/.test(value)],
-  // For an empty path, the service would publish the working folder.
   PATH: ['a path', (value) => value === false || (isText(value) && value !== '')],
   'on|off': ['on or off (true or false)', (value) => typeof value === 'boolean'],
   KEYS: [
@@ -201,7 +200,7 @@ function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown
   const top = copyOf(given, '');
   const groups: Record<string, Record<string, unknown>> = { '': top };
   for (const group of groupNames) {
-    groups[group] = copyOf(Object(top[group]), `${group}.`);
+    groups[group] = copyOf((top[group] ?? {}) as object, `${group}.`);
     top[group] = groups[group];
   }
   for (const [flag, row] of optionRows) {
@@ -213,8 +212,9 @@ function arrange(given: object, choose: (flag: Flag, row: Option, value: unknown
   return top;
 }
 
-/** A copy of an object, with the options that it inherits. Throws a `TypeError` for another property. */
+/** A copy of an object, with the options that it inherits. Throws a `TypeError` for another value or property. */
 function copyOf(given: object, prefix: string): Record<string, unknown> {
+  if (given !== Object(given)) throw new TypeError(`${prefix.slice(0, -1) || 'options'} must be an object`);
   const copy: Record<string, unknown> = {};
   for (const key in given) {
     if (!paths.has(prefix + key)) throw new TypeError(`${prefix}${key} is not an option`);

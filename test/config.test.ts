@@ -348,6 +348,18 @@ describe('the table of options', () => {
     });
   }
 
+  for (const [name, options] of [
+    ['timeouts', { timeouts: 5_000 }],
+    ['limits', { limits: 'none' }],
+    ['options', null],
+    ['options', 'memory:'],
+  ] as const) {
+    it(`is read from objects: the library rejects ${JSON.stringify(options)}`, () => {
+      const error = { name: 'TypeError', message: `${name} must be an object` };
+      assert.throws(() => createService(options as ServiceOptions), error);
+    });
+  }
+
   const wrong: [name: string, options: ServiceOptions, error: object][] = [
     ['port', { port: 65_536 }, { message: 'port must be a whole number from 0 to 65535, not 65536' }],
     [
