@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
-import { createServer, type RequestListener as NodeListener, type Server } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener as NodeListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { describe, it, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import express from 'express';
@@ -215,6 +222,28 @@ it('reports an error when the host has read a body without storing it', async (t
   const answer = await fetch(`${url}/users`, { method: 'POST', headers, body: '{"name":"Ada"}' });
   assert.equal(answer.status, 500, await answer.text());
   assert.match(String(failures[0]), /the body was already read by another parser before this listener/);
+});
+
+it('rejects the requests of a node:http2 server', async (t) => {
+  const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+  const server = createHttp2Server((request, response) =>
+    // Plain JavaScript may do this. The types of Node.js do not allow it.
+    listener(request as unknown as IncomingMessage, response as unknown as ServerResponse),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const client = connectHttp2(`http://127.0.0.1:${address.port}`);
+  t.after(() => {
+    client.destroy();
+    server.close();
+  });
+  const requests = [client.request({ ':path': '/users' }), client.request({ ':path': '/users' })];
+  for (const request of requests) {
+    const [headers] = await once(request.resume(), 'response');
+    assert.equal(headers[':status'], 505);
+  }
 });
 
 it('calls the store and the observer with the async local storage of each request, also if it has waited', async (t) => {
