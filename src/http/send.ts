@@ -51,8 +51,8 @@ async function sendStream(request: HttpRequest, reply: Reply, body: ByteStream):
     if (linger) request.raw.resume();
     const drained = drainWaiter(response);
     const release = isCopied(response) ? body.release : undefined;
-    // During each wait, the response may be destroyed. Then it would never drain.
-    while (next.done !== true && !response.destroyed) {
+    // During each wait, the response may be destroyed, and would then never drain. Or a host may end it.
+    while (next.done !== true && !response.destroyed && !response.writableEnded) {
       const { value } = next;
       left -= value.length;
       const onWritten = (error?: Error | null) => !error && typeof value !== 'string' && release?.(value);

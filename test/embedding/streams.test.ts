@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import express, { type RequestHandler } from 'express';
 import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
@@ -118,4 +119,38 @@ test('the connection of a client that does not read is closed even when the serv
   t.after(() => socket.destroy());
   socket.write('GET /long.bin HTTP/1.1\r\nHost: localhost\r\n\r\n');
   assert.equal(await ended.promise, 499);
+});
+
+test('nothing is written to a stream that the host has ended', async (t) => {
+  const repository = createMemoryStore();
+  await repository.users.create({ name: 'Ada' });
+  const listener = createRequestListener({ repository, publicDir: false });
+  const following = Promise.withResolvers<ServerResponse>();
+  const server = createServer({ highWaterMark: 40_000_000 }, (request, response) => {
+    listener(request, response);
+    following.resolve(response);
+  });
+  const base = await listen(t, server);
+  const stalled = connect(Number(new URL(base).port), '127.0.0.1').pause();
+  t.after(() => stalled.destroy());
+  stalled.write('GET /changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
+  const response = await following.promise;
+  const body = noise(9_000);
+  while (response.writableLength === 0) {
+    await repository.posts(1).create({ title: 'A post', body });
+    await setImmediate();
+  }
+  // For example when the host stops. The last bytes still wait.
+  response.end();
+  const after = await repository.changes?.position();
+  const headers = { accept: 'text/event-stream' };
+  const other = await fetch(`${base}/changes?after=${after}`, { headers });
+  assert.ok(other.body);
+  const reader = other.body.pipeThrough(new TextDecoderStream()).getReader();
+  await reader.read();
+  await repository.users.create({ name: 'Eve' });
+  // This follower is woken after the other one.
+  assert.match((await reader.read()).value ?? '', /user\.created/);
+  await reader.cancel();
+  assert.deepEqual([response.writableEnded, response.destroyed], [true, false]);
 });
