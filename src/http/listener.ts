@@ -83,9 +83,10 @@ export class HttpListener {
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
-    // A waiting request may already have a response: an error for a malformed body, or a response of the host.
+    // A waiting request may already have a response: an error for a malformed body, or a response of the host. If the
+    // host has destroyed it, its `close` is over, so the request would never end.
     const start = (mayBeFirst: boolean): void => {
-      if (response.headersSent) connection.startNext();
+      if (response.headersSent || response.destroyed) connection.startNext();
       else this.#start(connection, message, response, mayBeFirst);
     };
     // Only a request that is alone on its connection may go first: a packet can contain thousands of health checks or

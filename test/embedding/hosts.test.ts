@@ -302,6 +302,28 @@ it('serves a pipelined request after one that the host has answered while it wai
   assert.deepEqual(bodies, ['{"error":"user 1 not found"}', 'own', '{"error":"user 3 not found"}']);
 });
 
+it('does not count a request whose response the host has destroyed while it waited', async (t) => {
+  const store = createMemoryStore();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const users: Repository['users'] = {
+    ...store.users,
+    get: (id, options) => released.then(() => store.users.get(id, options)),
+  };
+  const listener = createRequestListener({ repository: { ...store, users }, publicDir: false });
+  const server = createServer((request, response) => {
+    listener(request, response);
+    if (request.url !== '/users/2') return;
+    response.destroy();
+    release();
+  });
+  const url = await listenOn(t, server);
+  const wire = await Wire.open(t, Number(new URL(url).port));
+  wire.write([1, 2].map((id) => `GET /users/${id} HTTP/1.1\r\nHost: a.example\r\n\r\n`).join(''));
+  assert.equal((await wire.next()).body, '{"error":"user 1 not found"}');
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  assert.match(metrics, /^users_service_requests_in_flight\{face="http"\} 1$/m, 'only this request');
+});
+
 for (const order of [
   [1, 2, 3],
   [2, 3, 1],
