@@ -1,5 +1,5 @@
 import { isInRange, maxTimerMs, type Range, rangeText } from './check-range.ts';
-import { parseKeys, scopes } from './domain/access.ts';
+import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
@@ -72,7 +72,7 @@ export const options = {
     meaning: 'Keys that clients may send in x-api-key, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
   'api-keys-file': { kind: 'PATH',
     meaning: 'File of such keys, one on each line, that only its owner may read; SIGHUP reads it again.' },
-  auth: { default: 'none', values: ['none', 'writes', 'all'], path: 'auth',
+  auth: { default: 'none', values: authModes, path: 'auth',
     meaning: 'Which requests for users and posts need a key: none, writes or all.' },
   public: { kind: 'PATH', path: 'publicDir', variable: 'PUBLIC_DIR',
     meaning: 'Folder of static files to serve; by default the console of the package.' },
