@@ -3,7 +3,6 @@ import { authModes, parseKeys, scopes } from './domain/access.ts';
 import { maxChangesKept } from './domain/change.ts';
 import { unmetStandbysRequirement, unmetUrlRequirement, urlForms } from './storage/open.ts';
 
-/** A row in the table of options. */
 export interface Option {
   /** The kind of its values, as the help writes it; absent for choices. */
   readonly kind?: 'N' | 'BYTES' | 'MS' | 'PORT' | 'URL' | keyof typeof requirements;
@@ -147,7 +146,6 @@ type ValueOf<Row extends Option> = Row extends { readonly values: readonly (infe
         ? boolean
         : string;
 
-/** A value for each option, by flag. */
 export type Config = {
   readonly [F in Flag]:
     | ValueOf<Rows[F]>

@@ -14,7 +14,6 @@ export interface CommandContext {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
-  /** Calls `handle` for each signal. */
   readonly onSignal: (signal: Signal, handle: () => unknown) => void;
   /** Calls `handle` when an uncaught error is about to end the process. */
   readonly onCrash: (handle: (cause: unknown) => void) => void;
@@ -98,7 +97,6 @@ export function isInvalid(error: unknown): boolean {
   return error instanceof DomainError && error.kind === 'invalid';
 }
 
-/** An error that shows the first line of the help. */
 export function usageOf(help: string): UsageError {
   return new UsageError(help.split('\n')[0]);
 }

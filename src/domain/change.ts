@@ -8,7 +8,6 @@ export const changeTypes = recordKinds.map(nameOf).flatMap((name): ChangeType[] 
   return [`${name}.created`, `${name}.updated`, `${name}.deleted`];
 });
 
-/** The kind of record that a change of this type belongs to. */
 export function kindOf(type: ChangeType): RecordKind {
   return recordKinds.find((kind) => type.startsWith(`${nameOf(kind)}.`)) ?? 'users';
 }
@@ -20,7 +19,6 @@ export interface Origin {
   readonly key?: string;
 }
 
-/** One change of a user or a post. */
 export interface Change {
   /** Increases with each change and is never reused. Positions may have gaps. */
   readonly position: number;
@@ -51,7 +49,6 @@ export interface ChangePage {
   readonly more: boolean;
 }
 
-/** Whether a change matches the filters of a query. */
 export function isWanted({ type, record }: Change, { types, userId }: ChangeQuery): boolean {
   return (
     (types === undefined || types.includes(type)) &&

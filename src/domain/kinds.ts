@@ -2,7 +2,6 @@ import { postBodies, type StoredPost } from './post.ts';
 import type { BodyParsers, RecordKind } from './record.ts';
 import { type StoredUser, userBodies } from './user.ts';
 
-/** The type of the stored records of each kind. */
 export interface Records {
   readonly users: StoredUser;
   readonly posts: StoredPost;

@@ -43,10 +43,8 @@ export const maxOffset = 100_000;
 /** The decoded query parameters in their original order, including repetitions. */
 export type Parameters = Iterable<readonly [name: string, value: string]>;
 
-/** The parameters that choose a page of a list. */
 export const pageParameters = ['sort', 'page', 'limit', 'cursor'] as const;
 
-/** Whether a client requests a page instead of a whole list. */
 export function asksForPage(parameters: Parameters): boolean {
   return [...parameters].some(([name]) => name === 'page' || name === 'limit' || name === 'cursor');
 }

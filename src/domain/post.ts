@@ -15,7 +15,6 @@ export type StoredPost = Stored<Post>;
 /** A post without the fields that the store and the path set. */
 export type PostDraft = Omit<Post, 'id' | 'userId'>;
 
-/** The changes of a post. */
 export type PostPatch = Patch<PostDraft>;
 
 export type PostField = keyof typeof postFields;

@@ -16,7 +16,6 @@ export function byKind<T>(make: (kind: RecordKind, index: number) => T): Record<
   return Object.fromEntries(recordKinds.map((kind, i) => [kind, make(kind, i)])) as Record<RecordKind, T>;
 }
 
-/** A record as a store keeps it. */
 export type Stored<Fields> = Fields & {
   /** From 1, increased by each change. The ETag contains it. */
   readonly version: number;
@@ -28,7 +27,6 @@ export const maxVersion = maxId;
 /** The maximum number of ids in a request: as many as a page has rows. */
 export const maxIds = 100;
 
-/** A positive integer in decimal digits. */
 export const positivePattern = /^[1-9][0-9]*$/;
 
 /** Parses an id from a path (text) or a message (number). An id that no record can have fails as `not-found`. */
@@ -102,7 +100,6 @@ export interface FieldRule {
   readonly parse: (value: unknown) => string;
   /** Whether the field may be absent, and `null` in a patch removes it. */
   readonly isOptional?: true;
-  /** The value of an absent field. */
   readonly byDefault?: string;
 }
 

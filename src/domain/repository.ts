@@ -54,7 +54,6 @@ export interface Collection<Fields, Draft, Query extends AnyQuery, Missing exten
   delete(id: number, options?: ChangeOptions): Promise<boolean>;
 }
 
-/** The query of a list of records of any kind. */
 export type AnyQuery = ListQuery<string> & { readonly filter: object };
 
 /**

@@ -15,7 +15,6 @@ export type StoredUser = Stored<User>;
 /** A user without its id: the body of POST and PUT. */
 export type UserDraft = Omit<User, 'id'>;
 
-/** The changes of a user. */
 export type UserPatch = Patch<UserDraft>;
 
 export type UserField = keyof typeof userFields;

@@ -17,7 +17,6 @@ const sliceBytes = 4 * 1024;
 export class PacedSocket extends Duplex {
   readonly #socket: Socket;
   readonly #pacer: Pacer;
-  /** Whether slices are waiting. */
   #isPushing = false;
   /** Called when HTTP/2 has read everything. HTTP/2 stops reading while its client reads nothing. */
   #onRead: (() => void) | undefined;

@@ -19,7 +19,6 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-/** The failure of a request whose body was cancelled. */
 export const cancelled = new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' });
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.

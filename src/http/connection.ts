@@ -35,7 +35,6 @@ export class Connection {
   running: RunningRequest | undefined;
   /** Whether a response with `Connection: close` was sent: later requests are not processed (RFC 9112, 9.6). */
   closing = false;
-  /** Whether the parser has failed. */
   failed = false;
   /** When the service began to read the connection, by `performance.now()`. */
   readonly openedAt = performance.now();

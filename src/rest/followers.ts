@@ -91,7 +91,6 @@ export class Followers {
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
   #beats = 0;
-  /** How many events were sent. */
   sent = 0;
   #stop: () => void = () => undefined;
   /** Incremented when all followers must connect again. A request whose key was checked before then ends at once. */

@@ -65,7 +65,6 @@ const posts: Resource<Post, PostDraft, PostQuery> = {
   records: (store, userId) => store.posts(userId),
 };
 
-/** The resources of the HTTP API, by kind of record. */
 export const resources: Readonly<Record<RecordKind, Resource>> = { users, posts };
 
 /** The routes of a collection and its records, with conditional reads and changes. */

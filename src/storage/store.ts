@@ -20,7 +20,6 @@ import type { Key } from './tables.ts';
 
 type AnyCollection = Collection<object, object, AnyQuery, undefined>;
 
-/** The operations of a database on a table. */
 export interface TableOperations {
   get(key: Key, options?: CallOptions): Answer<Row | undefined>;
   list(filter: object, query: ListQuery<string>, options?: CallOptions): Answer<Page<Omit<Row, 'version'>>>;

@@ -11,7 +11,6 @@ export type ToPrimary = { readonly ready: Addresses } | { readonly metrics: Metr
 /** The messages of the primary to a worker. `report` requests the worker's own metrics. */
 type ToWorker = 'stop' | 'report' | { readonly gathered: MetricsSnapshot };
 
-/** A worker's connection to its primary. */
 export type WorkerLink = NonNullable<ReturnType<typeof workerLink>>;
 
 const portsVariable = 'USERS_SERVICE_WORKER_PORTS';
@@ -72,7 +71,6 @@ export function workerLink(env: Readonly<Record<string, string | undefined>>) {
     return metrics;
   };
   return {
-    /** The options of the worker's service. */
     options: {
       port,
       grpcPort,

@@ -50,7 +50,6 @@ const migrations: readonly string[] = [
   '',
   // Files of versions 1 and 2, which were never released, also have an index and a secret of cursors.
   'DROP INDEX IF EXISTS users_by_role_desc; DROP TABLE IF EXISTS meta',
-  // Posts have a version too.
   'ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 1',
   // Positions are never reused, since the last row is never deleted. In a file with records, the feed begins after
   // position 1, because the changes of these records are unknown.
