@@ -11,10 +11,8 @@ export interface TextRule {
 
 // PostgreSQL rejects U+0000. Other control characters in a name could forge log lines or send escape sequences to
 // the terminal of a reader.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-const controls = /[\u0000-\u001f\u007f-\u009f]/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as above, less tab and newline
-const controlsInMultiline = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+const controls = /\p{Cc}/u;
+const controlsInMultiline = /[\p{Cc}--[\t\n]]/v;
 
 /** Checks a text against its rule; the error names `field`. */
 export function parseText(field: string, value: unknown, rule: TextRule): string {
