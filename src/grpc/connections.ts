@@ -27,7 +27,8 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
   const groups = new Set<Group>();
 
   const open = (number: number, tls: SecureContextOptions | undefined): Group => {
-    const injector = server.createConnectionInjector(credentials(tls));
+    const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
+    const injector = server.createConnectionInjector(credentials);
     const close = (): void => {
       groups.delete(group);
       injector.drain(graceMs);
@@ -52,10 +53,6 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
       for (const { timer } of groups) clearTimeout(timer);
     },
   };
-}
-
-function credentials(tls: SecureContextOptions | undefined): ServerCredentials {
-  return tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
 }
 
 // `createSsl` does not accept TLS versions or ciphers.

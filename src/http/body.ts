@@ -120,11 +120,8 @@ export function readBody(
   const stop = (): void => {
     message.off('data', onData).off('end', onEnd).off('close', onClose);
   };
-  if (message.destroyed) {
-    onClose();
-  } else {
-    message.on('data', onData).on('end', onEnd).on('close', onClose);
-  }
+  if (message.destroyed) onClose();
+  else message.on('data', onData).on('end', onEnd).on('close', onClose);
   return promise;
 }
 

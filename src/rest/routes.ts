@@ -43,7 +43,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
   const utility: readonly RouteDefinition[] = [
     { pattern: 'GET /info', access: 'open', handle: info },
     { pattern: 'POST /echo', access: 'open', handle: echo },
-    { pattern: 'GET /private', access: 'key', handle: secret },
+    { pattern: 'GET /private', access: 'key', handle: () => json(200, { secretData: 42 }, noStore) },
     { pattern: 'GET /boom', access: 'open', handle: boom },
   ];
   const feed = repository.changes && changes(repository.changes, followers);
@@ -106,8 +106,6 @@ const echo: Handler = async (request) => {
   const { text } = await request.json(undefined, Number.POSITIVE_INFINITY);
   return jsonText(200, `{"youSent":${text}}`, noStore);
 };
-
-const secret: Handler = () => json(200, { secretData: 42 }, noStore);
 
 /** Always fails, to show and to test the response and the events of a failure. */
 const boom: Handler = () => {
