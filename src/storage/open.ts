@@ -24,10 +24,10 @@ export interface StoreScheme {
   readonly file?: (url: string) => string;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** Examines a store, or standbys, without changing it; `undefined` if its data is lost with the process. */
-  readonly examine: ((url: string, role?: 'standby', signal?: AbortSignal) => Promise<Finding[]>) | undefined;
-  /** Prepares empty stores beside the one at a URL; `undefined` if every opened store is empty. */
-  readonly scratch: ((url: string) => Promise<Scratch>) | undefined;
+  /** Examines a store, or standbys, without changing it; absent if its data is lost with the process. */
+  readonly examine?: (url: string, role?: 'standby', signal?: AbortSignal) => Promise<Finding[]>;
+  /** Prepares empty stores beside the one at a URL; absent if every opened store is empty. */
+  readonly scratch?: (url: string) => Promise<Scratch>;
 }
 
 // Excludes an authority, and `:memory:`, for which SQLite would give each connection a separate database.
@@ -40,8 +40,6 @@ export const storeSchemes: readonly StoreScheme[] = [
     pattern: /^memory:$/,
     isShared: false,
     open: async (_, options) => (await import('./memory/store.ts')).createMemoryStore(options),
-    examine: undefined,
-    scratch: undefined,
   },
   {
     form: 'sqlite:PATH',
