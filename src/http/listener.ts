@@ -51,8 +51,7 @@ const clientLeft = 499;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
-  readonly #options: ListenerOptions;
-  readonly #shared: Shared;
+  readonly #shared: Shared & ListenerOptions;
 
   constructor(options: ListenerOptions) {
     const { basePath, observe } = options;
@@ -60,7 +59,6 @@ export class HttpListener {
       const given = JSON.stringify(basePath);
       throw new TypeError(`basePath must be empty or like "/api", without a slash at its end, not ${given}`);
     }
-    this.#options = options;
     const memory = new MemoryBudget(() => {
       observe({ type: 'refused', face: 'http', status: 503, reason: 'too much waits for slow clients' });
     });
@@ -99,8 +97,8 @@ export class HttpListener {
   // A malformed target counts as known, so that this service rejects it.
   #knows({ method = 'GET', url = '' }: IncomingMessage): boolean {
     try {
-      const { path } = parseTarget(method, url, this.#options.basePath);
-      return path === '*' || this.#options.router.knows(path);
+      const { path } = parseTarget(method, url, this.#shared.basePath);
+      return path === '*' || this.#shared.router.knows(path);
     } catch (caught) {
       return !(caught instanceof HttpError && caught.status === 404);
     }
@@ -142,7 +140,7 @@ export class HttpListener {
       request;
     // A client ends an endless reply by disconnecting. It is complete if the client has read all of it so far.
     const isWhole = response.writableFinished || (longLived && response.headersSent && !stalled);
-    this.#options.observe({
+    this.#shared.observe({
       type: 'request',
       face: 'http',
       id,
@@ -160,7 +158,7 @@ export class HttpListener {
 
   // Every error of a request becomes a route that fails.
   #route(request: HttpRequest): Choice {
-    const { router, limits, checkHost, optionsHeaders } = this.#options;
+    const { router, limits, checkHost, optionsHeaders } = this.#shared;
     try {
       checkFraming(request.raw, limits.maxHeaders);
       checkHost?.(request.raw);
@@ -206,7 +204,7 @@ export class HttpListener {
   }
 
   #fail(request: HttpRequest, caught: unknown): void {
-    const { observe, toErrorResponse } = this.#options;
+    const { observe, toErrorResponse } = this.#shared;
     try {
       const error = toErrorResponse(caught, request);
       // Part of another reply was sent already. The client would read further bytes as its rest.
