@@ -71,17 +71,13 @@ export function parseTarget(method: string, url: string, basePath: string): Targ
   // The authority and Host do not matter here: this service is the same for every name.
   const authority = absoluteForm.exec(url)?.[0] ?? '';
   const mark = url.indexOf('?');
-  const path = url.slice(authority.length, mark === -1 ? undefined : mark);
+  const given = url.slice(authority.length, mark === -1 ? undefined : mark);
+  const path = given === '' && authority !== '' ? '/' : given;
   const query = mark === -1 ? '' : url.slice(mark + 1);
-  if (path === '' && authority !== '') return { path: pathBelow(basePath, '/'), query };
   if (!path.startsWith('/')) throw new HttpError(400, 'the request target must begin with "/"');
-  return { path: pathBelow(basePath, path), query };
-}
-
-function pathBelow(basePath: string, path: string): string {
-  if (path === basePath) return '/';
+  if (path === basePath) return { path: '/', query };
   if (!path.startsWith(`${basePath}/`)) throw noSuchResource();
-  return path.slice(basePath.length);
+  return { path: path.slice(basePath.length), query };
 }
 
 export type Parameter = readonly [name: string, value: string];
