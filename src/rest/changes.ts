@@ -3,7 +3,6 @@ import {
   type ChangePage,
   type ChangeQuery,
   ChangesGone,
-  kindOf,
   parseChangePosition,
   parseChangeQuery,
 } from '../domain/change.ts';
@@ -12,8 +11,9 @@ import { prefers } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
+import type { Followers } from './followers.ts';
 import { fitting } from './paging.ts';
-import { resources } from './resources.ts';
+import { cloudEvent } from './resources.ts';
 
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
@@ -24,13 +24,8 @@ const maxBatchLength = 1024 * 1024;
 // reads, the page is empty, and its link continues from there.
 const maxReads = 10;
 
-interface Follow {
-  readonly epoch: number;
-  follow(query: ChangeQuery, request: HttpRequest, epoch: number): AsyncIterable<string>;
-}
-
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
-export function changes(feed: ChangeFeed, followers: Follow | undefined): Handler {
+export function changes(feed: ChangeFeed, followers: Followers | undefined): Handler {
   return async (request) => {
     // While the reads below wait, the key of the request may be revoked.
     const epoch = followers?.epoch ?? 0;
@@ -91,23 +86,4 @@ async function batch(
     },
     body: `[${texts.join(',')}]`,
   };
-}
-
-/** A change as JSON of CloudEvents 1.0. */
-export function cloudEvent({ position, type, time, record, origin }: Change, basePath: string): string {
-  const kind = kindOf(type);
-  const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;
-  return JSON.stringify({
-    specversion: '1.0',
-    id: String(position),
-    source: `${basePath}/${subject}`,
-    type,
-    subject,
-    time,
-    datacontenttype: 'application/json',
-    version: record.version,
-    requestid: origin.requestId,
-    keyname: origin.key,
-    data: resources[kind].view(record),
-  });
 }

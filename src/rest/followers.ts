@@ -11,8 +11,8 @@ import type { ChangeFeed } from '../domain/repository.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { scheduler } from '../http/scheduler.ts';
 import type { Observe } from '../telemetry/events.ts';
-import { cloudEvent } from './changes.ts';
 import { fitting } from './paging.ts';
+import { cloudEvent } from './resources.ts';
 
 // Size of the newest events that are kept as text. A follower that is further behind reads from the store.
 const maxCharacters = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import type { Origin } from '../domain/change.ts';
+import { type Change, kindOf, type Origin } from '../domain/change.ts';
 import { preconditionFailed } from '../domain/errors.ts';
 import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
@@ -178,4 +178,23 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
 /** The client of a write, for the feed of changes. */
 function originOf({ id, keyName }: HttpRequest): Origin {
   return { requestId: id, ...(keyName !== undefined && { key: keyName }) };
+}
+
+/** A change as JSON of CloudEvents 1.0. */
+export function cloudEvent({ position, type, time, record, origin }: Change, basePath: string): string {
+  const kind = kindOf(type);
+  const subject = 'userId' in record ? `users/${record.userId}/${kind}/${record.id}` : `${kind}/${record.id}`;
+  return JSON.stringify({
+    specversion: '1.0',
+    id: String(position),
+    source: `${basePath}/${subject}`,
+    type,
+    subject,
+    time,
+    datacontenttype: 'application/json',
+    version: record.version,
+    requestid: origin.requestId,
+    keyname: origin.key,
+    data: resources[kind].view(record),
+  });
 }
