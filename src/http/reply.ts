@@ -64,6 +64,6 @@ export class HttpError extends Error implements ErrorResponse {
 }
 
 /** The error for a path that does not exist, for any reason. */
-export function noSuchResource(cause?: unknown): HttpError {
-  return new HttpError(404, 'no such resource', {}, { cause });
+export function noSuchResource(): HttpError {
+  return new HttpError(404, 'no such resource');
 }

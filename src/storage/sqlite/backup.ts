@@ -17,13 +17,13 @@ const busyTimeoutMs = 1_000;
 
 /**
  * Copies a SQLite file, which may be in use, to `target` in its state at the start of the copy. The target is complete
- * or absent, and an existing file is never overwritten. Resolves to the number of copied pages.
+ * or absent, and an existing file is never overwritten.
  */
 export async function backupSqlite(
   path: string,
   target: string,
   onProgress: BackupProgress = () => {},
-): Promise<number> {
+): Promise<void> {
   const [from, to] = [resolve(path), resolve(target)];
   const part = `${to}.${randomUUID()}.part`;
   try {
@@ -32,13 +32,12 @@ export async function backupSqlite(
     const source = realPath(from);
     checkWritable(source);
     makeFile(part);
-    const pages = await copy(source, part, onProgress);
+    await copy(source, part, onProgress);
     await sync(part);
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
     await sync(dirname(to));
-    return pages;
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
@@ -56,7 +55,7 @@ function refuseExisting(path: string): void {
   if (stale !== undefined) throw new Error(`${stale} of an earlier file exists`);
 }
 
-async function copy(from: string, to: string, onProgress: BackupProgress): Promise<number> {
+async function copy(from: string, to: string, onProgress: BackupProgress): Promise<void> {
   // Not read-only: a read-only connection cannot remove the log if it is the last one to close.
   using db = await openShared(from, busyTimeoutMs, (opened) =>
     // The transaction keeps the current state for all steps. Without it, each write would restart the copy.
@@ -67,7 +66,6 @@ async function copy(from: string, to: string, onProgress: BackupProgress): Promi
     progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
   });
   onProgress(pages, pages);
-  return pages;
 }
 
 async function sync(path: string): Promise<void> {
