@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { DomainError, invalid } from '../domain/errors.ts';
 import { positivePattern } from '../domain/record.ts';
 import type { IdempotencyKey } from '../domain/repository.ts';
@@ -50,5 +50,5 @@ export function idempotencyKey(request: HttpRequest, draft: object): Idempotency
   const content = JSON.stringify([request.method, request.template, request.params, draft]);
   // Separates the keys of different clients: headers cannot contain a line break.
   const scoped = request.keyName === undefined ? key : `${request.keyName}\n${key}`;
-  return { key: scoped, fingerprint: createHash('sha256').update(content).digest('base64url') };
+  return { key: scoped, fingerprint: hash('sha256', content, 'base64url') };
 }
