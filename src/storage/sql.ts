@@ -89,41 +89,41 @@ export function rangesFrom(sort: Sort<string>, start: PageStart): Condition[][] 
 export type Mark = '?' | '$';
 
 /** The condition that finds one record; the first parameters are its key. */
-export function isKey(table: Table, mark: Mark): string {
+export function keySql(table: Table, mark: Mark): string {
   return table.keys.map(({ name }, i) => `${name} = ${mark}${i + 1}`).join(' AND ');
 }
 
 export function findSql(table: Table, mark: Mark): string {
-  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${isKey(table, mark)}`;
+  return `SELECT ${columnNames(table.columns)} FROM ${table.name} WHERE ${keySql(table, mark)}`;
 }
 
 /** The placeholder after the key: the list of the expected versions, or NULL for any version. */
-export function expectedVersions(table: Table, mark: Mark): string {
+export function versionsSql(table: Table, mark: Mark): string {
   return `${mark}${table.keys.length + 1}`;
 }
 
 /**
- * Whether an update would change a record. The new values of the editable columns are the parameters after the versions;
- * NULL keeps a value.
+ * The condition that an update would change a record. The new values of the editable columns are the parameters after
+ * the versions; NULL keeps a value.
  */
-export function isChange(table: Table, mark: Mark): string {
+export function changeSql(table: Table, mark: Mark): string {
   return edits(table, mark)
     .map(({ name, next }) => `${name} IS DISTINCT FROM ${next}`)
     .join(' OR ');
 }
 
 /** Updates a record unless it already has the new values, so that each returned row is a change. */
-export function updateSql(table: Table, mark: Mark, isExpected: string): string {
+export function updateSql(table: Table, mark: Mark, expectedSql: string): string {
   const set = edits(table, mark).map(({ name, next }) => `${name} = ${next}`);
   return `
     UPDATE ${table.name} SET ${set.join(', ')}, version = version + 1
-    WHERE ${isKey(table, mark)} AND ${isExpected} AND version < ${maxVersion} AND (${isChange(table, mark)})
+    WHERE ${keySql(table, mark)} AND ${expectedSql} AND version < ${maxVersion} AND (${changeSql(table, mark)})
     RETURNING ${columnNames(table.columns)}`;
 }
 
-export function deleteSql(table: Table, mark: Mark, isExpected: string): string {
+export function deleteSql(table: Table, mark: Mark, expectedSql: string): string {
   return `
-    DELETE FROM ${table.name} WHERE ${isKey(table, mark)} AND ${isExpected}
+    DELETE FROM ${table.name} WHERE ${keySql(table, mark)} AND ${expectedSql}
     RETURNING ${columnNames(table.columns)}`;
 }
 

@@ -3,7 +3,7 @@ import { keyInUse, keyReused, preconditionFailed } from '../../domain/errors.ts'
 import type { Row } from '../../domain/kinds.ts';
 import { maxVersion, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { ChangeOptions } from '../../domain/repository.ts';
-import { deleteSql, expectedVersions, isChange, isKey, updateSql } from '../sql.ts';
+import { changeSql, deleteSql, keySql, updateSql, versionsSql } from '../sql.ts';
 import type { StoreBackend, TableOperations } from '../store.ts';
 import {
   childTables,
@@ -17,8 +17,7 @@ import {
   tables,
   userMissing,
 } from '../tables.ts';
-import type { PostgresFeed } from './changes.ts';
-import { restartFeed } from './changes.ts';
+import { type PostgresFeed, restartFeed } from './changes.ts';
 import { firstOf, prepared, type Send, type Sql } from './connection.ts';
 import { contended } from './errors.ts';
 import { type OnceRow, onceSql } from './idempotency.ts';
@@ -45,7 +44,7 @@ export function tableWrites(
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
   const hasFeed = feed !== undefined;
-  const removal = deleteSql(table, '$', isExpected(table));
+  const removal = deleteSql(table, '$', expectedSql(table));
   /** Returns the record as JSON. With a feed, the last two parameters of a write are the origin of its change. */
   const returning = (verb: 'created' | 'updated', write: string) =>
     `WITH ${verb} AS (${write})
@@ -54,10 +53,10 @@ export function tableWrites(
   const insertOnce = withOrigin(
     onceSql(insertSql(table, 4, 'turn'), hasFeed ? addChange(table, 'created') : undefined),
   );
-  const update = withOrigin(returning('updated', updateSql(table, '$', isExpected(table))));
+  const update = withOrigin(returning('updated', updateSql(table, '$', expectedSql(table))));
   const unchanged = prepared(unchangedSql(table));
   const remove = withOrigin(hasFeed ? withDeletions(table, removal) : removal);
-  const find = prepared(`SELECT FROM ${table.name} WHERE ${isKey(table, '$')}`);
+  const find = prepared(`SELECT FROM ${table.name} WHERE ${keySql(table, '$')}`);
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
@@ -145,14 +144,14 @@ function insertSql(table: Table, first: number, source?: string): string {
  */
 function unchangedSql(table: Table): string {
   return `
-    SELECT ${columnNames(table.columns)}, ${isExpected(table)} AS is_expected,
-      NOT (${isChange(table, '$')}) AS is_same
-    FROM ${table.name} WHERE ${isKey(table, '$')} FOR KEY SHARE`;
+    SELECT ${columnNames(table.columns)}, ${expectedSql(table)} AS is_expected,
+      NOT (${changeSql(table, '$')}) AS is_same
+    FROM ${table.name} WHERE ${keySql(table, '$')} FOR KEY SHARE`;
 }
 
-/** Whether the version is one of the expected ones. As float8 these can be any number that a client sends. */
-function isExpected(table: Table): string {
-  const versions = `${expectedVersions(table, '$')}::float8[]`;
+/** The condition that the version is one of the expected ones. As float8 these can be any number that a client sends. */
+function expectedSql(table: Table): string {
+  const versions = `${versionsSql(table, '$')}::float8[]`;
   return `(${versions} IS NULL OR version = ANY (${versions}))`;
 }
 

@@ -4,7 +4,7 @@ import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import { byKind, type RecordKind, recordKinds, versionsExhausted } from '../../domain/record.ts';
 import type { Created, IdempotencyKey } from '../../domain/repository.ts';
-import { deleteSql, expectedVersions, findSql, updateSql } from '../sql.ts';
+import { deleteSql, findSql, updateSql, versionsSql } from '../sql.ts';
 import {
   columnNames,
   filterColumns,
@@ -89,8 +89,8 @@ export function sqliteWrites(db: DatabaseSync, changesKept: number) {
 function tableWrites(db: DatabaseSync, table: Table, log: ChangeLog) {
   const { name, columns, given, edited } = table;
   const insert = db.prepare(`INSERT INTO ${name} (${columnNames(given)}) VALUES (${placeholders(given)})`);
-  const update = prepareRows(db, updateSql(table, '?', isExpected(table)));
-  const remove = prepareRows(db, deleteSql(table, '?', isExpected(table)));
+  const update = prepareRows(db, updateSql(table, '?', expectedSql(table)));
+  const remove = prepareRows(db, deleteSql(table, '?', expectedSql(table)));
   const find = prepareRows(db, findSql(table, '?'));
   const importing = db.prepare(
     `INSERT INTO ${name} (${columnNames(columns)}) VALUES (${placeholders(columns)}) ON CONFLICT (id) DO NOTHING`,
@@ -204,8 +204,8 @@ function placeholders(columns: readonly unknown[]): string {
   return columns.map(() => '?').join(', ');
 }
 
-function isExpected(table: Table): string {
-  const versions = expectedVersions(table, '?');
+function expectedSql(table: Table): string {
+  const versions = versionsSql(table, '?');
   return `(${versions} IS NULL OR version IN (SELECT value FROM json_each(${versions})))`;
 }
 
