@@ -136,7 +136,7 @@ function apply({ type, version, data }) {
   if (what === 'created') {
     if (kind === 'user' || data.userId === opened) feed.add();
   } else if (kind === 'post') posts.change(tagged, mark);
-  else {
+  else if (kind === 'user') {
     list.update(data, mark);
     if (mark === 'Changed') panel.change(tagged);
     else if (data.id === opened) void panel.reload();

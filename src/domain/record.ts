@@ -95,12 +95,14 @@ export function parseRecord<Field extends string>(
   return value;
 }
 
+type FieldValue = string | number;
+
 /** How clients write a field of a record. A field with neither `isOptional` nor `byDefault` is required. */
 export interface FieldRule {
-  readonly parse: (value: unknown) => string;
+  readonly parse: (value: unknown) => FieldValue;
   /** Whether the field may be absent, and `null` in a patch removes it. */
   readonly isOptional?: true;
-  readonly byDefault?: string;
+  readonly byDefault?: FieldValue;
 }
 
 /** The changes of a merge patch (RFC 7396). Absent fields do not change, and `null` removes an optional field. */
@@ -115,7 +117,7 @@ export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, 
   const entries = Object.entries<FieldRule>(rules);
   const names = Object.keys(rules);
   const parseFields = (fields: Readonly<Record<string, unknown>>): Draft => {
-    const draft: Record<string, string> = {};
+    const draft: Record<string, FieldValue> = {};
     for (const [name, { parse, isOptional, byDefault }] of entries) {
       const value = fields[name];
       if (value !== undefined) draft[name] = parse(value);
@@ -143,7 +145,7 @@ export function bodyParsers<Draft>(rules: Readonly<Record<keyof Draft & string, 
 
     parsePatch(body: unknown): Patch<Draft> {
       const fields = parseRecord('the body', body, names);
-      const patch: Record<string, string | null> = {};
+      const patch: Record<string, FieldValue | null> = {};
       for (const [name, { parse, isOptional }] of entries) {
         const value = fields[name];
         if (value !== undefined) patch[name] = isOptional && value === null ? null : parse(value);

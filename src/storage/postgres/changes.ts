@@ -6,6 +6,7 @@ import {
   type ChangeQuery,
   ChangesGone,
   type ChangeType,
+  changeTypes,
   kindOf,
 } from '../../domain/change.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -70,7 +71,8 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       if (settled <= after) return { changes: [], next: after, more: false };
       const examined = types === undefined && userId === undefined ? limit : Math.max(limit, maxExamined);
-      const values = [after, settled, limit, examined, types, userId];
+      // During an upgrade, a process of another release may write changes of other types.
+      const values = [after, settled, limit, examined, types ?? changeTypes, userId];
       const rows = await pages.read<PageRow>(readPage, values, signal, 'feed');
       const first = firstOf(rows, feedTable);
       if (after < first.gone) throw new ChangesGone(after, first.gone + 1);
@@ -141,7 +143,7 @@ interface PageRow {
 
 /**
  * Reads at most $3 changes after position $1, up to position $2. Examines at most $4 changes, up to the position
- * `upto`. $5 are the types, and $6 is the user; NULL for all.
+ * `upto`. $5 are the types, and $6 is the user, NULL for all.
  */
 const readPage = prepared(`
   WITH examined AS (
@@ -154,7 +156,7 @@ const readPage = prepared(`
     SELECT position, round(extract(epoch FROM time) * 1000)::bigint AS time, type, record, request_id, key
     FROM changes
     WHERE position > $1 AND position <= upto
-      AND ($5::text[] IS NULL OR type = ANY ($5)) AND ($6::integer IS NULL OR user_id = $6)
+      AND type = ANY ($5::text[]) AND ($6::integer IS NULL OR user_id = $6)
     ORDER BY position LIMIT $3
   ) AS page ON true ORDER BY position`);
 

@@ -5,6 +5,7 @@ import {
   type ChangeQuery,
   ChangesGone,
   type ChangeType,
+  changeTypes,
   importPosition,
   type Origin,
 } from '../../domain/change.ts';
@@ -112,7 +113,7 @@ export function sqliteFeed(db: DatabaseSync) {
     FROM feed JOIN (SELECT max(position) AS newest FROM changes) LEFT JOIN (
       SELECT * FROM changes
       WHERE position > ?1 AND position <= ?1 + ${maxExamined}
-        AND (?2 IS NULL OR type IN (SELECT value FROM json_each(?2)))
+        AND type IN (SELECT value FROM json_each(?2))
         AND (?3 IS NULL OR user_id = ?3)
       ORDER BY position LIMIT ?4 + 1)
     ORDER BY position`,
@@ -120,8 +121,9 @@ export function sqliteFeed(db: DatabaseSync) {
   const last = prepareRows(db, `SELECT ${lastPosition}`);
 
   return {
-    read({ after, limit, types, userId }: ChangeQuery): ChangePage {
-      const rows = page.all(after, types ? JSON.stringify(types) : null, userId ?? null, limit);
+    // During an upgrade, a process of another release may write changes of other types.
+    read({ after, limit, types = changeTypes, userId }: ChangeQuery): ChangePage {
+      const rows = page.all(after, JSON.stringify(types), userId ?? null, limit);
       const [gone, newest] = [Number(rows[0]?.[0]), Number(rows[0]?.[1])];
       if (after < gone || after > newest) throw new ChangesGone(after, gone + 1);
       const found = rows.flatMap((row) => (row[2] === null ? [] : [toChange(row)]));

@@ -3,6 +3,7 @@ import { after, describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { Change } from '../../../src/domain/change.ts';
+import { byKind } from '../../../src/domain/record.ts';
 import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
@@ -365,11 +366,27 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { release } = await holdSlowCommits(session);
     const slow = store.users.create({ name: 'slow' });
     await session.untilBlocked(1);
-    const raised = store.continueIds({ users: 0, posts: 5 });
+    const raised = store.continueIds({ ...byKind(() => 0), posts: 5 });
     await session.untilBlocked(2);
     await release();
     await Promise.all([slow, raised]);
     await assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
+  });
+
+  it('leaves out the changes of a newer release, whose types it does not know', async (t) => {
+    const { store, feed, session } = await open(t);
+    await store.users.create({ name: 'Ada' });
+    await session.query(
+      `INSERT INTO changes (type, record, user_id) VALUES ('order.created', '{"id": 1}', 1)`,
+    );
+    await store.users.create({ name: 'Bob' });
+    const [first, ...others] = await readAll(feed);
+    assert.deepEqual(
+      [first, ...others].map((change) => change?.record.id),
+      [1, 2],
+    );
+    const { changes, next } = await feed.read({ after: first?.position ?? 0, limit: 1 });
+    assert.deepEqual({ changes, next }, { changes: [], next: (first?.position ?? 0) + 1 });
   });
 
   it('rolls an import back if it cannot restart', async (t) => {

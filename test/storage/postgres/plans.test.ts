@@ -37,8 +37,9 @@ before(async () => {
       CASE WHEN i < 180000 AND i % 3 = 0 THEN 'guest' WHEN i % 3 = 1 THEN 'admin' ELSE '' END
     FROM generate_series(1, 200000) AS i`);
   for (const { kind, draftOf, text } of nestedKinds) {
-    const fields = Object.keys(draftOf(''));
-    const values = fields.map((field) => (field === text ? "'text ' || i % 1000" : "''"));
+    const draft = Object.entries(draftOf(''));
+    const fields = draft.map(([field]) => field);
+    const values = draft.map(([field, value]) => (field === text ? "'text ' || i % 1000" : `'${value}'`));
     await client.query(`
       INSERT INTO ${kind} (user_id, ${fields})
       SELECT CASE WHEN i < 90000 AND i % 2 = 0 THEN 1 ELSE i END, ${values}
