@@ -22,9 +22,9 @@ import { operations, queryParameters } from '../kit/openapi.ts';
 const keys: Readonly<Record<RouteAccess, string>> = {
   open: 'open',
   key: 'always',
-  read: '`auth` = `all`',
-  write: '`auth` ≠ `none`',
-  metrics: '`auth` ≠ `none`',
+  read: '`all`',
+  write: '`writes`',
+  metrics: '`writes`',
 };
 
 test('the routes of the README are those of the source', () => {
