@@ -34,7 +34,7 @@ interface Follower {
 
 /** The newest changes, without a gap. */
 class Recent {
-  /** The changes after `from` up to `to`, each with its text for a service at the root. */
+  /** The changes after `from` up to `to`, each with its text as a server-sent event. */
   readonly #events: { readonly change: Change; readonly text: string }[] = [];
   #characters = 0;
   /** Whether the reader has reached the newest changes. It begins at its first follower, which may be far behind. */
@@ -69,11 +69,7 @@ class Recent {
   take(follower: Follower, query: ChangeQuery, { basePath, chunkBytes }: HttpRequest): readonly string[] {
     const start = this.#events.findLastIndex(({ change }) => change.position <= follower.after) + 1;
     const wanted = this.#events.slice(start).filter(({ change }) => isWanted(change, query));
-    const { texts, last } = fitting(
-      wanted,
-      ({ change, text }) => (basePath === '' ? text : toText(change, basePath)),
-      chunkBytes,
-    );
+    const { texts, last } = fitting(wanted, ({ text }) => withBase(text, basePath), chunkBytes);
     follower.after = Math.max(follower.after, last?.change.position ?? this.to);
     return texts;
   }
@@ -254,4 +250,11 @@ export class Followers {
 
 function toText(change: Change, basePath: string): string {
   return `id: ${change.position}\ndata: ${cloudEvent(change, basePath)}\n\n`;
+}
+
+/** Adds the prefix of a mount to the `source` of an event. */
+function withBase(text: string, basePath: string): string {
+  if (basePath === '') return text;
+  // The first match is the attribute, because only numbers precede it.
+  return text.replace('"source":"', () => `"source":${JSON.stringify(basePath).slice(0, -1)}`);
 }
