@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf } from '../../domain/errors.ts';
 import { type Finding, fail, ok, warn } from '../finding.ts';
-import { checkWritable, maxIdleLogBytes, nearestFolder, realPath } from './file.ts';
+import { checkLog, checkWritable, maxIdleLogBytes, nearestFolder, realPath } from './file.ts';
 import { findVersion, schemaVersion } from './schema.ts';
 
 const mebibyte = 1024 * 1024;
@@ -28,6 +28,11 @@ export function examineSqlite(path: string): Finding[] {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
   }
   const space = examineSpace(file, statfsSync(folder));
+  try {
+    checkLog(file);
+  } catch (caught) {
+    return [fail(`${file}: ${messageOf(caught)}`, 'until then the service does not start'), ...space];
+  }
   if (!existsSync(file)) return [ok(`${file} does not exist yet; the first start creates it`), ...space];
   // Opening a FIFO would wait for a writer.
   if (!statSync(file).isFile()) return [fail(`${file} is not a regular file`, 'choose another path')];

@@ -7,6 +7,7 @@ import fs, {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   utimesSync,
@@ -97,6 +98,28 @@ describe('the examination of a SQLite file', () => {
     assert.deepEqual(others, []);
     assert.match(problem, /^warn .*-wal has the latest writes \(.*\), which are not checked here/);
   });
+
+  for (const [what, replace] of [
+    ['missing', () => undefined],
+    ['empty', (path: string) => writeFileSync(path, '')],
+  ] as const) {
+    it(`reports a file that is ${what} beside its log, and keeps the log`, async (t) => {
+      const path = makeFile();
+      const store = await openSqliteStore(path);
+      t.after(() => store.close());
+      await store.users.create({ name: 'Ada' });
+      const folder = temporaryFolder();
+      cpSync(dirname(path), folder, { recursive: true });
+      const copy = join(folder, basename(path));
+      const log = readFileSync(`${copy}-wal`);
+      rmSync(copy);
+      replace(copy);
+      const [problem = '', ...others] = problemsOf(copy);
+      assert.deepEqual(others, []);
+      assert.match(problem, /^fail .*-wal exists, but the file itself is missing or empty: put it back/);
+      assert.ok(readFileSync(`${copy}-wal`).equals(log));
+    });
+  }
 
   it('accepts a file that does not exist yet, without creating its folder', () => {
     const folder = temporaryFolder();
