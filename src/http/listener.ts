@@ -77,12 +77,18 @@ export class HttpListener {
 
   readonly listener: RequestListener = (message, response, next) => {
     const connection = connectionOf(message.socket);
-    if (connection.closing || message.socket.destroyed) return;
+    // A request after the one that closes the connection is not processed (RFC 9112, 9.6).
+    if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
+    if (connection.closing && response.socket === null) {
+      // But it may be an earlier request that the host passes on late. Then it gets its turn.
+      response.once('socket', () => this.listener(message, response, next));
+      return;
+    }
     if (next !== undefined && !this.#knows(message)) return next();
     connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
     // A waiting request may already have a response: an error for a malformed body, or a response of the host. If the
-    // host has destroyed it, its `close` is over, so the request would never end.
+    // host has destroyed it, it emits no `close` any more, so the request would never end.
     const start = (mayBeFirst: boolean): void => {
       if (response.headersSent || response.destroyed) connection.startNext();
       else this.#start(connection, message, response, mayBeFirst);

@@ -347,3 +347,30 @@ for (const order of [
     );
   });
 }
+
+for (const order of [
+  [2, 1],
+  [3, 1, 2],
+]) {
+  it(`serves the requests before one that closes the connection, passed on in the order ${order}`, async (t) => {
+    const listener = createRequestListener({ repository: createMemoryStore(), publicDir: false });
+    const pairs: [IncomingMessage, ServerResponse][] = [];
+    const server = createServer(async (...pair) => {
+      pairs.push(pair);
+      if (pairs.length < order.length) return;
+      for (const place of order) {
+        const [request, response] = pairs[place - 1] ?? pair;
+        listener(request, response);
+        // The last request is answered before the others reach the listener.
+        if (place === order.length) await until(() => response.headersSent, 'its response');
+      }
+    });
+    const wire = await Wire.open(t, Number(new URL(await listenOn(t, server)).port));
+    const gets = order.slice(1).map((_, i) => head(`GET /users/${i + 1}`));
+    const tooLong = ['Content-Type: application/json', 'Content-Length: 5000000'];
+    wire.write([...gets, head('POST /users', ...tooLong)].join(''));
+    const statuses: number[] = [];
+    for (const _ of order) statuses.push((await wire.next()).status);
+    assert.deepEqual(statuses, [...gets.map(() => 404), 413]);
+  });
+}
