@@ -72,10 +72,10 @@ export const serve: Command = {
           ? await createPool(config, log.observe)
           : singleService(parsed, files, log.observe, stop, worker);
       // A signal stops the service in order, but ends its processes at once before anything is served.
-      const end = (code: number): void => {
-        if (!isServing && 'kill' in runner) runner.kill();
-        if (!isServing) context.exit(code);
-        stop();
+      const end = (code: number) => {
+        if (isServing) return stop();
+        if ('kill' in runner) runner.kill();
+        context.exit(code);
       };
       onStop(context, end, ['SIGINT', 'SIGTERM']);
       context.onSignal('SIGHUP', () => isServing && runner.reload());

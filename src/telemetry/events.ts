@@ -91,7 +91,7 @@ export function fanOut(observe: Observe | undefined, count?: Observe): Observe {
     publish(event);
     try {
       const result: unknown = observe?.(event);
-      if (result instanceof Promise) result.catch(fail);
+      if (result instanceof Object && 'then' in result) Promise.resolve(result).catch(fail);
     } catch (cause) {
       fail(cause);
     }

@@ -16,7 +16,7 @@ export interface Log {
   readonly observe: Observe;
   /** Writes all waiting lines at once; for a process that is about to crash. */
   flush(): void;
-  /** Writes the waiting lines, and the number of lines that were dropped because the sink was slow. */
+  /** Writes the waiting lines, and the number of lines that were dropped. */
   end(): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
   const texts: string[] = [];
   let lastTextBytes = 0;
   let dropped = 0;
-  /** The number of dropped lines since the last successful write. */
+  /** How many lines could not be written since the last successful write. Then they are added to `dropped`. */
   let failed = 0;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;

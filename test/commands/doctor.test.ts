@@ -86,7 +86,10 @@ describe('users-service doctor', () => {
       env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` },
     });
     assert.equal(code, 1);
-    assert.match(stdout, /^fail {2}a postgres: database needs the package "pg": .*; then run doctor again$/m);
+    assert.match(
+      stdout,
+      /^fail {2}a postgres: database needs the package "pg": .*; remove this cause, and run doctor again$/m,
+    );
   });
 
   describe('users-service doctor for certificates', () => {

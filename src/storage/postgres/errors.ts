@@ -43,6 +43,10 @@ const tookTooLong = (cause: unknown) =>
 const meanings: Readonly<Record<string, Meaning>> = {
   '08': { fault: 'lost', error: gone },
   '2200H': { fault: 'final', error: idsExhausted },
+  '23503': {
+    fault: 'final',
+    error: (cause) => new DomainError('conflict', 'a record of another table refers to it', { cause }),
+  },
   // Another request with the same idempotency key was faster.
   '23505': { fault: 'rolled-back', error: contended },
   // A standby or a demoted primary. By now, the address may lead to another server.

@@ -199,7 +199,7 @@ export class PostgresPool {
     for (let attempt = 1; ; attempt += 1) {
       const connection = await queue.acquire(call.signal).catch((error: DomainError) => {
         if (call.purpose === 'calls' || !isRefusal(error.cause)) throw error;
-        // The server accepts no more connections. Use one of those for calls, so that a busy service is ready.
+        // The server accepts no more connections. Use one of those for calls, so that a busy service still reports ready.
         queue = this.#queues.calls;
         return queue.acquire(call.signal);
       });

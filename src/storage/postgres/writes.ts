@@ -23,7 +23,7 @@ import { contended } from './errors.ts';
 import { type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
-/** Maximum number of attempts of an update. If dozens change one record, about every third attempt comes too late. */
+/** Maximum number of attempts of an update. With dozens of concurrent changes of one record, about a third fail. */
 const maxUpdates = 100;
 
 interface UnchangedRow extends NamedRow {
