@@ -7,7 +7,7 @@ import { DomainError, type ErrorKind } from '../../../src/domain/errors.ts';
 import type { Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { openForwarder } from '../../kit/forwarder.ts';
-import { startPostgres } from '../../kit/postgres.ts';
+import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession } from '../../kit/postgres-session.ts';
 import { until } from '../../kit/until.ts';
 import { kindOf, timed } from '../../support/outcome.ts';
@@ -205,7 +205,8 @@ describe('a commit that waits for a standby', () => {
     const { url } = await open(t);
     // The setting hides the warning of the server, unless each session changes it.
     const options = encodeURIComponent('-c client_min_messages=error');
-    const store = await openPostgresStore(`${url}?options=${options}`, { statementTimeoutMs: 1_000 });
+    const limits = { ...patient, statementTimeoutMs: 1_000 };
+    const store = await openPostgresStore(`${url}?options=${options}`, limits);
     t.after(() => store.close());
     const wait = async (standbys: string) => {
       await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${standbys}'`);
@@ -224,8 +225,9 @@ describe('a commit that waits for a standby', () => {
     await wait('missing');
     assert.equal(await kindOf(store.users.create({ name: 'Bob' })), 'unavailable');
     assert.equal(await kindOf(create()), 'unavailable');
-    // The server has committed the write. A promotion of the standby would lose it now.
-    assert.equal(await store.users.count({}), 2);
+    // The server has committed the writes, and shows them when it has ended their wait. A promotion of the standby would
+    // lose them now.
+    await until(async () => (await store.users.count({})) === 2, 'both writes are committed');
     assert.equal(await kindOf(create()), 'unavailable');
     await wait('');
     assert.equal((await create()).replayed, true);
