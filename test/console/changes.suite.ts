@@ -5,7 +5,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
-import { addUsers, firstNameIs, openUser, recordRequests } from './people.ts';
+import { addUsers, firstNameIs, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -73,20 +73,13 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
     const page = await open(t, `${http}/`);
     await isLive(page);
-    const reached = Promise.withResolvers<void>();
-    const held = Promise.withResolvers<void>();
-    await page.route('**/users?*', async (route) => {
-      const response = await route.fetch();
-      reached.resolve();
-      await held.promise;
-      await route.fulfill({ response });
-    });
+    const { reached, release } = await holdReads(page, '**/users?*');
     await page.locator('th[data-sort="name"] button').click();
-    await reached.promise;
+    await reached;
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
     await send(http, 'DELETE /users/2');
     await row(page, 'Bob').getByText('Deleted').waitFor();
-    held.resolve();
+    release();
     await page.locator('#table-area[aria-busy="false"]').waitFor();
     const names = await page.locator('#user-rows th').allTextContents();
     assert.deepEqual(names, ['ZoeChanged', 'BobDeleted']);
@@ -97,22 +90,35 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/`);
     await isLive(page);
-    const reached = Promise.withResolvers<void>();
-    const held = Promise.withResolvers<void>();
-    await page.route('**/users/1', async (route) => {
-      const response = await route.fetch();
-      reached.resolve();
-      await held.promise;
-      await route.fulfill({ response });
-    });
+    const { reached, release } = await holdReads(page, '**/users/1');
     await page.getByRole('link', { name: 'Ada' }).click();
-    await reached.promise;
+    await reached;
     await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
     await row(page, 'Zoe').waitFor();
-    held.resolve();
+    release();
     await page.getByText(/version \d/).waitFor();
     assert.equal(await page.locator('#detail-heading').textContent(), 'Zoe');
     assert.equal(await page.locator('#edit-name').inputValue(), 'Zoe');
+  });
+
+  test('appear in posts that were read before them, and whose response is late', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/`);
+    await isLive(page);
+    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+    await page.getByRole('link', { name: 'Ada' }).click();
+    await reached;
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    await send(http, 'DELETE /users/1/posts/2');
+    // The changes that were made before this one have arrived.
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').waitFor();
+    release();
+    await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'First']);
+    assert.deepEqual(await page.locator('.post .changed').allTextContents(), ['Deleted', 'Changed']);
   });
 
   test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {

@@ -54,6 +54,20 @@ export function recordRequests(page: Page): Request[] {
   return requests;
 }
 
+/** Delays the responses to the reads of this address from now on. */
+export async function holdReads(page: Page, url: string) {
+  const reached = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  await page.route(url, async (route) => {
+    if (route.request().method() !== 'GET') return await route.continue();
+    const response = await route.fetch();
+    reached.resolve();
+    await held.promise;
+    await route.fulfill({ response });
+  });
+  return { reached: reached.promise, release: held.resolve };
+}
+
 /** Opens a user by its name in the table, and waits for the form. */
 export async function openUser(page: Page, name: string): Promise<void> {
   await page.getByRole('link', { name, exact: true }).click();

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
@@ -98,6 +98,58 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('.post').nth(1).waitFor();
     assert.equal(await form.getByLabel('Title').inputValue(), '');
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Second', 'First']);
+  });
+
+  test('posts that are added, saved and deleted while the posts are read again stay so', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.locator('.post').first().waitFor();
+    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await reached;
+    await page.getByText('Write a post').click();
+    await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
+    await page.getByRole('button', { name: 'Add post' }).click();
+    await announced(page, 'Added the post');
+    const form = page.getByRole('form', { name: 'Edit post' });
+    await page.getByRole('button', { name: 'Edit Two' }).click();
+    await form.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Delete post' }).click();
+    await announced(page, 'Deleted Two');
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await form.getByLabel('Title').fill('First');
+    await page.keyboard.press('Enter');
+    await announced(page, 'Saved First');
+    // The form of this post stays open, although the post was changed during the read.
+    await page.getByRole('button', { name: 'Edit First' }).click();
+    await form.getByLabel('Title').fill('Typed');
+    release();
+    await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'First']);
+    assert.equal(await form.locator('[name=title]:focus').inputValue(), 'Typed');
+    await page.keyboard.press('Enter');
+    await announced(page, 'Saved Typed');
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine', 'Three', 'Typed']);
+  });
+
+  test('a first post that is added while the posts are read again replaces the note that there are none', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByText('No posts yet').waitFor();
+    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await reached;
+    await page.getByText('Write a post').click();
+    await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
+    await page.getByRole('button', { name: 'Add post' }).click();
+    await announced(page, 'Added the post');
+    release();
+    await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine']);
+    assert.equal(await page.getByText('No posts yet').isVisible(), false);
   });
 
   test('a post for a deleted user cannot be added', async (t) => {

@@ -32,7 +32,34 @@ export function createPostList(list, edit) {
     return found instanceof HTMLElement ? found : undefined;
   }
 
+  /**
+   * The changes during a read, whose response may be older.
+   * @type {[Post, () => void][]}
+   */
+  let changes = [];
+
+  /**
+   * @param {Post} post
+   * @param {() => void} make
+   */
+  function change(post, make) {
+    if (list.ariaBusy === 'true') changes.push([post, make]);
+    make();
+  }
+
   return {
+    /** Must be called before each read. */
+    startRead() {
+      changes = [];
+      list.ariaBusy = 'true';
+    },
+
+    /** Must be called after the posts of a read are shown. */
+    repeatChanges() {
+      // A post that was opened meanwhile shows its latest version when it closes.
+      for (const [post, make] of changes) if (!itemOf(post)?.hasAttribute('data-editing')) make();
+    },
+
     // A new post may already be listed when its response arrives, or the other way round.
     /** @param {readonly Post[]} posts */
     append: (posts) => list.append(...posts.filter((post) => itemOf(post) === undefined).map(item)),
@@ -51,7 +78,9 @@ export function createPostList(list, edit) {
 
     /** @param {Post} post */
     prepend(post) {
-      if (itemOf(post) === undefined) list.prepend(item(post));
+      change(post, () => {
+        if (itemOf(post) === undefined) list.prepend(item(post));
+      });
     },
 
     /**
@@ -60,17 +89,19 @@ export function createPostList(list, edit) {
      * @param {'' | 'Changed' | 'Deleted'} mark for a change by another person
      */
     update(post, mark = '') {
-      const shown = itemOf(post);
-      if (shown === undefined) return;
-      const hadFocus = shown.contains(document.activeElement);
-      const made = item(post);
-      part(made, 'changed', HTMLElement).textContent = mark;
-      shown.replaceWith(made);
-      if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
+      change(post, () => {
+        const shown = itemOf(post);
+        if (shown === undefined) return;
+        const hadFocus = shown.contains(document.activeElement);
+        const made = item(post);
+        part(made, 'changed', HTMLElement).textContent = mark;
+        shown.replaceWith(made);
+        if (hadFocus) part(made, 'edit', HTMLButtonElement).focus();
+      });
     },
 
     /** @param {Post} post */
-    remove: (post) => itemOf(post)?.remove(),
+    remove: (post) => change(post, () => itemOf(post)?.remove()),
 
     /** @param {Post} post */
     focus(post) {

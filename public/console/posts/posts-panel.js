@@ -60,11 +60,12 @@ export function createPostsPanel(posts, choose, ready) {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    list.ariaBusy = 'true';
+    items.startRead();
     try {
       const { items: rows, links } = await posts.list(url, signal);
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
       show(rows);
+      items.repeatChanges();
       clearState(state);
       empty.hidden = list.childElementCount > 0;
       more.hidden = next === undefined;
