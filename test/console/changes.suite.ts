@@ -282,6 +282,28 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Four', 'Two', 'Last']);
   });
 
+  test('leave the focus on a post when all are read again, or on their heading if it was deleted', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (const title of ['One', 'Two']) await send(http, 'POST /users/1/posts', { json: { title } });
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    const miss = async (change: string) => {
+      await page.evaluate('hide(true)');
+      await send(http, change, change.startsWith('PATCH') ? { json: { title: 'Last' } } : {});
+      const gone = { status: 410, json: { error: 'gone' } };
+      await page.route('**/changes', (route) => route.fulfill(gone), { times: 1 });
+      await page.evaluate('hide(false)');
+    };
+    await page.getByRole('button', { name: 'Edit One' }).focus();
+    await miss('PATCH /users/1/posts/1');
+    await page.locator('[aria-label="Edit Last"]:focus').waitFor();
+    await isLive(page);
+    await miss('DELETE /users/1/posts/1');
+    await page.locator('#posts-heading:focus').waitFor();
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two']);
+  });
+
   for (const status of [429, 503]) {
     test(`are requested with growing pauses while the response is ${status}`, async (t) => {
       const { http } = await startService(t);

@@ -1,5 +1,5 @@
 // @ts-check
-import { clone, moveFocus, part } from '../ui/dom.js';
+import { byId, clone, moveFocus, part } from '../ui/dom.js';
 import { readDraft } from '../ui/drafts.js';
 import { draftName } from './post-kind.js';
 
@@ -26,7 +26,7 @@ export function createPostList(list, edit) {
     return made;
   }
 
-  /** @param {Post} post */
+  /** @param {Pick<Post, 'id'>} post */
   function itemOf({ id }) {
     const found = list.querySelector(`:scope > [data-id="${id}"]`);
     return found instanceof HTMLElement ? found : undefined;
@@ -65,15 +65,20 @@ export function createPostList(list, edit) {
     append: (posts) => list.append(...posts.filter((post) => itemOf(post) === undefined).map(item)),
 
     /**
-     * Shows these posts, newest first, instead of all others except the one that is edited.
+     * Shows these posts, newest first, instead of all others except the one that is edited. The focus stays.
      * @param {readonly Post[]} posts
      */
     replace(posts) {
+      const focused = list.querySelector(':scope > :focus-within');
       const edited = list.querySelector('[data-editing]');
       const editedId = Number(edited?.getAttribute('data-id') ?? 0);
       for (const shown of [...list.children]) if (shown !== edited) shown.remove();
       list.prepend(...posts.filter(({ id }) => id > editedId).map(item));
       list.append(...posts.filter(({ id }) => id < editedId).map(item));
+      if (focused === null || focused === edited) return;
+      const same = itemOf({ id: Number(focused.getAttribute('data-id')) });
+      if (same === undefined) byId('posts-heading', HTMLElement).focus();
+      else part(same, 'edit', HTMLButtonElement).focus();
     },
 
     /** @param {Post} post */
