@@ -146,7 +146,11 @@ function apply({ type, version, data }) {
 changes.addEventListener('change', (event) => {
   if (event instanceof CustomEvent) apply(event.detail);
 });
-changes.addEventListener('gone', reload);
+changes.addEventListener('gone', () => {
+  users.forgetSaved();
+  postsApi.forgetSaved();
+  reload();
+});
 connection.addEventListener('back', reload);
 byId('refresh-button', HTMLButtonElement).addEventListener('click', reload);
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);

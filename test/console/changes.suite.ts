@@ -5,7 +5,7 @@ import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { expectAway, useBrowser } from './pages.ts';
-import { addUsers, firstNameIs, holdReads, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, firstNameIs, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -302,6 +302,39 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await miss('DELETE /users/1/posts/1');
     await page.locator('#posts-heading:focus').waitFor();
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two']);
+  });
+
+  test('appear after a restart with other data, whose versions are lower than those saved by the page', async (t) => {
+    const first = await startService(t);
+    await addUsers(first.http, [{ name: 'Ada' }]);
+    await send(first.http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${first.http}/#/users/1`);
+    await isLive(page);
+    for (const name of ['Ada L', 'Ada Lo']) {
+      await page.locator('#edit-name').fill(name);
+      await page.keyboard.press('Enter');
+      await announced(page, `Saved ${name}`);
+    }
+    for (const title of ['First', 'Second']) {
+      await page.locator('.post').getByRole('button', { name: 'Edit' }).click();
+      await page.locator('#post-edit-title').fill(title);
+      await page.keyboard.press('Enter');
+      await announced(page, `Saved ${title}`);
+    }
+    expectAway(t, first.http);
+    await first.service.close();
+    await page.getByText('Reconnecting…').waitFor();
+    const repository = createMemoryStore();
+    await repository.users.create({ name: 'Bob' });
+    await repository.posts(1).create({ title: 'Other', body: '' });
+    const { http } = await startService(t, { repository, port: first.port });
+    await page.locator('.post h4', { hasText: 'Other' }).waitFor();
+    await row(page, 'Bob').waitFor();
+    await isLive(page);
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').getByText('Changed').waitFor();
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'Last' } });
+    await page.locator('.post').filter({ hasText: 'Last' }).getByText('Changed').waitFor();
   });
 
   for (const status of [429, 503]) {

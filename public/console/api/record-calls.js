@@ -28,6 +28,7 @@ import { parseLinks } from './link-header.js';
  * @property {(key: Key, etag: string, signal: AbortSignal) => Promise<void>} remove
  * @property {(key: Key, version: number) => boolean} hasSaved whether `update` has returned this version or a
  *   later one
+ * @property {() => void} forgetSaved must be called when the service may have other data with lower versions
  */
 
 /**
@@ -75,6 +76,8 @@ export function createRecordCalls(send, pathOf) {
     },
 
     hasSaved: (key, version) => version <= (saved.get(pathOf(key)) ?? 0),
+
+    forgetSaved: () => saved.clear(),
   };
 }
 
