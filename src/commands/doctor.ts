@@ -92,12 +92,8 @@ async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
     const findings = (await schemeOf(database)?.examine?.(database)) ?? [];
     return [...findings, ...(await examineStandbys(config))];
   } catch (error) {
-    return [
-      fail(
-        describeError(error),
-        isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again',
-      ),
-    ];
+    const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';
+    return [fail(describeError(error), advice)];
   }
 }
 

@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
 import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
+
+/** Adds the post "Mine" while the posts are read again. Returns a function that lets the response arrive. */
+async function addDuringRead(page: Page): Promise<() => void> {
+  const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await reached;
+  await page.getByText('Write a post').click();
+  await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
+  await page.getByRole('button', { name: 'Add post' }).click();
+  await announced(page, 'Added the post');
+  return release;
+}
 
 suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   const open = useBrowser();
@@ -106,13 +119,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     for (const title of ['One', 'Two', 'Three']) await send(http, 'POST /users/1/posts', { json: { title } });
     const page = await open(t, `${http}/#/users/1`);
     await page.locator('.post').first().waitFor();
-    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await reached;
-    await page.getByText('Write a post').click();
-    await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
-    await page.getByRole('button', { name: 'Add post' }).click();
-    await announced(page, 'Added the post');
+    const release = await addDuringRead(page);
     const form = page.getByRole('form', { name: 'Edit post' });
     await page.getByRole('button', { name: 'Edit Two' }).click();
     await form.getByRole('button', { name: 'Delete…' }).click();
@@ -139,13 +146,7 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByText('No posts yet').waitFor();
-    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await reached;
-    await page.getByText('Write a post').click();
-    await page.getByRole('form', { name: 'New post' }).getByLabel('Title').fill('Mine');
-    await page.getByRole('button', { name: 'Add post' }).click();
-    await announced(page, 'Added the post');
+    const release = await addDuringRead(page);
     release();
     await page.locator('#post-list[aria-busy="false"]').waitFor({ state: 'attached' });
     assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Mine']);

@@ -282,7 +282,8 @@ it('calls the store and the observer with the async local storage of each reques
   );
 });
 
-it('serves a pipelined request after one that the host has answered while it waited', async (t) => {
+/** A listener whose reads of a user wait for `release`. */
+function listenerWithHeldReads() {
   const store = createMemoryStore();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const users: Repository['users'] = {
@@ -290,6 +291,11 @@ it('serves a pipelined request after one that the host has answered while it wai
     get: (id, options) => released.then(() => store.users.get(id, options)),
   };
   const listener = createRequestListener({ repository: { ...store, users }, publicDir: false });
+  return { listener, release };
+}
+
+it('serves a pipelined request after one that the host has answered while it waited', async (t) => {
+  const { listener, release } = listenerWithHeldReads();
   const server = createServer((request, response) => {
     listener(request, response);
     if (request.url === '/users/2') response.end('own');
@@ -303,13 +309,7 @@ it('serves a pipelined request after one that the host has answered while it wai
 });
 
 it('does not count a request whose response the host has destroyed while it waited', async (t) => {
-  const store = createMemoryStore();
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const users: Repository['users'] = {
-    ...store.users,
-    get: (id, options) => released.then(() => store.users.get(id, options)),
-  };
-  const listener = createRequestListener({ repository: { ...store, users }, publicDir: false });
+  const { listener, release } = listenerWithHeldReads();
   const server = createServer((request, response) => {
     listener(request, response);
     if (request.url !== '/users/2') return;

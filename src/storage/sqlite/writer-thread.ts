@@ -20,13 +20,13 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
- * others. When the transaction itself fails, all of its writes fail. `checkFiles` throws when the files are lost; it is
- * the result of `watchFiles`.
+ * others. When the transaction itself fails, all of its writes fail. `checkCommit`, the result of `watchFiles`, throws
+ * when the files are lost.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
   writes: SqliteWrites,
-  checkFiles: () => void,
+  checkCommit: () => void,
   busyTimeoutMs: number,
 ) {
   /** Whether the last commit is known to be in the log on disk. */
@@ -35,7 +35,7 @@ export function groupCommit(
   /** Throws if the last commit is not in the log on disk. */
   const check = (): void => {
     isSafe = false;
-    checkFiles();
+    checkCommit();
     isSafe = true;
   };
   // SQLite's busy timeout sleeps for up to 100 ms between attempts, and has no queue. A process that always writes

@@ -61,6 +61,17 @@ function problems(findings: readonly Finding[]): string[] {
   return findings.filter(({ level }) => level !== 'ok').map(({ level, what }) => `${level} ${what}`);
 }
 
+/** A copy of the files of a store that is in use, as after a kill of its process. */
+async function copyInUse(t: TestContext): Promise<string> {
+  const path = makeFile();
+  const store = await openSqliteStore(path);
+  t.after(() => store.close());
+  await store.users.create({ name: 'Ada' });
+  const folder = temporaryFolder();
+  cpSync(dirname(path), folder, { recursive: true });
+  return join(folder, basename(path));
+}
+
 describe('the examination of a SQLite file', () => {
   it('finds no problem in a healthy file, and reports each check', () => {
     const path = makeFile();
@@ -85,13 +96,7 @@ describe('the examination of a SQLite file', () => {
   });
 
   it('finds no problem in a file whose service was killed', async (t) => {
-    const path = makeFile();
-    const store = await openSqliteStore(path);
-    t.after(() => store.close());
-    await store.users.create({ name: 'Ada' });
-    const folder = temporaryFolder();
-    cpSync(dirname(path), folder, { recursive: true });
-    const copy = join(folder, basename(path));
+    const copy = await copyInUse(t);
     assert.deepEqual(problemsOf(copy), []);
     rmSync(`${copy}-shm`);
     const [problem = '', ...others] = problemsOf(copy);
@@ -104,13 +109,7 @@ describe('the examination of a SQLite file', () => {
     ['empty', (path: string) => writeFileSync(path, '')],
   ] as const) {
     it(`reports a file that is ${what} beside its log, and keeps the log`, async (t) => {
-      const path = makeFile();
-      const store = await openSqliteStore(path);
-      t.after(() => store.close());
-      await store.users.create({ name: 'Ada' });
-      const folder = temporaryFolder();
-      cpSync(dirname(path), folder, { recursive: true });
-      const copy = join(folder, basename(path));
+      const copy = await copyInUse(t);
       const log = readFileSync(`${copy}-wal`);
       rmSync(copy);
       replace(copy);
