@@ -16,17 +16,15 @@ export function expectedVersions(request: HttpRequest, required: boolean): reado
     if (ifNoneMatch.trim() === '*') return [];
     throw invalid('If-None-Match', 'must be * in a change; use If-Match');
   }
-  if (required && request.header('if-match') === undefined) {
-    throw new DomainError('precondition-required', 'If-Match is required');
-  }
-  return matchedVersions(request);
+  const ifMatch = request.header('if-match');
+  if (ifMatch !== undefined) return matchedVersions(ifMatch);
+  if (required) throw new DomainError('precondition-required', 'If-Match is required');
+  return undefined;
 }
 
 /** The versions in If-Match (RFC 9110, 13.1.1); `undefined` for any version. */
-export function matchedVersions(request: HttpRequest): readonly number[] | undefined {
-  const header = request.header('if-match');
-  if (header === undefined) return undefined;
-  const tags = parseEntityTags(header);
+export function matchedVersions(ifMatch: string): readonly number[] | undefined {
+  const tags = parseEntityTags(ifMatch);
   if (tags === undefined) throw invalid('If-Match', 'must be * or a list of entity tags such as "1"');
   // The tag of a record is its version. Weak tags, and tags that this service never sent, match nothing.
   return tags === '*' ? undefined : tags.strong.filter((tag) => positivePattern.test(tag)).map(Number);

@@ -106,7 +106,10 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     };
   const show = (request: HttpRequest, path: RecordPath, row: Stored<AnyFields> | undefined): Reply => {
     if (row === undefined) throw missing(path);
-    if (matchedVersions(request)?.includes(row.version) === false) throw preconditionFailed(name, row.id);
+    const ifMatch = request.header('if-match');
+    if (ifMatch !== undefined && matchedVersions(ifMatch)?.includes(row.version) === false) {
+      throw preconditionFailed(name, row.id);
+    }
     const ifNoneMatch = request.header('if-none-match');
     if (ifNoneMatch !== undefined && isNotModified(ifNoneMatch, String(row.version))) {
       return { status: 304, headers: { etag: `"${row.version}"`, 'cache-control': 'no-cache' } };
