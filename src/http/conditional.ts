@@ -4,8 +4,9 @@ import type { HttpRequest } from './request.ts';
 export type EntityTags = '*' | { readonly strong: readonly string[]; readonly weak: readonly string[] };
 
 // RFC 9110, 8.8.3: a tag consists of visible characters except the quote, including Latin-1 bytes.
-// Sticky: each match starts at the end of the previous one.
-const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(,|$)/y;
+// Sticky: each match starts at the end of the previous one. Two spans of white space side by side would take a time
+// that grows with the square of their length.
+const tagPattern = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(,|$)/y;
 // Far more than any client sends; empty members count too. A header of 15 KB could have thousands, which would take
 // longer than the request.
 const maxMembers = 100;

@@ -51,6 +51,12 @@ for (const [header, want] of parsed) {
   });
 }
 
+test('the time to parse entity tags does not grow with the square of their white space', () => {
+  const startedAt = performance.now();
+  assert.equal(parseEntityTags(`"a",${' '.repeat(50_000)}x`), undefined);
+  assert.ok(performance.now() - startedAt < 2_000);
+});
+
 const known: readonly [ifNoneMatch: string, want: boolean][] = [
   ['"a"', true],
   ['W/"a"', true],
