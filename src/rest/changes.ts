@@ -11,6 +11,7 @@ import { prefers } from '../http/conditional.ts';
 import type { Handler } from '../http/listener.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpRequest } from '../http/request.ts';
+import { scheduler } from '../http/scheduler.ts';
 import type { Followers } from './followers.ts';
 import { fitting } from './paging.ts';
 import { cloudEvent } from './resources.ts';
@@ -20,8 +21,8 @@ const streamType = 'text/event-stream';
 const otherTypes = [batchType, 'application/json', 'application/*', '*/*'];
 // Maximum length of a page: long posts end it before its limit.
 const maxBatchLength = 1024 * 1024;
-// A store examines a limited number of changes in each read. If none of them matches the filter after this many
-// reads, the page is empty, and its link continues from there.
+// A store examines a limited number of changes in each read, and other requests may run between the reads. If none of
+// the changes matches the filter after this many reads, the page is empty, and its link continues from there.
 const maxReads = 10;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
@@ -69,6 +70,7 @@ async function batch(
   const { basePath, parameters } = request;
   let page = first;
   for (let reads = 1; reads < maxReads && page.more && page.changes.length === 0; reads += 1) {
+    await scheduler.wait();
     page = await feed.read({ ...query, after: page.next }, request);
   }
   const eventOf = (change: Change) => cloudEvent(change, basePath);

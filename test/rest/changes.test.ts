@@ -149,6 +149,27 @@ describe('GET /changes', () => {
     assert.equal(reads.length, 10);
   });
 
+  it('lets other requests run between the reads for a page', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    // How many turns of the event loop there were before each read.
+    const turns: number[] = [];
+    let turn = 0;
+    const read: typeof changes.read = async ({ after }) => {
+      turns.push(turn);
+      setImmediate(() => {
+        turn += 1;
+      });
+      // As long as SQLite may need for 10,000 changes.
+      for (const end = performance.now() + 5; performance.now() < end; );
+      return { changes: [], next: after + 1, more: true };
+    };
+    const { http } = await startService(t, { repository: { ...repository, changes: { ...changes, read } } });
+    assert.deepEqual(eventsOf(await send(http, 'GET /changes')), []);
+    assert.ok((turns.at(-1) ?? 0) > 5, turns.join());
+  });
+
   it('starts after Last-Event-ID, which overrides the parameter after', async (t) => {
     const { http } = await startWithHistory(t);
     const answer = await send(http, 'GET /changes?after=2', { headers: { 'last-event-id': '8' } });
