@@ -91,8 +91,10 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
 }
 
 export function refuseConnect(socket: Duplex, observe: Observe): void {
-  // Node has removed its listeners: without this one, a connection reset would end the process.
-  socket.on('error', () => socket.destroy());
+  const connection = connectionOf(socket);
+  // Node has removed its listeners. Without these, a connection reset would end the process, and a long response to an
+  // earlier request would stop when its client reads slowly.
+  socket.on('error', () => socket.destroy()).on('drain', () => connection.running?.response.emit('drain'));
   refuseInTurn(socket, unknownMethod, observe);
 }
 
