@@ -92,10 +92,18 @@ export function connectError(caught: unknown): unknown {
     : caught;
 }
 
-/** Whether a server that is alive refuses a connection: it has no free one, or rejects the role or its password. */
+// This machine has no file descriptor, port or memory left, or no DNS server responds. A name that does not exist
+// (ENOTFOUND) is a failure of the host: in Kubernetes, a failed pod loses its name.
+const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'];
+
+/**
+ * Whether a server that could not be connected to may still serve its open connections: it has no free one, or rejects
+ * the role or its password, or the attempt failed on this machine.
+ */
 export function isRefusal(cause: unknown): boolean {
+  const isLocal = cause instanceof Error && 'code' in cause && localFailures.includes(String(cause.code));
   // PgBouncer reports each refusal as a violation of the protocol.
-  return /^(08P01|28|53)/.test(sqlState(cause) ?? '');
+  return isLocal || /^(08P01|28|53)/.test(sqlState(cause) ?? '');
 }
 
 export function cannotConnect(cause: unknown): DomainError {

@@ -114,8 +114,8 @@ export class HostSearch {
       connection.client.once('end', () => this.#open.delete(connection));
       return connection;
     } catch (cause) {
-      const isFull = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
-      if (isFull) throw cannotConnect(cause);
+      const mayServe = isRefusal(cause) && [...this.#open].some((one) => this.isUsable(one));
+      if (mayServe) throw cannotConnect(cause);
       // A search may have found a host in the meantime.
       if (startedAt >= this.#foundAt) this.failure = { cause, tookMs: performance.now() - startedAt };
       return undefined;
@@ -157,7 +157,7 @@ export class HostSearch {
     this.#check ??= this.#probe(host, this.#settings.pingTimeoutMs, this.#closing.signal)
       .catch((cause: unknown) => {
         // A server that reports an error, such as too many connections, is alive.
-        if (host !== this.current || sqlState(cause) !== undefined) return;
+        if (host !== this.current || sqlState(cause) !== undefined || isRefusal(cause)) return;
         this.failure = { cause };
         this.generation += 1;
         // Ends all calls on the host.

@@ -171,6 +171,7 @@ it('a call searches for a server once, and fails if its connection is then refus
 });
 
 const refusal = (code: string) => Object.assign(new Error('refused'), { code, severity: 'FATAL' });
+const fromSystem = (code: string) => Object.assign(new Error(code), { code });
 
 /** A driver of a PostgreSQL that accepts one connection, on which every statement has the result of `statement`. */
 function fullAfterOne() {
@@ -187,10 +188,12 @@ function fullAfterOne() {
 }
 
 describe('calls to a PostgreSQL that refuses more connections', () => {
-  for (const [code, what] of [
-    ['53300', 'it has no free one'],
-    ['08P01', 'a pooler has no free one'],
-    ['28P01', 'the password was changed'],
+  for (const [failure, what] of [
+    [refusal('53300'), 'it has no free one'],
+    [refusal('08P01'), 'a pooler has no free one'],
+    [refusal('28P01'), 'the password was changed'],
+    [fromSystem('EAI_AGAIN'), 'no DNS server responds'],
+    [fromSystem('EMFILE'), 'the process has no free file descriptor'],
   ] as const) {
     it(`wait for the open ones if ${what}`, async () => {
       let opened = 0;
@@ -200,7 +203,7 @@ describe('calls to a PostgreSQL that refuses more connections', () => {
           return { rows: [] };
         },
         async () => {
-          if (opened === 2) throw refusal(code);
+          if (opened === 2) throw failure;
           opened += 1;
         },
       );
@@ -439,6 +442,21 @@ describe('a PostgreSQL pool', () => {
     assert.equal(pool.hosts.failure, undefined);
     await pool.read(prepared('SELECT 1'), [], undefined, 'pings');
     assert.equal(connects.length, 1, 'the next ping uses the connection');
+  });
+
+  it('keeps a host when a check of it fails on this machine, and leaves it when its name is gone', async (t) => {
+    const { pool, connects } = slowPool(t, { hosts });
+    for (const [code, isLeft] of [
+      ['EAI_AGAIN', false],
+      ['EMFILE', false],
+      ['ENOTFOUND', true],
+    ] as const) {
+      pool.hosts.check();
+      await settle();
+      connects.at(-1)?.reject(fromSystem(code));
+      await settle();
+      assert.equal(pool.hosts.failure !== undefined, isLeft, code);
+    }
   });
 
   it('leaves a host within one limit if it accepts connections but answers no statement', async (t) => {
