@@ -97,6 +97,10 @@ async function migrate(client: ClientBase): Promise<void> {
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limit: creating an index on a large table takes long, and so does waiting for another process that migrates.
   await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
+  // PostgreSQL 16 and older do not have this setting.
+  await client.query(
+    `SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`,
+  );
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
   // Migrate the tables where they are: an earlier schema of the search path may have been created after them.
   await client.query(`SELECT set_config('search_path', quote_ident(nspname), true)

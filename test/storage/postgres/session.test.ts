@@ -79,20 +79,26 @@ describe('a session of a PostgreSQL store', () => {
     assert.equal(seen?.['synchronous_commit'], 'remote_apply');
   });
 
-  it('migrates without a limit for a statement, and waits up to a minute for a lock', async (t) => {
+  it('migrates without a limit for its statements and its transaction, and waits up to a minute for a lock', async (t) => {
     const url = await postgres.createDatabase();
     const admin = await openSession(t, url);
     await admin.query(`
+      DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET transaction_timeout = 60000', current_database());
+      EXCEPTION WHEN undefined_object THEN -- PostgreSQL 16 and older
+      END $$`);
+    await admin.query(`
       CREATE SCHEMA watch;
-      CREATE TABLE watch.seen (statement_timeout text, lock_timeout text);
+      CREATE TABLE watch.seen (statement_timeout text, transaction_timeout text, lock_timeout text);
       CREATE FUNCTION watch.note() RETURNS event_trigger LANGUAGE plpgsql AS $$
         BEGIN
-          INSERT INTO watch.seen VALUES (current_setting('statement_timeout'), current_setting('lock_timeout'));
+          INSERT INTO watch.seen VALUES (current_setting('statement_timeout'),
+            COALESCE(current_setting('transaction_timeout', true), '0'), current_setting('lock_timeout'));
         END $$;
       CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION watch.note()`);
     await (await openPostgresStore(url, { lockTimeoutMs: 1_234, statementTimeoutMs: 4_321 })).close();
     const seen = await admin.query('SELECT DISTINCT * FROM watch.seen');
-    assert.deepEqual(seen, [{ statement_timeout: '0', lock_timeout: '1min' }]);
+    assert.deepEqual(seen, [{ statement_timeout: '0', transaction_timeout: '0', lock_timeout: '1min' }]);
   });
 
   it('ignores a warning of a trigger', async (t) => {
