@@ -63,6 +63,12 @@ test('systemd restarts the service after every end but that for an invalid optio
   for (const line of settings) assert.ok(unit.split('\n').includes(line), line);
 });
 
+test('systemd keeps every line of the log, and takes a stop during the start for a success', () => {
+  for (const line of ['LogRateLimitIntervalSec=0', 'SuccessExitStatus=143']) {
+    assert.ok(unit.split('\n').includes(line), line);
+  }
+});
+
 test('the container file copies existing files, and its user is not root', () => {
   const copied = [...container.matchAll(/^COPY (?!--)(.*) \S+$/gm)].flatMap(([, names = '']) =>
     names.split(' '),

@@ -40,6 +40,7 @@ const container: Shape = {
 };
 const pod: Shape = {
   automountServiceAccountToken: 'any',
+  enableServiceLinks: 'any',
   terminationGracePeriodSeconds: 'any',
   securityContext: {
     runAsNonRoot: 'any',
@@ -110,6 +111,7 @@ interface Manifests {
       template: {
         metadata: { labels: object };
         spec: {
+          enableServiceLinks: boolean;
           terminationGracePeriodSeconds: number;
           securityContext: { runAsNonRoot: boolean; runAsUser: number };
           containers: readonly [
@@ -184,6 +186,10 @@ describe('the manifests for Kubernetes', { skip: skip && `${python} has no yaml;
     for (const { httpGet } of [startupProbe, livenessProbe]) {
       assert.equal(httpGet.path, '/health', 'a database failure must not restart copies');
     }
+  });
+
+  it('set no variables for other services, such as GRPC_PORT for one called grpc', () => {
+    assert.equal(byKind.Deployment.spec.template.spec.enableServiceLinks, false);
   });
 
   it('run as a user who is not root, with the secret that README.md creates', () => {
