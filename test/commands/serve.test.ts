@@ -290,9 +290,12 @@ describe('the process of the service', () => {
     assert.equal((await wire.write(head('GET /users', 'A: \u0001')).next()).status, 400);
   });
 
-  it('keeps its compiled modules in the home directory', async (t) => {
+  it('keeps its compiled modules in the home directory, unless that is missing', async (t) => {
     const home = await temporaryFolder(t);
-    await runTool(process.execPath, [main, '--version'], { env: { HOME: home } });
+    for (const folder of [home, join(home, 'missing')]) {
+      await runTool(process.execPath, [main, '--version'], { env: { HOME: folder } });
+    }
+    assert.deepEqual(await readdir(home), ['.cache']);
     assert.notDeepEqual(await readdir(join(home, '.cache', 'users-service')), []);
   });
 
