@@ -198,9 +198,11 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
 
 /** Reads a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
 async function readKeys(path: string, earlier: readonly string[]): Promise<string[]> {
-  const { mode } = await stat(path);
+  const { mode, uid } = await stat(path);
+  // The group may read a file of root: so Kubernetes and systemd give a secret to a service without privileges.
+  const others = uid === 0 ? 0o037 : 0o077;
   // Windows has no such modes.
-  if (platform() !== 'win32' && (mode & 0o077) !== 0) throw new Error('others have access: chmod 600');
+  if (platform() !== 'win32' && (mode & others) !== 0) throw new Error('others have access: chmod 600');
   const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
   const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
   const parsed = [...parseKeys(earlier)];

@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { printed, runMain, startProcess } from '../kit/process.ts';
 
+const isRoot = process.getuid?.() === 0;
+
+/** Creates a file. With a mode for others, it belongs to a user who is not root. */
 async function keysFile(t: TestContext, text: string, mode = 0o600): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'keys-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, 'keys');
   await writeFile(file, text, { mode });
   await chmod(file, mode);
+  if (isRoot && mode !== 0o600) await chown(file, 65_534, 65_534);
   return file;
 }
 
@@ -86,5 +90,20 @@ for (const [what, text, mode, problem] of [
     );
     assert.match(stderr, problem);
     assert.doesNotMatch(stderr, /secret/);
+  });
+}
+
+for (const [mode, accepted] of [
+  [0o440, true],
+  [0o640, true],
+  [0o660, false],
+  [0o644, false],
+] as const) {
+  const name = `a file of API keys of root with the mode ${mode.toString(8)} is ${accepted ? 'accepted' : 'rejected'}`;
+  test(name, { skip: !isRoot && 'only root can give a file to root' }, async (t) => {
+    const file = await keysFile(t, 'key\n', mode);
+    await chown(file, 0, 65_534);
+    const { code } = await runMain(['--print-config', '--api-keys-file', file]);
+    assert.equal(code, accepted ? 0 : 2);
   });
 }
