@@ -157,13 +157,17 @@ byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser)
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {
   // The fragment of the address belongs to the view.
   event.preventDefault();
+  focusContent();
+});
+
+function focusContent() {
   // In a narrow window the open user replaces the list.
   if (heading.checkVisibility()) heading.focus();
   else panel.focus();
-});
+}
 
 wireCloseButtons(document);
-createBanner(connection);
+createBanner(connection, focusContent);
 // Typed text survives a reload, but not closing the tab.
 addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();

@@ -44,6 +44,8 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     await announced(page, 'The service is responding again');
     await banner.waitFor({ state: 'detached' });
     await firstNameIs(page, 'Ada Lovelace');
+    // The button had the focus.
+    await page.locator('#users-heading:focus').waitFor();
   });
 
   test('a user that was submitted during an outage is created once after it', async (t) => {

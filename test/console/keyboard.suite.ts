@@ -230,6 +230,20 @@ suite('console: keyboard', { skip: noBrowser, concurrency: 2 }, () => {
     await focused(page, '#users-heading');
   });
 
+  test('the focus moves from a form or row that disappears to the message in its place', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(2));
+    const page = await open(t, `${http}/#/users/1`);
+    await page.locator('#feed-state', { hasText: 'Live' }).waitFor();
+    await page.locator('#edit-name').focus();
+    await send(http, 'DELETE /users/1');
+    await focused(page, '#detail-state button');
+    await page.locator('tr[data-id="2"] a').focus();
+    await page.route('**/users?*', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
+    await page.evaluate("document.querySelector('#refresh-button').click()");
+    await focused(page, '#list-state button');
+  });
+
   test('a dialog keeps the focus inside', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);

@@ -62,6 +62,19 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
   });
 
+  test('the button for more posts leaves the focus on the heading if none are left', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    for (let i = 1; i <= 11; i += 1)
+      await send(http, 'POST /users/1/posts', { json: { title: `post ${i}` } });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Show more' }).focus();
+    await send(http, 'DELETE /users/1/posts/1');
+    await page.keyboard.press('Enter');
+    await page.locator('#posts-heading:focus').waitFor();
+    assert.equal(await page.locator('#posts-more').isVisible(), false);
+  });
+
   test('a rejected post shows the reason and stays in its form, also after opening another user', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);

@@ -1,5 +1,5 @@
 // @ts-check
-import { byId, moveFocus } from '../ui/dom.js';
+import { byId, moveFocus, setHidden } from '../ui/dom.js';
 import { clearState, showFailure } from '../ui/states.js';
 import { announce } from '../ui/toasts.js';
 import { createPostEditor } from './post-editor.js';
@@ -17,6 +17,7 @@ import { createPostList } from './post-list.js';
  * @param {() => Promise<boolean>} ready asks for an API key if one is needed
  */
 export function createPostsPanel(posts, choose, ready) {
+  const heading = byId('posts-heading', HTMLElement);
   const list = byId('post-list', HTMLOListElement);
   const state = byId('posts-state', HTMLElement);
   const empty = byId('posts-empty', HTMLElement);
@@ -35,7 +36,7 @@ export function createPostsPanel(posts, choose, ready) {
     ready,
     removed() {
       empty.hidden = list.childElementCount > 0 || next !== undefined;
-      byId('posts-heading', HTMLElement).focus();
+      heading.focus();
     },
   });
   const form = createPostForm(posts, (post) => {
@@ -48,7 +49,6 @@ export function createPostsPanel(posts, choose, ready) {
   more.addEventListener('click', async () => {
     const shown = list.childElementCount;
     await load();
-    // Focus the first new post, because the button may have disappeared after the last page.
     const first = list.children[shown];
     if (first instanceof HTMLElement) focusOn(first);
   });
@@ -68,10 +68,10 @@ export function createPostsPanel(posts, choose, ready) {
       items.repeatChanges();
       clearState(state);
       empty.hidden = list.childElementCount > 0;
-      more.hidden = next === undefined;
+      setHidden(more, next === undefined, heading);
     } catch (error) {
       if (signal.aborted) return;
-      more.hidden = true;
+      setHidden(more, true, heading);
       showFailure(state, 'The posts could not be read', error, () => void load(show));
     }
     list.ariaBusy = 'false';

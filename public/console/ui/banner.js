@@ -7,8 +7,9 @@ import { announce } from './toasts.js';
 /**
  * Reports that the service does not respond, and that it responds again.
  * @param {Connection} connection
+ * @param {() => void} focusLost moves the focus away from the removed button
  */
-export function createBanner(connection) {
+export function createBanner(connection, focusLost) {
   const region = byId('banner-region', HTMLElement);
   connection.addEventListener('away', () => {
     const banner = clone('banner');
@@ -16,7 +17,9 @@ export function createBanner(connection) {
     region.replaceChildren(banner);
   });
   connection.addEventListener('back', () => {
+    const hadFocus = region.contains(document.activeElement);
     region.replaceChildren();
+    if (hadFocus) focusLost();
     announce('The service is responding again');
   });
 }

@@ -67,6 +67,17 @@ export function moveFocus(element) {
 }
 
 /**
+ * Shows or hides a button. If it has the focus and disappears, the focus moves to another element.
+ * @param {HTMLButtonElement} button
+ * @param {boolean} hidden
+ * @param {HTMLElement} next
+ */
+export function setHidden(button, hidden, next) {
+  if (hidden && document.activeElement === button) next.focus();
+  button.hidden = hidden;
+}
+
+/**
  * Disables a button but keeps it focusable. If a focused button disappeared, keyboard users would lose their
  * place on the page.
  * @param {HTMLButtonElement} button

@@ -33,12 +33,15 @@ export function clearState(place) {
 }
 
 /**
- * Replaces a state. The focus of its button moves to the next button, or else to the heading of the panel.
+ * Replaces a state. The focus of its button, or of content that a new state replaces, moves to the next button,
+ * or else to the heading of the panel.
  * @param {HTMLElement} place
  * @param {HTMLElement[]} states
  */
 function replace(place, ...states) {
-  const hadFocus = place.contains(document.activeElement);
+  const active = document.activeElement;
+  const isLost = states.length > 0 && active?.checkVisibility() === false;
+  const hadFocus = place.contains(active) || isLost;
   place.replaceChildren(...states);
   place.hidden = states.length === 0;
   const target = place.querySelector('button') ?? place.closest('section')?.querySelector('[tabindex]');
