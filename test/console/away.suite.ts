@@ -84,6 +84,17 @@ suite('console: a server that does not respond', { skip: noBrowser, concurrency:
     assert.deepEqual(await readUser(http, 1), { id: 1, name: 'Ada Lovelace' });
   });
 
+  test('typed text stays visible and focused when the user cannot be read again', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`);
+    await page.locator('#edit-name').fill('Ada L');
+    await page.route('**/users/1', (route) => route.fulfill({ status: 500, json: { error: 'x' } }));
+    await page.evaluate("document.querySelector('#refresh-button').click()");
+    await page.getByText('The user could not be read').waitFor();
+    assert.equal(await page.locator('#edit-name:focus').inputValue(), 'Ada L');
+  });
+
   test('a deletion that was cancelled during an outage does not happen after it', async (t) => {
     const { http, stop, startAgain } = await startRestartable(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -60,10 +60,8 @@ export function createUserPanel({ users, editForm, posts, close, remove }) {
     } catch (error) {
       if (signal.aborted) return;
       if (hasStatus(error, 404)) showMissing(id);
-      else {
-        content.hidden = true;
-        showFailure(state, 'The user could not be read', error, load);
-      }
+      // A user that was read before stays visible, with the typed text.
+      else showFailure(state, 'The user could not be read', error, load);
     }
     if (!signal.aborted) panel.ariaBusy = 'false';
   }
