@@ -134,7 +134,8 @@ function apply({ type, version, data }) {
   const tagged = { record: data, etag: `"${version}"` };
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {
-    if (kind === 'user' || data.userId === opened) feed.add();
+    if (kind === 'user') feed.add();
+    else posts.add(data);
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);

@@ -137,17 +137,27 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByText('There is no user 1').waitFor();
   });
 
-  test('are counted if they are new posts of the open user, and Refresh shows them', async (t) => {
+  test('are counted apart if they are new posts of the open user, and the button of the count shows them', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`);
     await page.getByText('No posts yet').waitFor();
     await isLive(page);
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
-    await page.getByText('Live · 1 new').waitFor();
-    await page.getByRole('button', { name: 'Refresh' }).click();
-    await page.locator('#feed-state', { hasText: /^Live$/ }).waitFor();
-    await page.locator('.post h4', { hasText: 'One' }).waitFor();
+    await page.getByRole('button', { name: 'Show 1 new post', exact: true }).waitFor();
+    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
+    await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
+    const button = page.getByRole('button', { name: 'Show 2 new posts' });
+    await button.waitFor();
+    await page.locator('th[data-sort="name"] button').click();
+    await page.locator('th[data-sort="name"][aria-sort]').waitFor();
+    await page.locator('#table-area[aria-busy="false"]').waitFor();
+    await button.focus();
+    await page.keyboard.press('Enter');
+    await page.locator('#posts-heading:focus').waitFor();
+    await page.locator('.post').nth(1).waitFor();
+    assert.deepEqual(await page.locator('.post h4').allTextContents(), ['Two', 'One']);
+    assert.equal(await page.locator('#posts-new').isVisible(), false);
     assert.equal(await page.getByText('No posts yet').isVisible(), false);
   });
 

@@ -6,7 +6,7 @@ import { byId } from '../ui/dom.js';
 const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' };
 
 /**
- * Shows whether the page follows the changes of other clients, and how many new records are not shown yet.
+ * Shows whether the page follows the changes of other clients, and how many new users are not shown yet.
  * @param {Changes} changes
  */
 export function createFeedState(changes) {
@@ -21,13 +21,13 @@ export function createFeedState(changes) {
   changes.addEventListener('state', show);
   show();
   return {
-    /** Counts a record that another person has added. */
+    /** Counts a user that another person has added. */
     add() {
       added += 1;
       show();
     },
 
-    /** Resets the count after the list was read, because the list includes the new records. */
+    /** Resets the count after the list was read, because the list includes the new users. */
     reset() {
       added = 0;
       show();

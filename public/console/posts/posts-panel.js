@@ -22,10 +22,12 @@ export function createPostsPanel(posts, choose, ready) {
   const state = byId('posts-state', HTMLElement);
   const empty = byId('posts-empty', HTMLElement);
   const more = byId('posts-more', HTMLButtonElement);
+  const unshown = byId('posts-new', HTMLButtonElement);
   /** @type {number | undefined} */
   let openId;
   /** @type {URL | undefined} */
   let next;
+  let newPosts = 0;
   let loading = new AbortController();
 
   const items = createPostList(list, (post, item) => void editor.open(post, item));
@@ -52,6 +54,23 @@ export function createPostsPanel(posts, choose, ready) {
     const first = list.children[shown];
     if (first instanceof HTMLElement) focusOn(first);
   });
+
+  unshown.addEventListener('click', reload);
+
+  /** Reads the first page again. */
+  function reload() {
+    if (openId === undefined) return;
+    next = posts.firstPage(openId);
+    countNew(0);
+    void load(items.replace);
+  }
+
+  /** @param {number} count of the posts that other people have added since the first page was read */
+  function countNew(count) {
+    newPosts = count;
+    setHidden(unshown, count === 0, heading);
+    unshown.textContent = `Show ${count} new ${count === 1 ? 'post' : 'posts'}`;
+  }
 
   /** @param {(posts: readonly Post[]) => void} show */
   async function load(show = items.append) {
@@ -88,11 +107,14 @@ export function createPostsPanel(posts, choose, ready) {
       if (!editor.change(tagged, what)) items.update(tagged.record, what);
     },
 
-    /** Reads the first page again. */
-    reload() {
-      if (openId === undefined) return;
-      next = posts.firstPage(openId);
-      void load(items.replace);
+    reload,
+
+    /**
+     * Counts a post that another person has added.
+     * @param {Post} post
+     */
+    add({ userId }) {
+      if (userId === openId) countNew(newPosts + 1);
     },
 
     /** @param {number | undefined} userId */
@@ -100,6 +122,7 @@ export function createPostsPanel(posts, choose, ready) {
       openId = userId;
       next = userId === undefined ? undefined : posts.firstPage(userId);
       loading.abort();
+      countNew(0);
       editor.close();
       list.replaceChildren();
       clearState(state);
