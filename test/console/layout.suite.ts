@@ -94,6 +94,21 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     });
   }
 
+  test('fields on a touch screen have text of 16 px, so that Safari does not zoom into them', async (t) => {
+    const { http } = await startService(t);
+    const page = await open(t, 'about:blank', { width: 390, height: 844, fresh: true });
+    const session = await page.context().newCDPSession(page);
+    await session.send('Emulation.setTouchEmulationEnabled', { enabled: true });
+    for (const path of ['', 'api.html']) {
+      await page.goto(`${http}/${path}`);
+      await page.locator('#key-input').waitFor({ state: 'attached' });
+      const sizes = await page.evaluate<string[]>(
+        "[...document.querySelectorAll('input, select, textarea')].map((field) => getComputedStyle(field).fontSize)",
+      );
+      assert.deepEqual([...new Set(sizes)], ['16px'], path);
+    }
+  });
+
   test('each figure stays beside its unit', async (t) => {
     const { http } = await startService(t);
     const page = await open(t, `${http}/`);
