@@ -121,6 +121,21 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.deepEqual(await page.locator('.post .changed').allTextContents(), ['Deleted', 'Changed']);
   });
 
+  test('do not hide the form of a post that is opened at the same time', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`);
+    await isLive(page);
+    const { reached, release } = await holdReads(page, '**/users/1/posts/1');
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await reached;
+    await send(http, 'PATCH /users/1/posts/1', { json: { title: 'First' } });
+    await page.getByRole('heading', { name: 'First' }).waitFor();
+    release();
+    await page.locator('#post-edit-title:focus').waitFor();
+  });
+
   test('appear as changed and deleted posts of the open user, and as its deletion', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -86,6 +86,20 @@ suite('console: a user or post that is deleted while it is edited', {
     assert.equal(await note.isVisible(), false);
   });
 
+  test('a post that is opened without a change of its text closes when another person deletes it', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    const page = await open(t, `${http}/#/users/1`);
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    await isLive(page);
+    await send(http, 'DELETE /users/1/posts/1');
+    await announced(page, 'One was deleted');
+    await page.locator('.post', { hasText: 'Deleted' }).locator('button:focus').waitFor();
+    assert.equal(await page.getByRole('form', { name: 'Edit post' }).isVisible(), false);
+  });
+
   test('text typed for a deleted user is shown after a reload, and can be discarded', async (t) => {
     const { http } = await startService(t, { changesKept: false });
     await addUsers(http, [{ name: 'Ada', role: 'admin' }]);

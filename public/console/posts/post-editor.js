@@ -95,15 +95,18 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
      * Shows a change of the open post by another person, and keeps the typed text.
      * @param {Tagged<Post>} tagged
      * @param {'Changed' | 'Deleted'} what
-     * @returns {boolean} whether the post stays open
+     * @returns {boolean} whether the post was open, so that its change is shown
      */
     change(tagged, what) {
       if (opened?.record.id !== tagged.record.id) return false;
       if (what === 'Deleted') {
         const isTyped = readDraft(draftName(tagged.record)) !== undefined;
-        if (!isTyped) return false;
-        form.setAttribute('data-deleted', '');
-        announce(nameText(tagged.record.title), ' was deleted. Your text is still here');
+        form.toggleAttribute('data-deleted', isTyped);
+        announce(nameText(tagged.record.title), ` was deleted${isTyped ? '. Your text is still here' : ''}`);
+        if (isTyped) return true;
+        // Moves a focus in the form to the post, before the form closes.
+        list.update(tagged.record, what);
+        close();
         return true;
       }
       opened = tagged;
@@ -114,9 +117,8 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
     /**
      * Opens the latest version of a post, because the version in the list may be older.
      * @param {Post} post
-     * @param {HTMLElement} item
      */
-    async open(post, item) {
+    async open(post) {
       close();
       opening = new AbortController();
       const { signal } = opening;
@@ -132,6 +134,9 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
           return announce(nameText(post.title), ' was already deleted');
         }
       }
+      // The item may have been replaced during the read, by a change of another person.
+      const item = list.itemOf(post);
+      if (item === undefined) return;
       opened = found ?? { record: post, etag: '' };
       item.append(form);
       item.setAttribute('data-editing', '');

@@ -8,7 +8,7 @@ import { draftName } from './post-kind.js';
 /**
  * The posts of a user as items of a list.
  * @param {HTMLOListElement} list
- * @param {(post: Post, item: HTMLElement) => void} edit
+ * @param {(post: Post) => void} edit
  */
 export function createPostList(list, edit) {
   /** @param {Post} post */
@@ -21,7 +21,7 @@ export function createPostList(list, edit) {
     body.hidden = post.body === '';
     const button = part(made, 'edit', HTMLButtonElement);
     button.ariaLabel = `Edit ${post.title}`;
-    button.addEventListener('click', () => edit(post, made));
+    button.addEventListener('click', () => edit(post));
     markUnsaved(made, post);
     return made;
   }
@@ -48,6 +48,8 @@ export function createPostList(list, edit) {
   }
 
   return {
+    itemOf,
+
     /** Must be called before each read. */
     startRead() {
       changes = [];

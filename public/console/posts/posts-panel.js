@@ -30,7 +30,7 @@ export function createPostsPanel(posts, choose, ready) {
   let newPosts = 0;
   let loading = new AbortController();
 
-  const items = createPostList(list, (post, item) => void editor.open(post, item));
+  const items = createPostList(list, (post) => void editor.open(post));
   const editor = createPostEditor({
     posts,
     list: items,
