@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
+import { loadModule, type RequestIdModule } from './modules.ts';
 import { expectAway, useBrowser } from './pages.ts';
 import { addUsers, announced, firstNameIs, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
@@ -523,6 +524,22 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await received(2);
     assert.deepEqual(await page.evaluate('received'), ['1 user.created', '3 user.created']);
   });
+});
+
+test('console: a write without a response is remembered for its change, and a read is not', async () => {
+  const { sendWithId, isOwnRequest } = await loadModule<RequestIdModule>('console/api/request-id.js');
+  for (const [method, isOwn] of [
+    ['GET', true],
+    ['PATCH', false],
+  ] as const) {
+    const ids: string[] = [];
+    const lost = sendWithId(method, async (id) => {
+      ids.push(id);
+      throw new Error('lost');
+    });
+    await assert.rejects(lost, /lost/);
+    assert.equal(await isOwnRequest(ids.join()), isOwn, method);
+  }
 });
 
 suite('console: closing a tab', { skip: noBrowser }, () => {

@@ -69,6 +69,11 @@ export interface LinkModule {
   parseLinks(header: string | null): Readonly<Partial<Record<string, string>>>;
 }
 
+export interface RequestIdModule {
+  sendWithId(method: string, send: (id: string) => Promise<{ response: Response }>): Promise<unknown>;
+  isOwnRequest(requestId: string): Promise<boolean>;
+}
+
 /** Loads a module of the console by its path below `public/`. */
 export async function loadModule<T>(path: string): Promise<T> {
   return await import(new URL(`../../public/${path}`, import.meta.url).href);

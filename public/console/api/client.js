@@ -97,7 +97,7 @@ export function createClient({ connection, apiKey, log }) {
 async function sendOnce({ method, url, headers, body, signal }, key) {
   const timeout = AbortSignal.timeout(answerTimeoutMs);
   try {
-    return await sendWithId(async (id) => {
+    return await sendWithId(method, async (id) => {
       const response = await fetch(url, {
         method,
         headers: {

@@ -6,7 +6,7 @@ const prefix = `console-${randomKey().slice(0, 8)}-`;
 let count = 0;
 
 /**
- * The requests that are under way, and those without a response that tells their outcome: whether they had one.
+ * The writes that are under way, and those without a response that tells their outcome: whether they had one.
  * @type {Map<string, Promise<boolean>>}
  */
 const unanswered = new Map();
@@ -14,12 +14,15 @@ const unanswered = new Map();
 /**
  * Sends a request of this page with a new id.
  * @template {{ response: Response }} T
+ * @param {string} method
  * @param {(id: string) => Promise<T>} send
  */
-export function sendWithId(send) {
+export function sendWithId(method, send) {
   count += 1;
   const id = prefix + count;
   const answer = send(id);
+  // A read makes no change.
+  if (method === 'GET' || method === 'HEAD') return answer;
   const isAnswered = answer.then(
     // A proxy may respond 504 although the service has made the change.
     ({ response }) => response.status < 500 && unanswered.delete(id),
