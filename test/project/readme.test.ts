@@ -77,3 +77,22 @@ for (const { path, steps } of transcripts.filter((one) => one.steps.length > 0))
     }
   });
 }
+
+it('src/rest/README.md, the example that follows the next links, reads all users', async (t) => {
+  const service = createService({ database: 'memory:', port: 0, grpcPort: false });
+  t.after(() => service.close());
+  const { http } = await service.listen();
+  const names = Array.from({ length: 201 }, (_, i) => `user ${i}`);
+  for (const name of names) {
+    const headers = { 'content-type': 'application/json' };
+    await fetch(`${http}/users`, { method: 'POST', headers, body: JSON.stringify({ name }) });
+  }
+  const [, code = ''] =
+    /^```js\n(const users = .*?)^```$/ms.exec(documents.get('src/rest/README.md') ?? '') ?? [];
+  const local = `${code.replace('http://localhost:3000', http)}export { users };`;
+  const { users } = await import(`data:text/javascript,${encodeURIComponent(local)}`);
+  assert.deepEqual(
+    users.map(({ name }: { name: string }) => name),
+    names,
+  );
+});
