@@ -113,18 +113,20 @@ function toChange({ position, time, type, record, request_id, key }: PageRow): C
 
 /**
  * Stores whether all writes add their changes to the feed. If they do so again after a pause, the feed restarts, because
- * it lacks the changes of the pause.
+ * it lacks the changes of the pause. On a server that takes no writes yet, resolves to the statement to send before the
+ * first write.
  */
-export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<void> {
+export async function prepareFeed(client: ClientBase, isKept: boolean): Promise<Sql | undefined> {
   const { rows } = await client.query<{ complete: boolean; read_only: string }>(
     `SELECT complete, current_setting('transaction_read_only') AS read_only FROM change_feed`,
   );
-  if (rows[0]?.complete === isKept || rows[0]?.read_only === 'on') return;
-  await client.query(
-    isKept
-      ? `${restartFeed.text}, complete = true WHERE NOT complete`
-      : 'UPDATE change_feed SET complete = false',
-  );
+  if (rows[0]?.complete === isKept) return undefined;
+  const text = isKept
+    ? `${restartFeed.text}, complete = true WHERE NOT complete`
+    : 'UPDATE change_feed SET complete = false';
+  if (rows[0]?.read_only === 'on') return { text };
+  await client.query(text);
+  return undefined;
 }
 
 interface PageRow {

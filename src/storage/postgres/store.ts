@@ -5,7 +5,7 @@ import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
 import { createStore } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
-import { types, type Warn } from './connection.ts';
+import { type Sql, types, type Warn } from './connection.ts';
 import { cannotOpen } from './errors.ts';
 import { hostsOf, loadDriver, parseHosts } from './hosts.ts';
 import { type PoolSettings, PostgresPool } from './pool.ts';
@@ -102,23 +102,25 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     pool: openPool({ ...limits, writable: false, hosts: [host] }),
   }));
   const reads = standbys.length === 0 ? pool : standbyReads(pool, standbys, onStandbyRead);
+  const hasFeed = settings.changesKept > 0;
+  let beforeFirst: Sql | undefined;
   try {
     await pool.prepare(async (client) => {
       await prepareSchema(client);
-      await prepareFeed(client, settings.changesKept > 0);
+      beforeFirst = await prepareFeed(client, hasFeed);
     });
   } catch (caught) {
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const feed = settings.changesKept > 0 ? postgresFeed(pool, reads, settings.changesKept) : undefined;
+  const feed = hasFeed ? postgresFeed(pool, reads, settings.changesKept) : undefined;
   const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
     ...readOperations,
     operations: byKind((kind) => ({
       ...readOperations.operations[kind],
-      ...tableWrites(pool, tables[kind], settings.idempotencyTtlMs, feed),
+      ...tableWrites(pool, tables[kind], settings.idempotencyTtlMs, feed, beforeFirst),
     })),
     ...postgresImport(pool),
     async close() {

@@ -34,13 +34,14 @@ interface UnchangedRow extends NamedRow {
 
 /**
  * The writes of a table. Each is one statement, which is a transaction by itself, and adds its change to the feed, if
- * there is one.
+ * there is one. `beforeFirst` is sent before the first write.
  */
 export function tableWrites(
   pool: PostgresPool,
   table: Table,
   idempotencyTtlMs: number,
   feed: PostgresFeed | undefined,
+  beforeFirst: Sql | undefined,
 ): Pick<TableOperations, 'create' | 'update' | 'delete'> {
   const { columns, given, edited } = table;
   const hasFeed = feed !== undefined;
@@ -57,11 +58,14 @@ export function tableWrites(
   const unchanged = prepared(unchangedSql(table));
   const remove = withOrigin(hasFeed ? withDeletions(table, removal) : removal);
   const find = prepared(`SELECT FROM ${table.name} WHERE ${keySql(table, '$')}`);
+  let remaining = beforeFirst;
   const write = async <R extends NamedRow>(
     sql: Sql,
     values: readonly unknown[],
     { origin }: ChangeOptions,
   ) => {
+    if (remaining !== undefined) await pool.write(remaining, []);
+    remaining = undefined;
     if (feed === undefined) return pool.write<R>(sql, values);
     const rows = await pool.write<R>(sql, [...values, origin?.requestId, origin?.key]);
     feed.written();

@@ -423,6 +423,29 @@ describe('the feed of changes of a PostgreSQL store', () => {
     assert.equal(position, imported + 1, 'the feed must continue if no write was missed');
   });
 
+  for (const mode of ['off', 'on'] as const) {
+    it(`starts anew although it was switched ${mode} while the server took no writes`, async (t) => {
+      const { store, feed, url, session } = await open(t);
+      await store.users.create({ name: 'Ada' });
+      const position = await feed.position();
+      const takeWrites = (isTaking: boolean) =>
+        session.query(
+          `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = ${!isTaking}`,
+        );
+      if (mode === 'off') await takeWrites(false);
+      const without = await openPostgresStore(url, { ...patient, changesKept: 0 });
+      t.after(() => without.close());
+      if (mode === 'off') await takeWrites(true);
+      await without.users.create({ name: 'unseen' });
+      if (mode === 'on') await takeWrites(false);
+      const again = await openAt(t, url);
+      if (mode === 'on') await takeWrites(true);
+      await again.store.users.create({ name: 'Eve' });
+      await assert.rejects(again.feed.read({ after: position, limit: 1 }), { kind: 'gone' });
+      assert.deepEqual(namesOf(await readAll(again.feed, await again.feed.position())), []);
+    });
+  }
+
   it('allows writes by the previous release', async (t) => {
     const { store, feed, session } = await open(t);
     const { value } = await store.users.create({ name: 'Ada' });
