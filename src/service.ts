@@ -135,6 +135,7 @@ export class Service implements AsyncDisposable {
       ...(readDatabase !== undefined && { readDatabase }),
       changesKept: this.#options.changesKept || 0,
       onWarning: (message: string) => observe({ type: 'warning', message }),
+      onFailure: (cause: Error) => observe({ type: 'failure', where: 'store', cause }),
       onStandbyRead: this.#metrics.standbyRead,
     };
     const open = () => openStore(this.#options.database, storeOptions);

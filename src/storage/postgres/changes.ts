@@ -30,9 +30,15 @@ export type PostgresFeed = ReturnType<typeof postgresFeed>;
 
 /**
  * The feed of changes of a database. The pages come from `pages`, which may be standbys. The settled position comes from
- * `pool`, because only the primary knows which writes are still running.
+ * `pool`, because only the primary knows which writes are still running. `onFailure` receives why old changes could not
+ * be removed.
  */
-export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read'>, kept: number) {
+export function postgresFeed(
+  pool: PostgresPool,
+  pages: Pick<PostgresPool, 'read'>,
+  kept: number,
+  onFailure: (cause: Error) => void,
+) {
   const tracker = new Settled();
   const changesPerTrim = Math.min(writesPerTrim, kept);
   let writes = 0;
@@ -90,7 +96,7 @@ export function postgresFeed(pool: PostgresPool, pages: Pick<PostgresPool, 'read
       position()
         .then((upto) => pool.write(trimFeed, [kept, upto], 'feed'))
         // A later call tries again.
-        .catch(() => undefined)
+        .catch((cause) => onFailure(new Error('old changes could not be removed', { cause })))
         .finally(() => {
           isTrimming = false;
         });

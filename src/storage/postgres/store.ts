@@ -47,6 +47,8 @@ export interface PostgresStoreOptions {
   readonly applicationName?: string;
   /** Receives warnings for the operator of the database, each message once. Default: none. */
   readonly onWarning?: (message: string) => void;
+  /** Receives why work in the background failed, such as the removal of old changes. Default: none. */
+  readonly onFailure?: (cause: Error) => void;
   /**
    * A URL whose hosts are standbys, one server for each host, that serve reads. A read shows every write that was
    * acknowledged before it began. Default: the database itself serves reads.
@@ -79,7 +81,7 @@ const numbers = {
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = readNumbers(options, numbers);
-  const { readDatabase, applicationName = 'users-service', onWarning, onStandbyRead } = options;
+  const { readDatabase, applicationName = 'users-service', onWarning, onFailure, onStandbyRead } = options;
   const { Client } = await loadDriver();
   const settings = { ...limits, ...parseHosts(Client, url) };
   const warn = withoutRepeats(onWarning);
@@ -113,7 +115,10 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     await pool.close();
     throw cannotOpen(settings.hosts.map(({ name }) => name).join(', '), caught);
   }
-  const feed = hasFeed ? postgresFeed(pool, reads, settings.changesKept) : undefined;
+  let isClosing = false;
+  // While the store closes, work in the background may be cut off.
+  const fail = (cause: Error) => (isClosing ? undefined : onFailure?.(cause));
+  const feed = hasFeed ? postgresFeed(pool, reads, settings.changesKept, fail) : undefined;
   const readOperations = postgresReads(reads, pool);
   return createStore({
     ...(feed && { changes: feed }),
@@ -124,6 +129,7 @@ export async function openPostgresStore(url: string, options: PostgresStoreOptio
     })),
     ...postgresImport(pool),
     async close() {
+      isClosing = true;
       await Promise.all([pool, ...standbys.map((standby) => standby.pool)].map((one) => one.close()));
     },
   });

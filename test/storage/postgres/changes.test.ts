@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import pg from 'pg';
 import type { Change } from '../../../src/domain/change.ts';
 import { byKind } from '../../../src/domain/record.ts';
@@ -8,6 +9,9 @@ import type { ChangeFeed, Store } from '../../../src/domain/repository.ts';
 import { openPostgresStore, type PostgresStoreOptions } from '../../../src/storage/postgres/store.ts';
 import { patient, startPostgres } from '../../kit/postgres.ts';
 import { openSession, type Session } from '../../kit/postgres-session.ts';
+import { until } from '../../kit/until.ts';
+import { send } from '../../support/client.ts';
+import { startService } from '../../support/service.ts';
 
 const postgres = await startPostgres();
 after(() => postgres.close());
@@ -330,6 +334,36 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const isTrimmed = () => assert.rejects(feed.read({ after: 0, limit: 1 }), { kind: 'gone' });
     await t.waitFor(isTrimmed, { timeout: 10_000 });
     assert.equal((await readAll(feed, 16)).length, 5);
+  });
+
+  it('reports that old changes cannot be removed, and the write succeeds', async (t) => {
+    const url = await postgres.createDatabase();
+    const session = await openSession(t, url);
+    const { service, http, failures } = await startService(t, {
+      database: url,
+      changesKept: 1,
+      expectFailures: true,
+    });
+    await session.query(`
+      CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no space''; END';
+      CREATE TRIGGER fail BEFORE DELETE ON changes EXECUTE FUNCTION fail()`);
+    assert.equal((await send(http, 'POST /users', { json: { name: 'Ada' } })).status, 201);
+    await until(() => failures().length > 0, 'a failure is reported');
+    const [failure] = failures();
+    assert.equal(failure?.where, 'store');
+    assert.match(inspect(failure?.cause), /^Error: old changes could not be removed[\s\S]*no space/);
+    assert.match(service.metrics(), /^users_service_store_failures_total 1$/m);
+  });
+
+  it('reports no failure if the store is closed while it removes old changes', async (t) => {
+    const reported: Error[] = [];
+    const { store } = await openAt(t, await postgres.createDatabase(), {
+      onFailure: (e) => reported.push(e),
+    });
+    await store.users.create({ name: 'Ada' });
+    await store.close();
+    await nextTurn();
+    assert.deepEqual(reported, []);
   });
 
   it('keeps the position of a write that still runs, however many follow', async (t) => {

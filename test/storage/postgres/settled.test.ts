@@ -98,7 +98,7 @@ it('a read of the feed waits for a write that is still running', async (t) => {
   const rows = [{ ...row, request_id: null, key: null }];
   const pool = { read: async () => states.splice(0, 1) } as unknown as PostgresPool;
   const pages = { read: async () => rows } as unknown as PostgresPool;
-  const { changes } = await postgresFeed(pool, pages, 100).read({ after: 0, limit: 10 });
+  const { changes } = await postgresFeed(pool, pages, 100, assert.fail).read({ after: 0, limit: 10 });
   assert.deepEqual(
     changes.map((change) => change.record),
     [record],
