@@ -141,25 +141,26 @@ export class Service implements AsyncDisposable {
     const open = () => openStore(this.#options.database, storeOptions);
     const repository = this.#options.repository ?? (await step('database', open));
     this.#repository = repository;
+    const { maxHeaders } = this.#options.limits;
+    const server = await step(
+      'tls',
+      () => new HttpServer({ observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) }),
+    );
+    this.#http = server;
+    const bound = await openPort('port', host, port, (...at) => server.listen(...at));
     const hooks: ApiHooks = {
       access,
       observe,
       host,
+      address: bound.address,
       secure: tls !== undefined,
       unreadyReason: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
     const api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
     this.#api = api;
-    const { listener } = api.listener;
-    const { maxHeaders } = this.#options.limits;
-    const server = await step(
-      'tls',
-      () => new HttpServer({ listener, observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) }),
-    );
-    this.#http = server;
-    const bound = await openPort('port', host, port, (...at) => server.listen(...at));
-    const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound)}`;
+    server.serve(api.listener.listener);
+    const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
     const limits = this.#options.grpcLimits;
     const grpc = new GrpcServer(

@@ -24,12 +24,12 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
 }
 
 /** Opens a port. Translates system errors into readable messages. */
-export async function openPort(
+export async function openPort<Bound>(
   option: 'port' | 'grpcPort',
   host: string,
   port: number,
-  listen: (host: string, port: number) => Promise<number>,
-): Promise<number> {
+  listen: (host: string, port: number) => Promise<Bound>,
+): Promise<Bound> {
   try {
     return await listen(host, port);
   } catch (caught) {

@@ -127,17 +127,20 @@ function normalized(host: string): string | undefined {
  * With DNS rebinding, the name of a malicious page resolves to this machine, and the page has the same origin as the
  * service. So on a loopback address only loopback names and the allowed names are served. On other addresses every
  * name is served, unless names are listed. IP addresses are then served too: DNS cannot redirect them.
+ *
+ * `host` is what the service listens on, and `address` its IP address.
  */
 export function hostCheck(
   allowed: readonly string[],
-  listensOn: string | undefined,
+  host: string | undefined,
+  address = host,
 ): ((message: IncomingMessage) => void) | undefined {
-  const loopback = listensOn !== undefined && isLoopback(listensOn);
+  const loopback = address !== undefined && isLoopback(address);
   if (allowed.includes('*') || (allowed.length === 0 && !loopback)) return undefined;
   const names = new Set([...loopbackNames, ...allowed.map((name) => name.toLowerCase())]);
-  if (listensOn !== undefined) {
+  for (const own of [host, address]) {
     // Some clients, such as curl, send an IPv6 address as their user wrote it.
-    names.add(authorityOf(listensOn).toLowerCase()).add(normalized(listensOn) ?? listensOn);
+    if (own !== undefined) names.add(authorityOf(own).toLowerCase()).add(normalized(own) ?? own);
   }
   let served: string | undefined;
   return ({ headers, url = '' }) => {

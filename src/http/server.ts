@@ -1,6 +1,6 @@
 import { addAbortListener, once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as NetServer } from 'node:net';
+import { type AddressInfo, Server as NetServer } from 'node:net';
 import type { Observe } from '../telemetry/events.ts';
 import { Connections } from './connections.ts';
 import type { RequestListener } from './listener.ts';
@@ -9,7 +9,6 @@ import { type ParserError, refuse, refuseConnect, refuseUnparsed, reportRefusal 
 import type { ErrorResponse } from './reply.ts';
 
 export interface HttpServerOptions {
-  readonly listener: RequestListener;
   readonly tls?: TlsOptions;
   readonly timeouts: HttpTimeouts;
   /** The limit of the listener on header lines. */
@@ -57,7 +56,7 @@ export class HttpServer {
   readonly #connections: Connections;
 
   /** Does not listen yet. */
-  constructor({ listener, observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
+  constructor({ observe, tls, timeouts, maxHeaders, maxConnections = 0 }: HttpServerOptions) {
     const { requestTimeoutMs, keepAliveTimeoutMs, checkingIntervalMs = 5_000 } = timeouts;
     // Node rejects a timeout of the head that is longer than the timeout of the whole request.
     const headersTimeoutMs = Math.min(
@@ -103,10 +102,6 @@ export class HttpServer {
         }
       },
     });
-    server.on('request', listener);
-    // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
-    server.on('checkContinue', listener);
-    server.on('checkExpectation', listener);
     server.on('connect', (_request, socket) => refuseConnect(socket, observe));
     server.on('clientError', (error: ParserError, socket) => refuseUnparsed(error, socket, observe));
     server.on('error', (cause) => {
@@ -114,12 +109,20 @@ export class HttpServer {
     });
   }
 
-  /** Opens the port. Resolves to its number. Rejects when the port cannot be opened. */
-  async listen(host: string, port: number): Promise<number> {
+  /** Opens the port. Resolves to its IP address and number. Rejects when the port cannot be opened. */
+  async listen(host: string, port: number): Promise<Pick<AddressInfo, 'address' | 'port'>> {
     this.#server.listen({ host, port, backlog });
     await once(this.#server, 'listening');
-    const address = this.#server.address();
-    return typeof address === 'object' && address !== null ? address.port : port;
+    const bound = this.#server.address();
+    return typeof bound === 'object' && bound !== null ? bound : { address: host, port };
+  }
+
+  /** Must be called as soon as the port is open, before a request can arrive. */
+  serve(listener: RequestListener): void {
+    this.#server.on('request', listener);
+    // A handler sends 100 Continue when it reads the body. Until then, an error can be sent instead.
+    this.#server.on('checkContinue', listener);
+    this.#server.on('checkExpectation', listener);
   }
 
   /** Sets the certificate for new connections. Open connections keep the previous one. */

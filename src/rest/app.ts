@@ -50,8 +50,10 @@ export interface RequestListenerOptions {
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
   readonly observe: Observe;
-  /** The address that the service listens on. Absent in a host application, which checks host names itself. */
+  /** The host that the service listens on. Absent in a host application, which checks host names itself. */
   readonly host?: string;
+  /** The IP address of that host. Default: `host`. */
+  readonly address?: string;
   /** Whether the service uses TLS. */
   readonly secure?: boolean;
 }
@@ -99,7 +101,7 @@ export function createRequestListener(options: RequestListenerOptions): RequestL
 /** @internal */
 export function createHttpApi(options: RequestListenerOptions & CheckedOptions, hooks: ApiHooks) {
   const { basePath = '', publicDir = fileURLToPath(packagePublicDir) } = options;
-  const { access, observe, host = '', secure = false } = hooks;
+  const { access, observe, host = '', address = host, secure = false } = hooks;
   const { changes } = options.repository;
   const followers = changes && new Followers(changes, options.maxFollowers, observe);
   const router = new Router<Route>();
@@ -127,7 +129,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
   }
   // A browser applies HSTS to every port of a host name. With it, a service on localhost would block plain HTTP for
   // other programs there. A public host name usually has no plain port, or one that only redirects.
-  const hsts = secure && !isLoopback(host) && { 'strict-transport-security': 'max-age=31536000' };
+  const hsts = secure && !isLoopback(address) && { 'strict-transport-security': 'max-age=31536000' };
   const listener = new HttpListener({
     router,
     basePath,
@@ -138,7 +140,7 @@ export function createHttpApi(options: RequestListenerOptions & CheckedOptions, 
       ...description(request),
       ...(allow.includes('PATCH') && { 'accept-patch': patchTypes.join(', ') }),
     }),
-    checkHost: hostCheck(options.allowedHosts, hooks.host),
+    checkHost: hostCheck(options.allowedHosts, hooks.host, hooks.address),
     observe,
     limits: options.limits,
   });

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import dns from 'node:dns';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
+import { get } from 'node:https';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { hostCheck } from '../../src/http/head.ts';
@@ -7,6 +10,7 @@ import { createRequestListener } from '../../src/index.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { chromiumPath, noBrowser } from '../kit/browser.ts';
 import { Wire } from '../kit/wire.ts';
+import { createCertificate } from '../support/certificate.ts';
 import { startService } from '../support/service.ts';
 
 const loopback = '127.0.0.1';
@@ -111,6 +115,28 @@ test('a service on an IPv4 address in the notation of IPv6 serves the address th
       200,
       name,
     );
+  }
+});
+
+test('a service on a name that resolves to a loopback address serves only its own names and addresses', async (t) => {
+  const real = dns.lookup;
+  const lookup = (name: string, ...rest: unknown[]) =>
+    Reflect.apply(real, dns, [name === 'users.test' ? '127.0.0.2' : name, ...rest]);
+  t.mock.method(dns, 'lookup', lookup);
+  const { http } = await startService(t, { allowedHosts: [], host: 'users.test', tls: createCertificate() });
+  const { port } = new URL(http);
+  for (const [name, status] of [
+    ['users.test', 200],
+    ['127.0.0.2', 200],
+    ['localhost', 200],
+    ['evil.example', 421],
+    ['10.0.0.1', 421],
+  ] as const) {
+    const options = { host: '127.0.0.2', port, headers: { host: name }, rejectUnauthorized: false };
+    const [response] = await once(get({ ...options, path: '/health' }), 'response');
+    response.resume();
+    assert.equal(response.statusCode, status, name);
+    assert.equal(response.headers['strict-transport-security'], undefined);
   }
 });
 

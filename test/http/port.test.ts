@@ -25,13 +25,13 @@ async function startPort(t: TestContext, tls?: TlsOptions) {
   const options = { basePath: '', observe, commonHeaders: {}, toErrorResponse, limits };
   const face = createFace({ 'GET /big': () => ({ status: 200, body: big }) }, options);
   const server = new HttpServer({
-    listener: face.listener,
     observe,
     timeouts,
     maxHeaders: 100,
     ...(tls && { tls }),
   });
-  const port = await server.listen('127.0.0.1', 0);
+  const { port } = await server.listen('127.0.0.1', 0);
+  server.serve(face.listener);
   const close = async (signal: AbortSignal, idleMs = 50): Promise<void> => {
     face.drain();
     await server.close({ idleMs, signal });

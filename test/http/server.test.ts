@@ -146,16 +146,16 @@ test('more headers than Node.js keeps are rejected and not ignored, even with a 
 test('header lines beyond the limit are not kept', async (t) => {
   let kept = 0;
   const server = new HttpServer({
-    listener({ rawHeaders }, response) {
-      kept = rawHeaders.length / 2;
-      response.writeHead(431).end();
-    },
     observe: () => undefined,
     timeouts: { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 },
     maxHeaders: 100,
   });
-  const port = await server.listen('127.0.0.1', 0);
+  const { port } = await server.listen('127.0.0.1', 0);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
+  server.serve(({ rawHeaders }, response) => {
+    kept = rawHeaders.length / 2;
+    response.writeHead(431).end();
+  });
   const lines = Array.from({ length: 2_000 }, () => 'a:b');
   const { status } = await (await Wire.open(t, port)).write(head('GET /', ...lines)).next();
   assert.equal(status, 431);

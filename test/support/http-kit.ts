@@ -54,13 +54,13 @@ export async function startKit(
   });
   const timeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeoutMs: 72_000 };
   const server = new HttpServer({
-    listener: face.listener,
     observe,
     timeouts: { ...timeouts, ...options.timeouts },
     maxHeaders: options.limits?.maxHeaders ?? 100,
     ...(options.tls && { tls: options.tls }),
   });
-  const port = await server.listen('127.0.0.1', 0);
+  const { port } = await server.listen('127.0.0.1', 0);
+  server.serve(face.listener);
   t.after(() => server.close({ idleMs: 0, signal: AbortSignal.abort() }));
   return {
     port,
