@@ -152,7 +152,10 @@ changes.addEventListener('gone', () => {
   postsApi.forgetSaved();
   reload();
 });
-connection.addEventListener('back', reload);
+connection.addEventListener('back', () => {
+  changes.reconnect();
+  reload();
+});
 byId('refresh-button', HTMLButtonElement).addEventListener('click', reload);
 byId('new-user-button', HTMLButtonElement).addEventListener('click', createUser);
 byId('skip-link', HTMLAnchorElement).addEventListener('click', (event) => {

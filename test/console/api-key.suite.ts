@@ -30,7 +30,7 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByText('The charts begin when you open this page').waitFor();
   });
 
-  test('an API key can be added later, and until then the panels show that they need one', async (t) => {
+  test('an API key can be added later and forgotten, and without it the panels show that they need one', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
     const page = await open(t, `${http}/#/users/1`);
@@ -40,12 +40,17 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#list-state').getByText('An API key is needed').waitFor();
     await page.locator('#detail-state').getByText('An API key is needed').waitFor();
     assert.equal(await page.getByRole('alert').filter({ hasText: /./ }).count(), 0);
-    await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
+    // With the button of any panel, all of them are read again.
+    await page.locator('#list-state').getByRole('button', { name: 'Add API key' }).click();
     await dialog.getByLabel('Key').fill(apiKey);
     await page.keyboard.press('Enter');
     await firstNameIs(page, 'Ada');
     await page.getByRole('heading', { name: 'Ada' }).waitFor();
     await page.getByText('No posts yet').waitFor();
+    await page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
+    await page.getByRole('button', { name: 'API key: set' }).click();
+    await dialog.getByRole('button', { name: 'Forget key' }).click();
+    await page.locator('#feed-state', { hasText: 'Not live' }).waitFor();
   });
 
   test('while the key dialog waits for an API key, the form does not wait for the service', async (t) => {

@@ -45,7 +45,7 @@ export class Changes extends EventTarget {
       if (document.hidden) this.#connection.abort();
       else void this.#run();
     });
-    apiKey.addEventListener('change', () => void this.#run());
+    apiKey.addEventListener('change', () => this.reconnect());
   }
 
   get state() {
@@ -59,6 +59,12 @@ export class Changes extends EventTarget {
   begin(link) {
     if (link === undefined || this.#position !== undefined) return;
     this.#position = apiUrl(link).searchParams.get('after') ?? '0';
+    void this.#run();
+  }
+
+  /** Connects again at once, with the present key. */
+  reconnect() {
+    this.#connection.abort();
     void this.#run();
   }
 

@@ -1,6 +1,6 @@
 // @ts-check
 import { hasStatus } from '../api/api-error.js';
-import { el } from './dom.js';
+import { byId, el } from './dom.js';
 import { explain, requestIdLine } from './explain.js';
 
 /**
@@ -53,11 +53,12 @@ function replace(place, ...states) {
  * @param {HTMLElement} place
  * @param {string} title
  * @param {unknown} error
- * @param {() => void} retry also asks for a missing key
+ * @param {() => void} retry
  */
 export function showFailure(place, title, error, retry) {
   if (hasStatus(error, 401)) {
-    const action = { label: 'Add API key', act: retry };
+    // With the key, all panels are read again.
+    const action = { label: 'Add API key', act: () => byId('key-button', HTMLButtonElement).click() };
     return showState(place, 'An API key is needed', 'This service shows its data to API keys only.', action);
   }
   showState(place, title, explain(error), { label: 'Try again', act: retry });
