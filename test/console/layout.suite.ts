@@ -39,6 +39,22 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(desk === null ? 0 : Math.round(desk.y + desk.height), 740);
   });
 
+  test('the open list of requests covers neither the end of the page nor the focus', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, numbered(21));
+    const page = await open(t, `${http}/`);
+    await firstNameIs(page, 'user 001');
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    const isAbove = async (selector: string) => {
+      const dock = await page.locator('#dock').boundingBox();
+      return dock !== null && (await bottomOf(page.locator(selector))) <= dock.y;
+    };
+    await page.locator('tr[data-id="12"] a').focus();
+    assert.ok(await isAbove('tr[data-id="12"] a'), 'the focused row');
+    await page.evaluate('scrollTo(0, 1e6)');
+    assert.ok(await isAbove('#page-next'), 'the last button');
+  });
+
   test('the column headings stay visible over a long list', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
