@@ -55,7 +55,7 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     assert.ok(await isAbove('#page-next'), 'the last button');
   });
 
-  test('the column headings stay visible over a long list', async (t) => {
+  test('the column headings stay visible over a long list, and do not cover the focus', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(60));
     const page = await open(t, `${http}/#/?limit=50`);
@@ -64,6 +64,14 @@ suite('console: layout', { skip: noBrowser, concurrency: 2 }, () => {
     const header = await bottomOf(page.locator('.top'));
     const headings = await page.locator('th[data-sort="name"]').boundingBox();
     assert.ok(headings !== null && Math.abs(headings.y - header) < 1);
+    const covered = page.locator('tr[data-id="20"]');
+    await covered.evaluate(
+      (row, y) => row.ownerDocument.defaultView?.scrollBy(0, row.getBoundingClientRect().y - y),
+      header,
+    );
+    await covered.locator('a').focus();
+    const name = await covered.boundingBox();
+    assert.ok(name !== null && name.y >= headings.y + headings.height, 'the focused row');
   });
 
   test('with forced colours the open user, the state of a button and the series can be distinguished', async (t) => {
