@@ -65,7 +65,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
     assert.equal(await form.getByText('Another person has changed').isVisible(), false);
     await send(http, 'PATCH /users/1', { json: { name: 'Eve' } });
-    await form.getByText('Another person has changed the name').waitFor();
+    await form.getByRole('status').filter({ hasText: 'Another person has changed the name' }).waitFor();
     assert.equal(await form.getByLabel('Name').inputValue(), 'Ada L');
   });
 
