@@ -42,7 +42,8 @@ export async function backupSqlite(
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
   } finally {
-    await rm(part, { force: true });
+    // On a full disk, SQLite leaves the journal.
+    for (const file of [part, `${part}-journal`]) await rm(file, { force: true });
   }
 }
 

@@ -12,10 +12,14 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { addUsers, rejects, userQuery } from '../../../src/conformance/fixture.ts';
 import { backupSqlite } from '../../../src/storage/sqlite/backup.ts';
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { runTool } from '../../support/tool.ts';
 import { temporaryFolder } from '../temporary.ts';
+
+const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 
 describe('a backup of a SQLite file', () => {
   it('contains all records of the file, and can be opened as a store', async (t) => {
@@ -121,6 +125,25 @@ describe('a backup of a SQLite file', () => {
     opening.close();
     await backup;
     assert.ok(existsSync(join(folder, 'backup.db')));
+  });
+
+  const skip = process.platform === 'win32' && 'Windows has no ulimit';
+  it('leaves no file when the disk is full', { skip }, async () => {
+    const folder = temporaryFolder();
+    const store = await openSqliteStore(join(folder, 'users.db'));
+    await addUsers(store, 'Ada');
+    const post = { userId: 1, title: 'title', body: 'x'.repeat(10_000), version: 1 };
+    await store.importRows(
+      'posts',
+      Array.from({ length: 500 }, (_, i) => ({ id: i + 1, ...post })),
+    );
+    await store.close();
+    // 1,000 blocks of 512 or 1,024 bytes, for each file of the process.
+    const script = 'ulimit -f 1000; exec "$0" "$1" backup backup.db --database sqlite:users.db';
+    const { code, stderr } = await runTool('sh', ['-c', script, process.execPath, main], { cwd: folder });
+    assert.equal(code, 1);
+    assert.match(stderr, /^users-service: cannot back up \S+users\.db to \S+backup\.db: /);
+    assert.deepEqual(readdirSync(folder), ['users.db']);
   });
 
   for (const suffix of ['-wal', '-journal']) {
