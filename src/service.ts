@@ -134,6 +134,7 @@ export class Service implements AsyncDisposable {
     const storeOptions = {
       ...(readDatabase !== undefined && { readDatabase }),
       changesKept: this.#options.changesKept || 0,
+      onCreated: (path: string) => observe({ type: 'created', path }),
       onWarning: (message: string) => observe({ type: 'warning', message }),
       onFailure: (cause: Error) => observe({ type: 'failure', where: 'store', cause }),
       onStandbyRead: this.#metrics.standbyRead,

@@ -7,6 +7,8 @@ export type ServiceEvent =
   | RequestEvent
   | RefusedEvent
   | FailureEvent
+  /** The SQLite file was missing, so the store is new and empty. */
+  | { readonly type: 'created'; readonly path: string }
   /** The service works, but its operator should change something. */
   | { readonly type: 'warning'; readonly message: string }
   /** The certificate and the API keys have been read again; with several workers, all workers were replaced. */

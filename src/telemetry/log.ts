@@ -201,6 +201,8 @@ function sentence(event: Line): string {
       const request = event.requestId === undefined ? '' : ` (${event.requestId})`;
       return `failure in ${event.where}${request}: ${causeText(event.cause)}`;
     }
+    case 'created':
+      return `created ${event.path}, which has no records yet`;
     case 'warning':
       return `warning: ${event.message}`;
     case 'dropped':

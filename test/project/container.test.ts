@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { buildImage } from '../kit/container.ts';
 import { freePorts } from '../kit/free-ports.ts';
+import { until } from '../kit/until.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const containerfile = await readFile(join(root, 'scripts/deploy/Containerfile'), 'utf8');
@@ -78,8 +79,10 @@ test('the steps of the container file build a small image that runs without root
     await exited;
   });
   assert.ok(service.stdout);
-  const [line] = await once(createInterface({ input: service.stdout }), 'line');
-  assert.equal(JSON.parse(String(line)).event, 'listening');
+  const events: string[] = [];
+  createInterface({ input: service.stdout }).on('line', (line) => events.push(JSON.parse(line).event));
+  await until(() => events.length === 2, 'the service has printed two lines');
+  assert.deepEqual(events, ['created', 'listening']);
   const page = await fetch(`http://127.0.0.1:${port}/`);
   assert.deepEqual([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8']);
   assert.equal(await check(), 0, 'healthy');

@@ -30,6 +30,7 @@ const samples: { readonly [Type in ServiceEvent['type']]: Sample<Type> } = {
   refused: { type: 'refused', face: 'http', status: 503, reason: 'a' },
   failure: { type: 'failure', where: 'store', requestId: 'a', key: 'app', cause: new Error('a') },
   warning: { type: 'warning', message: 'a' },
+  created: { type: 'created', path: '/a' },
   reloaded: { type: 'reloaded' },
   draining: { type: 'draining' },
   closed: { type: 'closed' },

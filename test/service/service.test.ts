@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
+import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
@@ -8,6 +9,7 @@ import { StartError } from '../../src/start-error.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { temporaryFolder } from '../storage/temporary.ts';
 import { fetch } from '../support/fetch.ts';
 
 /** A service with a memory store on free ports, not yet started. */
@@ -57,6 +59,20 @@ describe('listen', () => {
     assert.ok(files > 0, 'the console is not served');
     assert.deepEqual(events[0], { type: 'listening', http, grpc, files });
     await assert.rejects(service.listen(), /listens once/);
+  });
+
+  it('reports a database file that it has created, but not one that exists', async () => {
+    const path = join(temporaryFolder(), 'users.db');
+    const created: ServiceEvent = { type: 'created', path };
+    for (const expected of [[created], []]) {
+      const { service, events } = make({ database: `sqlite:${path}`, grpcPort: false });
+      await service.listen();
+      await service.close();
+      assert.deepEqual(
+        events.filter(({ type }) => type === 'created'),
+        expected,
+      );
+    }
   });
 
   it('has no gRPC API when it is off', async (t) => {

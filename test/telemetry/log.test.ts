@@ -91,6 +91,11 @@ describe('a log line', () => {
     [{ type: 'draining' }, { time, event: 'draining' }, /^03:04:05.678 draining$/],
     [{ type: 'reloaded' }, { time, event: 'reloaded' }, /^03:04:05.678 reloaded$/],
     [
+      { type: 'created', path: '/srv/users.db' },
+      { time, event: 'created', path: '/srv/users.db' },
+      /^03:04:05.678 created \/srv\/users.db, which has no records yet$/,
+    ],
+    [
       { type: 'warning', message: 'fsync is off' },
       { time, event: 'warning', message: 'fsync is off' },
       /^03:04:05.678 warning: fsync is off$/,

@@ -51,7 +51,7 @@ describe('a pool of workers', { concurrency: 4 }, () => {
     for (const pid of workers) assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
     assert.deepEqual(
       running.lines.map(({ event }) => event).filter((event) => event !== 'request'),
-      ['listening', 'draining', 'closed'],
+      ['created', 'listening', 'draining', 'closed'],
     );
   });
 

@@ -65,14 +65,16 @@ function isEmpty(path: string): boolean {
   return (statOf(path)?.size ?? 0n) === 0n;
 }
 
-/** Creates a file that no other user can read, unless it exists. */
-export function makeFile(path: string): void {
+/** Creates a file that no other user can read, unless it exists. Returns whether it did. */
+export function makeFile(path: string): boolean {
   checkLog(path);
   try {
     writeFileSync(path, '', { flag: 'wx', mode: 0o600 });
+    return true;
   } catch (caught) {
     // Never open an existing file here: closing it would release all locks of this process on the file.
     if (!existsSync(path)) throw caught;
+    return false;
   }
 }
 

@@ -27,6 +27,8 @@ export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
+  /** Receives the path of the file if it was missing, so that the store is new and empty. Default: none. */
+  readonly onCreated?: (path: string) => void;
 }
 
 const numbers = {
@@ -45,9 +47,10 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
   try {
     const file = realPath(givenPath);
     await makeFolder(dirname(file));
-    makeFile(file);
+    const isNew = makeFile(file);
     checkWritable(file);
     const db = await openMigrated(file, settings.busyTimeoutMs);
+    if (isNew) options.onCreated?.(givenPath);
     return sqliteStore(openFiles(file, givenPath), db, settings);
   } catch (caught) {
     const message = `cannot open the SQLite file ${givenPath}: ${messageOf(caught)}`;
@@ -61,7 +64,11 @@ const startWriterAfterMs = 200;
 // The time that a slow disk may add to the wait for a lock.
 const slowDiskMs = 2_000;
 
-function sqliteStore(files: OpenFiles, db: DatabaseSync, settings: Required<SqliteStoreOptions>): Store {
+function sqliteStore(
+  files: OpenFiles,
+  db: DatabaseSync,
+  settings: Required<Omit<SqliteStoreOptions, 'onCreated'>>,
+): Store {
   const { busyTimeoutMs, maxPendingWrites, changesKept } = settings;
   // In the folder of this file, with the same extension: .ts in the source, .js in the package.
   const entry = new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url);
