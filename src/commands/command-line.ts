@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs } from 'node:util';
 import { optionRows } from '../config.ts';
@@ -75,6 +76,11 @@ export function removals(context: CommandContext): AsyncDisposableStack {
   // When the signal arrives, the clean-ups may already be running.
   onStop(context, (code) => stack.disposeAsync().finally(() => removed.then(() => context.exit(code))));
   return stack;
+}
+
+/** The version of this package. */
+export async function readVersion(): Promise<string> {
+  return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
 }
 
 export async function write(stream: Writable, text: string): Promise<void> {

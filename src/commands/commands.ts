@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import {
   type Command,
   type CommandContext,
   describeError,
   isInvalid,
   readArguments,
+  readVersion,
   UsageError,
 } from './command-line.ts';
 
@@ -42,7 +42,7 @@ export async function run(context: CommandContext): Promise<number> {
     }
     const command = await load();
     if (has('--help', '-h')) stdout.write(command.help);
-    else if (has('--version', '-v')) stdout.write(`${await version()}\n`);
+    else if (has('--version', '-v')) stdout.write(`${await readVersion()}\n`);
     else return (await command.run(context, readArguments(args, command))) ?? 0;
     return 0;
   } catch (error) {
@@ -52,8 +52,4 @@ export async function run(context: CommandContext): Promise<number> {
     for (const problem of problems) stderr.write(`users-service: ${problem}\n`);
     return error instanceof UsageError || isInvalid(error) ? 2 : 1;
   }
-}
-
-async function version(): Promise<string> {
-  return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
 }

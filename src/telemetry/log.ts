@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { Observe, ServiceEvent } from './events.ts';
+import type { ListeningEvent, Observe, ServiceEvent } from './events.ts';
 
 export type LogFormat = 'json' | 'pretty' | 'off';
 
@@ -31,10 +31,13 @@ const endTimeoutMs = 2_000;
 // A path can be as long as a request head, and a cause can be nested without end.
 const maxFieldLength = 2_048;
 
-type Line = ServiceEvent | { readonly type: 'dropped'; readonly count: number };
+type Line =
+  | Exclude<ServiceEvent, ListeningEvent>
+  | (ListeningEvent & { readonly version: string })
+  | { readonly type: 'dropped'; readonly count: number };
 
-/** An observer that prints one line for each event. */
-export function createLog(format: LogFormat, sink: LineSink): Log {
+/** An observer that prints one line for each event. `version` is that of the program. */
+export function createLog(format: LogFormat, sink: LineSink, version: string): Log {
   if (format === 'off')
     return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
   const toText = format === 'pretty' ? prettyText : jsonText;
@@ -64,7 +67,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
       lastTextBytes = bytes;
     }
   };
-  const print = (event: ServiceEvent, count?: number): void => {
+  const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
       dropped += 1;
       return;
@@ -101,7 +104,7 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
     observe(event) {
       if (event.type === 'request') return print(event);
       if (event.type === 'refused' || event.type === 'failure') return limits[event.type].take(event);
-      print(event);
+      print(event.type === 'listening' ? { ...event, version } : event);
       // These events are rare, and an operator or a script often waits for them.
       write();
     },
@@ -129,9 +132,9 @@ export function createLog(format: LogFormat, sink: LineSink): Log {
 }
 
 /** Prints the first events of each second; the others become one line with a count when it ends. */
-function limitRate(perSecond: number, print: (event: ServiceEvent, count?: number) => void) {
+function limitRate(perSecond: number, print: (event: Line, count?: number) => void) {
   let taken = 0;
-  let last: ServiceEvent | undefined;
+  let last: Line | undefined;
   let timer: NodeJS.Timeout | undefined;
   const endSecond = (): void => {
     if (last === undefined) {
@@ -145,7 +148,7 @@ function limitRate(perSecond: number, print: (event: ServiceEvent, count?: numbe
     // The line with the count of this second is the first line of the next one.
     taken = 1;
   };
-  const take = (event: ServiceEvent): void => {
+  const take = (event: Line): void => {
     timer ??= setInterval(endSecond, 1_000).unref();
     taken += 1;
     if (taken <= perSecond) print(event);
@@ -190,6 +193,7 @@ function sentence(event: Line): string {
         `listening on ${event.http}`,
         event.grpc === undefined ? '' : ` and gRPC on ${event.grpc}`,
         event.files === undefined ? '' : `, ${event.files} static files`,
+        `, version ${event.version}`,
       ].join('');
     case 'request': {
       const { face, id, method, path, status, durationMs } = event;

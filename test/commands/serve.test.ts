@@ -96,17 +96,17 @@ describe('the output of a service that is ready', () => {
     [
       'is a JSON line with both addresses',
       ['--grpc-port', '0'],
-      /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+","files":\d+\}\n$/,
+      /^\{"time":"[^"]+","event":"listening","http":"http:\/\/127.0.0.1:\d+","grpc":"127.0.0.1:\d+","files":\d+,"version":"\d+\.\d+\.\d+"\}\n$/,
     ],
     [
       'is a JSON line with one address without gRPC',
       ['--grpc-port', 'off'],
-      /"http":"http:\/\/127.0.0.1:\d+","files":\d+\}\n$/,
+      /"http":"http:\/\/127.0.0.1:\d+","files":\d+,"version":"\d+\.\d+\.\d+"\}\n$/,
     ],
     [
       'is a readable line with the log format pretty',
       ['--log', 'pretty', '--grpc-port', '0'],
-      /^[\d:.]+ listening on http:\S+ and gRPC on \S+, \d+ static files\n$/,
+      /^[\d:.]+ listening on http:\S+ and gRPC on \S+, \d+ static files, version [\d.]+\n$/,
     ],
     [
       'is a plain line without a log',

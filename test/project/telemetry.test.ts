@@ -48,7 +48,7 @@ function logged(observed: readonly ServiceEvent[], isFull = false): Record<strin
     },
     writableLength: isFull ? 1 : 0,
   };
-  const log = createLog('json', sink);
+  const log = createLog('json', sink, '1.0.0');
   for (const event of observed) log.observe(event);
   log.flush();
   if (isFull) log.observe(samples.closed);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
 import type { RefusedEvent, RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
-import { createLog, type LogFormat } from '../../src/telemetry/log.ts';
+import { createLog, type LineSink, type LogFormat } from '../../src/telemetry/log.ts';
 import { fetch } from '../support/fetch.ts';
 import { startService } from '../support/service.ts';
 
@@ -28,7 +28,7 @@ function start(t: TestContext, format: LogFormat = 'json') {
   });
   const writes: string[] = [];
   const sink = { writableLength: 0, write: (text: string) => writes.push(text) };
-  const log = createLog(format, sink);
+  const log = createLog(format, sink, '1.2.3');
   const lines = () => writes.join('').split('\n').slice(0, -1);
   const events = (): Record<string, unknown>[] => lines().map((line) => JSON.parse(line));
   return { ...log, sink, writes, lines, events };
@@ -39,18 +39,18 @@ describe('a log line', () => {
   const rows: [event: ServiceEvent, json: object, pretty: RegExp][] = [
     [
       { type: 'listening', http: 'http://h:1', grpc: 'h:2' },
-      { time, event: 'listening', http: 'http://h:1', grpc: 'h:2' },
-      /^03:04:05.678 listening on http:\/\/h:1 and gRPC on h:2$/,
+      { time, event: 'listening', http: 'http://h:1', grpc: 'h:2', version: '1.2.3' },
+      /^03:04:05.678 listening on http:\/\/h:1 and gRPC on h:2, version 1.2.3$/,
     ],
     [
       { type: 'listening', http: 'http://h:1' },
-      { time, event: 'listening', http: 'http://h:1' },
-      /^03:04:05.678 listening on http:\/\/h:1$/,
+      { time, event: 'listening', http: 'http://h:1', version: '1.2.3' },
+      /^03:04:05.678 listening on http:\/\/h:1, version 1.2.3$/,
     ],
     [
       { type: 'listening', http: 'http://h:1', files: 3 },
-      { time, event: 'listening', http: 'http://h:1', files: 3 },
-      /^03:04:05.678 listening on http:\/\/h:1, 3 static files$/,
+      { time, event: 'listening', http: 'http://h:1', files: 3, version: '1.2.3' },
+      /^03:04:05.678 listening on http:\/\/h:1, 3 static files, version 1.2.3$/,
     ],
     [
       request,
@@ -248,14 +248,15 @@ describe('writing log lines', () => {
   it('reports the number of lines that could not be written, for example on a full disk', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     let [file, isFull] = ['', true];
-    const log = createLog('json', {
+    const sink: LineSink = {
       writableLength: 0,
       write(text, done) {
         // A full disk may accept the beginning of a text.
         file += isFull ? text.slice(0, 10) : text;
         done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
       },
-    });
+    };
+    const log = createLog('json', sink, '1.2.3');
     const observe = (id: string) => {
       log.observe({ ...request, id });
       t.mock.timers.tick(20);
