@@ -5,10 +5,10 @@ import type { Observe } from '../telemetry/events.ts';
 
 /** Examines the standbys. None of their problems is a failure, because the primary serves the reads instead. */
 export async function examineStandbys(
-  { 'read-database': url = '' }: Config,
+  { 'read-database': url = '', workers: processes }: Config,
   signal?: AbortSignal,
 ): Promise<Finding[]> {
-  const findings = (await schemeOf(url)?.examine?.(url, 'standby', signal)) ?? [];
+  const findings = (await schemeOf(url)?.examine?.(url, { role: 'standby', processes, signal })) ?? [];
   return findings.map((finding) => ({
     ...finding,
     level: finding.level === 'fail' ? 'warn' : finding.level,

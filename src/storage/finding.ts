@@ -9,6 +9,14 @@ export interface Finding {
   readonly isUnreachable?: true;
 }
 
+export interface ExamineOptions {
+  /** A standby need not take writes. Default: a store that must. */
+  readonly role?: 'standby';
+  /** The number of processes that will use the store. Default: 1. */
+  readonly processes?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export const ok = (what: string): Finding => ({ level: 'ok', what, remedy: '' });
 export const warn = (what: string, remedy: string): Finding => ({ level: 'warn', what, remedy });
 export const fail = (what: string, remedy: string): Finding => ({ level: 'fail', what, remedy });

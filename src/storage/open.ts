@@ -1,6 +1,6 @@
 import { invalid } from '../domain/errors.ts';
 import type { Store } from '../domain/repository.ts';
-import type { Finding } from './finding.ts';
+import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
@@ -25,7 +25,7 @@ export interface StoreScheme {
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
   /** Examines a store, or standbys, without changing it; absent if its data is lost with the process. */
-  readonly examine?: (url: string, role?: 'standby', signal?: AbortSignal) => Promise<Finding[]>;
+  readonly examine?: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
   /** Prepares empty stores beside the one at a URL; absent if every opened store is empty. */
   readonly scratch?: (url: string) => Promise<Scratch>;
 }

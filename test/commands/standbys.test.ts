@@ -17,9 +17,9 @@ describe('the standbys of --read-database', async () => {
     primary.replace(/127.*(?=\/)/, ports.map((port) => `127.0.0.1:${port}`).join());
   const unreachable = `--read-database: 127.0.0.1:${closed} cannot be used: connect ECONNREFUSED 127.0.0.1:${closed}`;
 
-  async function doctor(standbys: string) {
+  async function doctor(standbys: string, ...more: string[]) {
     const args = ['doctor', '--port', '0', '--grpc-port', '0', '--database', primary];
-    const { code, stdout } = await runCommand([...args, '--read-database', standbys]);
+    const { code, stdout } = await runCommand([...args, '--read-database', standbys, ...more]);
     const lines = stdout.split('\n').filter((line) => line.includes('--read-database: '));
     return { code, lines, problems: stdout.split('\n').filter((line) => /^(?:warn|fail)/.test(line)) };
   }
@@ -35,6 +35,13 @@ describe('the standbys of --read-database', async () => {
     const { code, lines } = await doctor(`${urlOf(standby.port)}?target_session_attrs=standby`);
     assert.ok(lines.length > 5, lines.join('\n'));
     assert.equal(code, 0);
+  });
+
+  it('doctor counts the connections of all workers, to the primary and to each of them', async () => {
+    const { problems } = await doctor(urlOf(standby.port), '--workers', '20');
+    const needs = /^warn {2}.*: it allows \d+ more connections, and 20 processes open up to 260; raise/;
+    assert.equal(problems.length, 2);
+    for (const problem of problems) assert.match(problem, needs);
   });
 
   for (const workers of ['1', '2']) {

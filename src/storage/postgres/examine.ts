@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import type { Client, QueryResultRow } from 'pg';
 import { messageOf } from '../../domain/errors.ts';
 import { recordKinds } from '../../domain/record.ts';
-import { type Finding, fail, ok, warn } from '../finding.ts';
+import { type ExamineOptions, type Finding, fail, ok, warn } from '../finding.ts';
 import { firstOf, processIdOf, types } from './connection.ts';
 import { connectError, sqlState } from './errors.ts';
 import { type Host, hostsOf, loadDriver, parseHosts } from './hosts.ts';
@@ -19,13 +19,12 @@ const connectionsOfProcess = 13;
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(
   url: string,
-  role?: 'standby',
-  signal?: AbortSignal,
+  { role, processes = 1, signal }: ExamineOptions = {},
 ): Promise<Finding[]> {
   const { Client } = await loadDriver();
   const hosts = hostsOf(Client, url);
   const writable = role === undefined && parseHosts(Client, url).writable;
-  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, signal)));
+  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, processes, signal)));
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
   const findings = results.flatMap((result, i) => {
@@ -41,7 +40,12 @@ export async function examinePostgres(
   return [...findings, problem('no host takes writes', 'promote a standby, or name the primary in the URL')];
 }
 
-async function examineHost(Driver: typeof Client, { name, url }: Host, signal?: AbortSignal) {
+async function examineHost(
+  Driver: typeof Client,
+  { name, url }: Host,
+  processes: number,
+  signal: AbortSignal | undefined,
+) {
   const client = new Driver({
     connectionString: url,
     types,
@@ -66,7 +70,11 @@ async function examineHost(Driver: typeof Client, { name, url }: Host, signal?: 
       },
     );
     const clock = examineClock(state.now, sentAt, receivedAt);
-    const findings = examineServer(state, processIdOf(client) !== state.pid, clock, schema);
+    const isPooled = processIdOf(client) !== state.pid;
+    const findings = [
+      ...examineServer(state, isPooled, clock, schema),
+      examineConnections(state.free, processes),
+    ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
     return { takesWrites: !state.read_only, findings: named };
   } finally {
@@ -125,7 +133,7 @@ const stateSql = `
         - (SELECT count(*) FROM clients WHERE datname = current_database()))::int AS free`;
 
 function examineServer(state: State, isPooled: boolean, clock: Finding, schema: Finding): Finding[] {
-  const { encoding, synchronous_commit, other_collations, free } = state;
+  const { encoding, synchronous_commit, other_collations } = state;
   const server = `PostgreSQL ${state.version}, ${state.read_only ? 'a standby or read-only' : 'takes writes'}`;
   const files = `fsync ${state.fsync}, full_page_writes ${state.full_page_writes}`;
   const commits = `${files}, synchronous_commit ${synchronous_commit}`;
@@ -150,13 +158,18 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
           'export, and import into a new database',
         ),
     schema,
-    free < connectionsOfProcess
-      ? warn(
-          `it allows ${free} more connections, and each process opens up to ${connectionsOfProcess}`,
-          'raise max_connections, or the CONNECTION LIMIT of the role or the database',
-        )
-      : ok(`it allows ${free} more connections`),
   ];
+}
+
+function examineConnections(free: number, processes: number): Finding {
+  const text = `it allows ${free} more connections`;
+  const needed = processes * connectionsOfProcess;
+  if (free >= needed) return ok(text);
+  const openers = processes === 1 ? 'each process opens' : `${processes} processes open`;
+  return warn(
+    `${text}, and ${openers} up to ${needed}`,
+    'raise max_connections, or the CONNECTION LIMIT of the role or the database',
+  );
 }
 
 /** Checks the clock of the server, which it read at an unknown time between the question and the answer. */

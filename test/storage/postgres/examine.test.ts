@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, it, type TestContext } from 'node:test';
 import { recordKinds } from '../../../src/domain/record.ts';
+import type { ExamineOptions } from '../../../src/storage/finding.ts';
 import { examinePostgres } from '../../../src/storage/postgres/examine.ts';
 import { schemaVersion } from '../../../src/storage/postgres/schema.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
@@ -24,8 +25,8 @@ async function createDatabase(): Promise<string> {
 }
 
 /** The problems found at a URL, without the names of hosts. */
-async function problemsOf(url: string): Promise<string[]> {
-  const findings = await examinePostgres(url);
+async function problemsOf(url: string, options?: ExamineOptions): Promise<string[]> {
+  const findings = await examinePostgres(url, options);
   for (const { level, remedy } of findings) assert.equal(remedy === '', level === 'ok');
   return findings
     .filter(({ level }) => level !== 'ok')
@@ -184,6 +185,8 @@ describe('the examination of a PostgreSQL database', () => {
         return await problemsOf(url.href);
       };
       assert.deepEqual(await limit(30), []);
+      const [needs] = await problemsOf(url.href, { processes: 3 });
+      assert.match(needs ?? '', /^warn HOST: it allows \d+ more connections, and 3 processes open up to 39$/);
       const [problem = '', ...others] = await limit(13);
       assert.match(problem, /^warn HOST: it allows \d+ more connections, and each process/);
       assert.deepEqual(others, []);
