@@ -411,7 +411,7 @@ describe('the feed of changes of a PostgreSQL store', () => {
     const { store, feed, session } = await open(t);
     await store.users.create({ name: 'Ada' });
     await session.query(
-      `INSERT INTO changes (type, record, user_id) VALUES ('order.created', '{"id": 1}', 1)`,
+      `INSERT INTO changes (type, record, user_id) VALUES ('unknown.created', '{"id": 1}', 1)`,
     );
     await store.users.create({ name: 'Bob' });
     const [first, ...others] = await readAll(feed);

@@ -191,7 +191,7 @@ describe('the feed of changes in a SQLite file', () => {
     await addUsers(store, 'Ada');
     query(
       path,
-      `INSERT INTO changes (type, time, record, user_id) VALUES ('order.created', 0, '{"id":1,"userId":1}', 1)`,
+      `INSERT INTO changes (type, time, record, user_id) VALUES ('unknown.created', 0, '{"id":1,"userId":1}', 1)`,
     );
     await addUsers(store, 'Bob');
     const ids = async (filter: { userId?: number }) =>
