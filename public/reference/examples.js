@@ -5,7 +5,7 @@ import { isObject, list, object } from './json.js';
 /** @import { Json } from './json.js' */
 
 /**
- * The first example of a parameter or a body, in any of OpenAPI's forms.
+ * The first example of a parameter or a body, in any of OpenAPI's forms. Without one, a list has an example of its items.
  * @param {ApiDocument} document
  * @param {Json} holder with `example`, `examples` or a `schema` that has them
  * @returns {unknown}
@@ -17,8 +17,15 @@ export function exampleOf(document, holder) {
     if ('value' in example) return example['value'];
   }
   const schema = document.resolve(holder['schema']);
-  if ('example' in schema) return schema['example'];
-  return list(schema, 'examples')[0] ?? schema['default'];
+  const example = schemaExample(schema);
+  if (example !== undefined) return example;
+  const item = schemaExample(document.resolve(schema['items']));
+  return item === undefined ? undefined : [item];
+}
+
+/** @param {Json} schema */
+function schemaExample(schema) {
+  return 'example' in schema ? schema['example'] : (list(schema, 'examples')[0] ?? schema['default']);
 }
 
 /**

@@ -56,6 +56,9 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await list.getByText('query · integer, 1 to 100, default 20').waitFor();
     await list.getByText(`curl -i ${http}/users`, { exact: true }).waitFor();
     await list.getByRole('heading', { name: 'Response 200' }).waitFor();
+    // The description has no example of this list, only one of its items.
+    const posts = article(page, "List a user's posts");
+    await posts.locator('.samples').getByText('[ { "id": 1, "userId": 1, "title": "Notes",').waitFor();
     const create = article(page, 'Create a user');
     assert.equal(await create.locator('dt', { hasText: 'role' }).first().isVisible(), false);
     await create.getByText('Request body name, role').click();

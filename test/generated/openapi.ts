@@ -410,6 +410,13 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * @example {
+         *       "id": 1,
+         *       "name": "Ada Lovelace",
+         *       "role": "admin"
+         *     }
+         */
         User: {
             id: components["schemas"]["NewId"];
             name: components["schemas"]["Name"];
@@ -436,16 +443,43 @@ export interface components {
         Name: components["schemas"]["Line"];
         /** @example admin */
         Role: string;
+        /**
+         * @example {
+         *       "name": "Ada Lovelace",
+         *       "role": "admin"
+         *     }
+         * @example {
+         *       "name": "Grace Hopper"
+         *     }
+         */
         UserDraft: {
             name: components["schemas"]["Name"];
             role?: components["schemas"]["Role"];
         };
+        /**
+         * @example {
+         *       "name": "Ada King"
+         *     }
+         * @example {
+         *       "id": 1,
+         *       "name": "Ada King",
+         *       "role": "countess"
+         *     }
+         */
         UserReplacement: {
             id?: components["schemas"]["PathId"];
             name: components["schemas"]["Name"];
             /** @description Removed from the user if you leave it out. */
             role?: components["schemas"]["Role"];
         };
+        /**
+         * @example {
+         *       "role": "countess"
+         *     }
+         * @example {
+         *       "role": null
+         *     }
+         */
         UserPatch: {
             name?: components["schemas"]["Name"];
             /**
@@ -455,17 +489,51 @@ export interface components {
              */
             role?: string | null;
         };
+        /**
+         * @example {
+         *       "id": 1,
+         *       "userId": 1,
+         *       "title": "Notes",
+         *       "body": "On the Analytical Engine"
+         *     }
+         * @example {
+         *       "id": 1,
+         *       "userId": 1,
+         *       "title": "Notes",
+         *       "body": ""
+         *     }
+         */
         Post: {
             id: components["schemas"]["NewId"];
             userId: components["schemas"]["UserId"];
             title: components["schemas"]["Title"];
             body: components["schemas"]["PostBody"];
         };
+        /**
+         * @example {
+         *       "title": "Notes",
+         *       "body": "On the Analytical Engine"
+         *     }
+         * @example {
+         *       "title": "Notes"
+         *     }
+         */
         PostDraft: {
             title: components["schemas"]["Title"];
             /** @description Empty by default. */
             body?: components["schemas"]["PostBody"];
         };
+        /**
+         * @example {
+         *       "id": 1,
+         *       "userId": 1,
+         *       "title": "Notes",
+         *       "body": "On the Analytical Engine"
+         *     }
+         * @example {
+         *       "title": "Notes"
+         *     }
+         */
         PostReplacement: {
             id?: components["schemas"]["PathId"];
             userId?: components["schemas"]["PathId"];
@@ -473,6 +541,11 @@ export interface components {
             /** @description Becomes empty if you leave it out. */
             body?: components["schemas"]["PostBody"];
         };
+        /**
+         * @example {
+         *       "body": "On the Analytical Engine"
+         *     }
+         */
         PostPatch: {
             title?: components["schemas"]["Title"];
             body?: components["schemas"]["PostBody"];

@@ -24,7 +24,7 @@ export interface ResponseObject {
 }
 
 export interface MediaTypeObject {
-  readonly schema?: object;
+  readonly schema?: object | Reference;
   readonly examples?: Readonly<Record<string, { readonly value: unknown } | Reference>>;
 }
 
@@ -96,6 +96,12 @@ export function resolve<T extends object>(value: T | Reference): T {
   for (const name of value.$ref.slice('#/'.length).split('/'))
     found = (found as Record<string, unknown>)[name];
   return found as T;
+}
+
+/** The examples of a body: its own or, without any, those of its schema. */
+export function examplesOf({ schema = {}, examples }: MediaTypeObject): readonly unknown[] {
+  if (examples !== undefined) return Object.values(examples).map((example) => resolve(example).value);
+  return resolve<{ readonly examples?: readonly unknown[] }>(schema).examples ?? [];
 }
 
 /**

@@ -10,7 +10,7 @@ import { DomainError, type ErrorKind } from '../../src/domain/errors.ts';
 import { maxVersion, nameOf } from '../../src/domain/record.ts';
 import type { Repository } from '../../src/domain/repository.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
-import { operations, resolve } from '../kit/openapi.ts';
+import { examplesOf, operations } from '../kit/openapi.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { gatedRepository } from '../support/gated.ts';
 import { type Case, documented, Recorder } from '../support/openapi-recorder.ts';
@@ -24,20 +24,13 @@ const filePaths = ['/', '/openapi.json'];
 
 type Right = Readonly<Record<string, Omit<Case, 'method' | 'status'>>>;
 
-/** The examples of the body of a request, in the order of the document. */
-function bodiesOf(operation: string): readonly object[] {
-  const { examples = {} } = operations().get(operation)?.requestBody?.content['application/json'] ?? {};
-  return Object.values(examples).map((example) => Object(resolve(example).value));
-}
-
-/** The paths of a kind of records of users, and the examples of their bodies. The last `replacement` has fewest fields. */
-function nestedOf({ kind, text }: NestedKind) {
+/** The paths of a kind of records of users, and bodies of requests to them. */
+function nestedOf({ kind, text, draftOf, patches: [edit, patch] }: NestedKind) {
   const all = `/users/{id}/${kind}`;
   const one = `${all}/{${nameOf(kind)}Id}`;
-  const [draft] = bodiesOf(`POST ${all}`);
-  const replacement = bodiesOf(`PUT ${one}`).at(-1);
-  const [patch] = bodiesOf(`PATCH ${one}`);
-  const filter = new URLSearchParams({ [text]: String(Object(draft)[text]) });
+  const draft = draftOf('Notes');
+  const replacement = { ...draft, ...edit };
+  const filter = new URLSearchParams({ [text]: 'Notes' });
   return { kind, all, one, draft, replacement, patch, filter };
 }
 const nested = nestedKinds.map(nestedOf);
@@ -386,11 +379,10 @@ describe('a running service returns every response of the OpenAPI document as do
     await recorder.record(port, { method: 'POST', path: '/users', body: ada, status: 201 });
     for (const [operation, { requestBody, responses }] of operations()) {
       const status = Number(Object.keys(responses)[0]);
-      for (const [type, { examples = {} }] of Object.entries(requestBody?.content ?? {})) {
-        for (const example of Object.values(examples)) {
+      for (const [type, media] of Object.entries(requestBody?.content ?? {})) {
+        for (const body of examplesOf(media)) {
           const [method = '', path = ''] = operation.split(' ');
           const headers = [`Content-Type: ${type}`];
-          const { value: body } = resolve(example);
           await recorder.record(port, { method, path: path.replace(/\{\w+\}/g, '1'), headers, body, status });
         }
       }

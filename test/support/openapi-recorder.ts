@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { type Answer, type Operation, operations, resolve, validateExchange } from '../kit/openapi.ts';
+import {
+  type Answer,
+  examplesOf,
+  type MediaTypeObject,
+  type Operation,
+  operations,
+  resolve,
+  validateExchange,
+} from '../kit/openapi.ts';
 import { exchange } from '../kit/raw.ts';
 
 /** A request as it is sent over the connection, and the status that it must cause. */
@@ -53,16 +61,17 @@ export class Recorder {
 
   /** Examples of responses that were not seen, as `METHOD /path status media-type example`. */
   unseenExamples(): string[] {
-    const shared = new Map<string, Answer[]>();
-    for (const { name, reference } of responseNames()) {
-      shared.set(reference, [...(shared.get(reference) ?? []), ...(this.#answers.get(name) ?? [])]);
-    }
-    return responseNames().flatMap(({ name, reference, response }) =>
-      Object.entries(resolve(response).content ?? {}).flatMap(([type, { examples = {} }]) =>
-        Object.entries(examples)
-          .filter(([, example]) => !shared.get(reference)?.some(like(type, resolve(example).value)))
-          .map(([example]) => `${name} ${type} ${example}`),
-      ),
+    const bodies = responseNames().flatMap(({ name, reference, response }) =>
+      Object.entries(resolve(response).content ?? {}).map(([type, media]) => {
+        return { name, type, examples: examplesOf(media), holder: holderOf(media) ?? reference };
+      }),
+    );
+    const answersWith = (holder: string) =>
+      bodies.filter((body) => body.holder === holder).flatMap(({ name }) => this.#answers.get(name) ?? []);
+    return bodies.flatMap(({ name, type, examples, holder }) =>
+      examples
+        .filter((example) => !answersWith(holder).some(like(type, example)))
+        .map((example) => `${name} ${type} ${JSON.stringify(example)}`),
     );
   }
 }
@@ -79,6 +88,11 @@ function responseNames() {
       return { name, response, reference: '$ref' in response ? response.$ref : name };
     }),
   );
+}
+
+/** The schema that has the examples of a body; `undefined` if the response has them. */
+function holderOf({ schema = {}, examples }: MediaTypeObject): string | undefined {
+  return examples === undefined && '$ref' in schema ? schema.$ref : undefined;
 }
 
 /** Whether a response matches an example: the same JSON, or a text that contains it. */
