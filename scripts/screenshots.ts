@@ -1,4 +1,4 @@
-// Takes pictures of the console and the API page, after requests for so many seconds:
+// Takes pictures of the console and the API page, after sending requests for some seconds:
 //
 //   npm run screenshots -- FOLDER [--seconds 140]
 import { mkdir } from 'node:fs/promises';

@@ -1,8 +1,8 @@
-// Sends mixed and rude traffic to both APIs for an hour, and shows whether the service grows:
+// Sends friendly and hostile traffic to both APIs for an hour, and shows whether the service grows:
 //
 //   npm run try:soak -- [--minutes 60] [--picture scripts/soak.svg]
 //
-// A third of the clients are rude: they open a connection for each request, abort bodies and calls, read slowly,
+// A third of the clients are hostile: they open a connection for each request, abort bodies and calls, read slowly,
 // or follow the changes and leave. The rate is adjusted so that the event loop is busy half of the time.
 // Each minute prints a line. The exit code is 1 if the heap grew in the last two thirds of the time.
 import { fork } from 'node:child_process';
@@ -45,7 +45,7 @@ async function serve(database: string): Promise<void> {
   process.on('disconnect', () => service.close());
 }
 
-/** The clients of a service. `act` does one random thing of a polite or a rude client. */
+/** The clients of a service. `act` does one random thing of a friendly or a hostile client. */
 function createClients(http: string, grpc: string) {
   const random = new Random(1);
   const kept = new Agent({ keepAlive: true });
@@ -76,7 +76,7 @@ function createClients(http: string, grpc: string) {
     await sleep(random.below(10_000));
     sent.destroy();
   };
-  const polite: readonly (() => Promise<unknown>)[] = [
+  const friendly: readonly (() => Promise<unknown>)[] = [
     () => send('GET', `/users/${user()}`),
     () => send('GET', '/users?limit=20&sort=name'),
     () => send('PATCH', `/users/${user()}`, { name: name() }),
@@ -87,7 +87,7 @@ function createClients(http: string, grpc: string) {
       if (users.length > mostUsers) await send('DELETE', `/users/${users.splice(1, 1)}`);
     },
   ];
-  const rude: typeof polite = [
+  const hostile: typeof friendly = [
     () => send('GET', `/users/${user()}`, undefined, false),
     async () => {
       const sent = open('POST', '/users', false, { 'content-length': 1_000 });
@@ -107,15 +107,15 @@ function createClients(http: string, grpc: string) {
     () => linger('/changes', 'text/event-stream', true),
   ];
   const fill = async () => {
-    for (let i = 0; i < 100; i += 1) await polite[4]?.();
+    for (let i = 0; i < 100; i += 1) await friendly[4]?.();
     const post = { title: 'long', body: 'x'.repeat(10_000) };
     for (let i = 0; i < 500; i += 1) await send('POST', `/users/${users[0]}/posts`, post);
   };
   const act = async (latencies: number[]) => {
     // Long requests are rare, so that as many end as begin.
-    if (random.below(3) === 0) return rude[random.below(random.below(10) === 0 ? rude.length : 4)]?.();
+    if (random.below(3) === 0) return hostile[random.below(random.below(10) === 0 ? hostile.length : 4)]?.();
     const since = performance.now();
-    await polite[random.below(polite.length)]?.();
+    await friendly[random.below(friendly.length)]?.();
     return latencies.push(performance.now() - since);
   };
   return { fill, act, count, outcomes };
@@ -144,7 +144,7 @@ function draw(all: readonly Sample[]): string {
     drawChart('Event loop busy, in %', [line('busy', 100)]),
   ];
   const placed = charts.map((one, i) => place((i % 2) * chartWidth, Math.floor(i / 2) * chartHeight, one));
-  return drawSvg('The service under rude traffic', 2 * chartWidth, 2 * chartHeight, placed);
+  return drawSvg('The service under hostile traffic', 2 * chartWidth, 2 * chartHeight, placed);
 }
 
 async function soak(minutes: number): Promise<void> {

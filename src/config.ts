@@ -107,8 +107,8 @@ export const options = {
     meaning: 'Longest time for the headers of a request to arrive, in ms; 0: no limit.' },
   'request-timeout-ms': { kind: 'MS', default: 30_000, range: timers, path: 'timeouts.requestTimeoutMs',
     meaning: 'Longest time for a whole request to arrive, in ms; 0: no limit.' },
-  // Longer than the idle time of common balancers (AWS 60 s, nginx 75 s less its margin): the client must
-  // close first, or its next request meets a closing connection.
+  // Longer than the idle time of common balancers (nginx and AWS: 60 s). A balancer must close first, or its next
+  // request meets a closing connection.
   'keep-alive-timeout-ms': { kind: 'MS', default: 72_000, range: timers, path: 'timeouts.keepAliveTimeoutMs',
     meaning: 'How long a connection may wait for its next request, in ms; 0: no limit.' },
   'write-timeout-ms': { kind: 'MS', default: 60_000, range: timers, path: 'limits.writeTimeoutMs',

@@ -85,7 +85,7 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 /** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
 export async function openSource(url: string): Promise<Store> {
   const scheme = schemeOf(url);
-  if (scheme?.examine === undefined) throw new UsageError(`${url} holds no records of another process`);
+  if (scheme?.examine === undefined) throw new UsageError(`${url} has no records: each process has its own`);
   const file = scheme.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
   return await openStore(url, patience);

@@ -8,9 +8,9 @@ import { databaseUrl } from './settings.ts';
 
 const help = `usage: users-service verify [--database URL]
 
-Runs the tests that every store passes on empty stores beside the one at the URL: schemas in a PostgreSQL
-database, files beside a SQLite file. It removes them at the end, and neither reads nor changes the store
-itself. Prints a line for each subject and for each test that failed. Exit codes: 0 all tests passed, 1 a
+Tests whether a database does what the service needs. The tests use new, empty stores: schemas in a PostgreSQL
+database, or files beside a SQLite file. They are removed at the end, and the store at the URL is neither read
+nor changed. Prints a line for each subject and for each test that failed. Exit codes: 0 all tests passed, 1 a
 test failed, 2 wrong usage.
 
   --database URL  ${urlForms} [sqlite:./data/users.db]

@@ -105,7 +105,7 @@ describe('an invalid command line', () => {
     [['import', '--partial=yes'], '--partial takes no value'],
     [
       ['export', '/nowhere/all.ndjson', '--database', 'memory:'],
-      'memory: holds no records of another process',
+      'memory: has no records: each process has its own',
     ],
     [['export', '--database='], `--database must be ${urlForms}, not ""`],
     [

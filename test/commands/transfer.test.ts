@@ -558,7 +558,7 @@ describe('copy', () => {
     [['--from', 'sqlite:/nowhere/at/all.db', '--to', 'sqlite:x.db'], /there is no file \/nowhere/, 1],
     [['--from', 'ftp://x', '--to', 'memory:'], /--from must be .*, not "ftp:\/\/x"/, 2],
     [['--from', 'memory:', '--to', 'mysql://u:hunter2@h/x'], /--to must be .*\(hidden\)@h/, 2],
-    [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: holds no records of another process/, 2],
+    [['--from', 'memory:', '--to', 'sqlite:x.db'], /memory: has no records: each process has its own/, 2],
     [['--from', 'sqlite:x.db', '--to', 'memory:'], /memory: loses all records when the command ends/, 2],
     [['--from', 'postgres://u:hunter2@127.0.0.1:1/x', '--to', 'sqlite:x.db'], /127\.0\.0\.1/, 1],
   ];

@@ -106,7 +106,7 @@ export const smallHeap: Case = {
 /** All kinds of work in turn for ten minutes. Compares the memory at the end with that at the start. */
 export const soak: Case = {
   name: 'soak',
-  title: 'memory under mixed load, the last tenth of the time against the second',
+  title: 'memory under mixed load, the last tenth of the time against the second tenth',
   long: true,
   async run({ folder, dataFolder, soakSeconds }) {
     const file = join(folder, 'soak.db');
