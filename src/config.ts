@@ -70,7 +70,7 @@ export const options = {
   'api-key': { kind: 'KEYS', default: [], path: 'apiKeys',
     meaning: 'Keys that clients may send in x-api-key, separated by commas: KEY, or NAME:SCOPES=KEY with scopes like read+write.' },
   'api-keys-file': { kind: 'PATH',
-    meaning: 'File of such keys, one on each line, that only its owner may read; SIGHUP reads it again.' },
+    meaning: 'File of such keys, one on each line, that other users may not read; SIGHUP reads it again.' },
   auth: { default: 'none', values: authModes, path: 'auth',
     meaning: 'Which requests for users and posts need a key: none, writes or all.' },
   public: { kind: 'PATH', path: 'publicDir', variable: 'PUBLIC_DIR',
