@@ -67,14 +67,14 @@ export function moveFocus(element) {
 }
 
 /**
- * Shows or hides a button. If it has the focus and disappears, the focus moves to another element.
- * @param {HTMLButtonElement} button
+ * Shows or hides an element. If it has the focus and disappears, the focus moves to another element.
+ * @param {HTMLElement} element
  * @param {boolean} hidden
  * @param {HTMLElement} next
  */
-export function setHidden(button, hidden, next) {
-  if (hidden && document.activeElement === button) next.focus();
-  button.hidden = hidden;
+export function setHidden(element, hidden, next) {
+  if (hidden && element.contains(document.activeElement)) next.focus();
+  element.hidden = hidden;
 }
 
 /**

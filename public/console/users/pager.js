@@ -1,5 +1,5 @@
 // @ts-check
-import { byId, isEnabled, setEnabled } from '../ui/dom.js';
+import { byId, isEnabled, setEnabled, setHidden } from '../ui/dom.js';
 import { formatNumber } from '../ui/format.js';
 
 /** @import { View } from '../ui/view.js' */
@@ -13,6 +13,7 @@ export function createPager(steps) {
   const previous = button('page-prev', steps.previous);
   const next = button('page-next', steps.next);
   const pager = byId('pager', HTMLElement);
+  const heading = byId('users-heading', HTMLElement);
   return {
     /**
      * @param {Pick<View, 'page' | 'limit'>} view
@@ -23,8 +24,7 @@ export function createPager(steps) {
       const isOnly = page === 1 && !hasNext;
       const rowsBefore = (page - 1) * limit;
       pager.hidden = rows === 0;
-      byId('page-steps', HTMLElement).hidden = isOnly;
-      byId('count-button', HTMLButtonElement).hidden = isOnly;
+      for (const id of ['page-steps', 'count-button']) setHidden(byId(id, HTMLElement), isOnly, heading);
       setEnabled(first, page > 1);
       setEnabled(previous, page > 1);
       setEnabled(next, hasNext);
