@@ -36,14 +36,20 @@ type Line =
   | (ListeningEvent & { readonly version: string })
   | { readonly type: 'dropped'; readonly count: number };
 
+interface Text {
+  text: string;
+  bytes: number;
+  /** The number of lines that are lost with this text. */
+  lines: number;
+}
+
 /** An observer that prints one line for each event. `version` is that of the program. */
 export function createLog(format: LogFormat, sink: LineSink, version: string): Log {
   if (format === 'off')
     return { observe: () => undefined, flush: () => undefined, end: async () => undefined };
   const toText = format === 'pretty' ? prettyText : jsonText;
   /** Complete lines that wait to be written. */
-  const texts: string[] = [];
-  let lastTextBytes = 0;
+  const texts: Text[] = [];
   let dropped = 0;
   /** How many lines could not be written since the last successful write. Then they are added to `dropped`. */
   let failed = 0;
@@ -59,13 +65,13 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     }
     const line = `${toText(event, time, count)}\n`;
     const bytes = Buffer.byteLength(line);
-    if (texts.length > 0 && lastTextBytes + bytes <= maxTextBytes) {
-      texts[texts.length - 1] += line;
-      lastTextBytes += bytes;
-    } else {
-      texts.push(line);
-      lastTextBytes = bytes;
-    }
+    const lines = event.type === 'dropped' ? event.count : 1;
+    const last = texts.at(-1);
+    if (last !== undefined && last.bytes + bytes <= maxTextBytes) {
+      last.text += line;
+      last.bytes += bytes;
+      last.lines += lines;
+    } else texts.push({ text: line, bytes, lines });
   };
   const print = (event: Line, count?: number): void => {
     if (texts.length >= maxTexts) {
@@ -77,10 +83,10 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     add(event, count);
     timer ??= setTimeout(write, flushAfterMs).unref();
   };
-  const send = (text: string, next?: () => void): void => {
+  const send = ({ text, lines }: Text, next?: () => void): void => {
     // A full disk may have accepted the beginning of a line.
     sink.write(failed > 0 ? `\n${text}` : text, (error) => {
-      if (error) failed += text.split('\n').length - 1;
+      if (error) failed += lines;
       else [dropped, failed] = [dropped + failed, 0];
       next?.();
     });
@@ -89,7 +95,11 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
     clearTimeout(timer);
     timer = undefined;
     // One text at a time: a stream joins the texts it buffers into one write.
-    while (texts.length > 0 && sink.writableLength === 0) send(texts.shift() ?? '', write);
+    while (sink.writableLength === 0) {
+      const text = texts.shift();
+      if (text === undefined) return;
+      send(text, write);
+    }
   };
   const writeAll = (): void => {
     for (const text of texts.splice(0)) send(text);
@@ -122,7 +132,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
         }
       };
       await waitForReader();
-      for (const text of texts.splice(0)) dropped += text.split('\n').length - 1;
+      for (const { lines } of texts.splice(0)) dropped += lines;
       if (dropped > 0) add({ type: 'dropped', count: dropped });
       dropped = 0;
       writeAll();

@@ -273,6 +273,33 @@ describe('writing log lines', () => {
     );
   });
 
+  it('counts the lines of a lost report about dropped lines', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    let [file, isFull] = ['', true];
+    const sink: LineSink = {
+      writableLength: 1,
+      write(text, done) {
+        if (!isFull) file += text;
+        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
+      },
+    };
+    const log = createLog('json', sink, '1.2.3');
+    for (let n = 0; n < 40_000; n += 1) log.observe(request);
+    log.flush();
+    log.observe(request);
+    log.flush();
+    isFull = false;
+    for (let n = 0; n < 2; n += 1) {
+      log.observe(request);
+      log.flush();
+    }
+    const events = file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+    assert.deepEqual(
+      events.map(({ event, count }) => count ?? event),
+      ['request', 40_001, 'request'],
+    );
+  });
+
   it('sends the remaining lines to a slow reader in order when the service ends', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
