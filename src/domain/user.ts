@@ -33,9 +33,7 @@ export interface UserQuery extends ListQuery<UserField> {
   readonly filter: UserFilter;
 }
 
-export const maxNameLength = 200;
-
-const nameRule = { maxLength: maxNameLength, notBlank: true, multiline: false };
+const nameRule = { maxLength: 200, notBlank: true, multiline: false };
 const rolePattern = /^[a-z][a-z0-9_-]{0,49}$/;
 
 /** The fields that users can be sorted by. An absent role sorts like the empty text. */

@@ -31,6 +31,7 @@ export interface MediaTypeObject {
 interface ParameterObject {
   readonly name: string;
   readonly in: string;
+  readonly schema: object;
 }
 
 export interface Operation {
@@ -87,6 +88,17 @@ export function operations(): ReadonlyMap<string, Operation> {
 /** The names of the query parameters of an operation. */
 export function queryParameters({ parameters = [] }: Partial<Operation> = {}): string[] {
   return parameters.map((one) => resolve(one)).flatMap((one) => (one.in === 'query' ? [one.name] : []));
+}
+
+/** A shared parameter of an operation: its schema, and where this is in the document. */
+export function findParameter(
+  { parameters = [] }: Partial<Operation> = {},
+  name: string,
+): { readonly pointer: readonly string[]; readonly schema: object } {
+  const found = parameters.find((one) => '$ref' in one && resolve<ParameterObject>(one).name === name);
+  assert.ok(found !== undefined && '$ref' in found, `there is no shared parameter ${name}`);
+  const { schema } = resolve<ParameterObject>(found);
+  return { pointer: [...found.$ref.split('/').slice(1), 'schema'], schema };
 }
 
 /** Resolves a `$ref`, and returns any other value unchanged. */
