@@ -76,7 +76,7 @@ export const changes: Command = {
           position = events.findLast(({ id }) => id)?.id ?? position;
           if (state && position) await writeState(state, position);
           const gone = events.find(({ event }) => event === 'gone');
-          if (gone) throw new Refusal(`the position is no longer kept: ${gone.data}`, goneCode);
+          if (gone) throw new Refusal(`the position is no longer kept: ${reasonOf(gone.data)}`, goneCode);
         }
       } catch (error) {
         if (signal.aborted) break;
@@ -186,8 +186,13 @@ async function checkResponse(response: Response): Promise<void> {
     const origin = URL.parse(location, response.url)?.origin ?? 'an address that is not valid';
     throw new Refusal(`${response.url} answers ${status}: it redirects to ${origin}`, 1);
   }
-  const reason = /^\{"error":"(.*)"\}$/.exec(body)?.[1] ?? (isStream ? '' : 'not a stream of changes');
+  const reason = reasonOf(body) ?? (isStream ? '' : 'not a stream of changes');
   // Retry only if the same request may succeed later.
   const code = status === 410 ? goneCode : status < 500 && status !== 429 ? 1 : 0;
   throw new Refusal(`${response.url} answers ${status}: ${reason}`, code);
+}
+
+/** The message in the body of an error. */
+function reasonOf(body = ''): string | undefined {
+  return /^\{"error":"(.*)"\}$/.exec(body)?.[1];
 }
