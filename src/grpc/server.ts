@@ -7,6 +7,8 @@ import { limitStreams } from './streams.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
+// The length of the kernel's queue of new connections, as of the HTTP port. It fills while grpc-js is loaded.
+const backlog = 65_535;
 // The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
 const unavailable = 14;
 
@@ -42,7 +44,8 @@ export class GrpcServer {
   /** Opens the port, and resolves to its number. */
   async listen(host: string, port: number, tls?: SecureContextOptions): Promise<number> {
     this.#tls = tls;
-    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket)).listen({ host, port });
+    const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+    server.listen({ host, port, backlog });
     await once(server, 'listening');
     server.on('error', this.#reportFailure);
     this.#server = server;

@@ -7,6 +7,7 @@ import { status } from '@grpc/grpc-js';
 import { options } from '../../src/config.ts';
 import { createService } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { head, Wire } from '../kit/wire.ts';
 import { createCertificate } from '../support/certificate.ts';
@@ -170,6 +171,26 @@ test('with maxConnections 0, both ports accept more connections at once than the
     events.map(({ type }) => type),
     ['listening'],
   );
+});
+
+const isLinux = process.platform === 'linux';
+test('a thousand clients can connect to each port while the process is busy', {
+  // Other systems limit the queue of new connections to fewer.
+  skip: !isLinux && 'only Linux has a queue of this length',
+}, async (t) => {
+  const { child, http, grpc } = await startProcess(t, ['--database', 'memory:']);
+  child.kill('SIGSTOP');
+  for (const address of [http, grpc]) {
+    let connected = 0;
+    for (let i = 0; i < 1_000; i += 1) {
+      const socket = connect(Number(/\d+$/.exec(address)?.[0]), '127.0.0.1', () => {
+        connected += 1;
+      });
+      socket.on('error', () => undefined);
+      t.after(() => socket.destroy());
+    }
+    await until(() => connected === 1_000, `all clients are connected to ${address}`);
+  }
 });
 
 test('createService rejects an invalid maxConnections', () => {
