@@ -10,7 +10,8 @@ import {
   variableOf,
 } from '../src/commands/settings.ts';
 import { type Config, optionRows, readOptions } from '../src/config.ts';
-import { createRequestListener } from '../src/rest/app.ts';
+import { createRequestListener, type RequestListenerOptions } from '../src/rest/app.ts';
+import { createFetchHandler } from '../src/rest/fetch.ts';
 import { createService, type ServiceOptions } from '../src/service.ts';
 import { createMemoryStore } from '../src/storage/memory/store.ts';
 import { urlForms } from '../src/storage/open.ts';
@@ -343,8 +344,24 @@ describe('the table of options', () => {
     it(`does not contain ${name}, which the library rejects`, () => {
       const error = { name: 'TypeError', message: `${name} is not an option` };
       assert.throws(() => createService(options as ServiceOptions), error);
-      const repository = createMemoryStore();
-      assert.throws(() => createRequestListener({ repository, ...(options as object) }), error);
+    });
+  }
+
+  for (const [name, options] of Object.entries({
+    datbase: { datbase: 'memory:' },
+    port: { port: 1 },
+    timeouts: { timeouts: {} },
+    'limits.maxHeader': { limits: { maxHeader: 1 } },
+  })) {
+    it(`a listener rejects ${name}, which is not one of its options`, () => {
+      const given = {
+        repository: createMemoryStore(),
+        publicDir: false,
+        ...options,
+      } as RequestListenerOptions;
+      const error = { name: 'TypeError', message: `${name} is not an option` };
+      assert.throws(() => createRequestListener(given), error);
+      assert.throws(() => createFetchHandler(given), error);
     });
   }
 

@@ -46,6 +46,12 @@ export interface RequestListenerOptions {
   readonly observe?: Observe;
 }
 
+// biome-ignore format: one line for each name is longer to read.
+const names: readonly string[] = [
+  'repository', 'apiKeys', 'auth', 'requirePreconditions', 'cors', 'allowedHosts', 'utilityRoutes', 'maxFollowers',
+  'publicDir', 'basePath', 'limits', 'observe',
+];
+
 /** The parameters of the HTTP API in a service, besides the options. @internal */
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {
   readonly access: Access;
@@ -87,6 +93,7 @@ const exposedHeaders: Headers = {
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkRepository(options?.repository);
+  for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
   const checked = readOptions(options);
   const metrics = new Metrics();
   const api = createHttpApi(checked, {

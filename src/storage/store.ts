@@ -1,3 +1,4 @@
+import { readNumbers } from '../check-range.ts';
 import { type ChangePage, type ChangeQuery, defaultChangesKept, maxChangesKept } from '../domain/change.ts';
 import { aborted, DomainError, storeClosed } from '../domain/errors.ts';
 import type { Row } from '../domain/kinds.ts';
@@ -73,6 +74,19 @@ export const embeddedNumbers = {
   idempotencyTtlMs: [idempotencyTtlMs, 1, Number.MAX_SAFE_INTEGER],
   changesKept: [defaultChangesKept, 0, maxChangesKept],
 } as const;
+
+// biome-ignore format: one line for each name is longer to read.
+const optionNames: readonly string[] = [
+  'now', 'idempotencyTtlMs', 'changesKept', 'busyTimeoutMs', 'maxPendingWrites', 'onCreated', 'poolSize',
+  'waitTimeoutMs', 'maxWaiting', 'statementTimeoutMs', 'lockTimeoutMs', 'idleInTransactionTimeoutMs', 'pingTimeoutMs',
+  'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
+];
+
+/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has. A store ignores those of the others. */
+export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
+  for (const name in given) if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
+  return readNumbers(given, numbers);
+};
 
 /**
  * Creates a store from the operations of a database. The store closes once, and then rejects every call. A call whose

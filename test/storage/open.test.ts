@@ -105,6 +105,14 @@ describe('openStore', () => {
     });
   }
 
+  for (const url of ['memory:', 'sqlite:/nowhere', 'postgres://a@b/c']) {
+    it(`rejects an unknown option for ${url}, with its name`, async () => {
+      const options = { poolSize: 1, busyTimeoutMs: 1, poolsize: 1 };
+      const error = { name: 'TypeError', message: 'poolsize is not an option' };
+      await assert.rejects(openStore(url, options), error);
+    });
+  }
+
   it('loads only the module of the store that it opens', () => {
     const script = `
       const { openStore } = await import(${JSON.stringify(new URL('../../src/storage/open.ts', import.meta.url).href)});

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { readNumbers } from '../../check-range.ts';
 import { keyReused, preconditionFailed } from '../../domain/errors.ts';
 import type { Row } from '../../domain/kinds.ts';
 import {
@@ -21,7 +20,7 @@ import {
 } from '../../domain/record.ts';
 import type { ChangeOptions, Created, CreateOptions, Store } from '../../domain/repository.ts';
 import { compareText } from '../../domain/text.ts';
-import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
+import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
 import {
   childTables,
   filterColumns,
@@ -45,7 +44,7 @@ export type MemoryStoreOptions = EmbeddedStoreOptions;
 export function createMemoryStore(options: MemoryStoreOptions = {}): Store {
   const rows = byKind(() => new Map<number, Row>());
   const lastIds = byKind(() => 0);
-  const { idempotencyTtlMs, changesKept } = readNumbers(options, embeddedNumbers);
+  const { idempotencyTtlMs, changesKept } = readStoreNumbers(options, embeddedNumbers);
   const once = createOnce(idempotencyTtlMs, options.now);
   const changes = memoryFeed(changesKept);
 

@@ -1,8 +1,8 @@
-import { maxTimerMs, readNumbers } from '../../check-range.ts';
+import { maxTimerMs } from '../../check-range.ts';
 import { defaultChangesKept, maxChangesKept } from '../../domain/change.ts';
 import { byKind } from '../../domain/record.ts';
 import { idempotencyTtlMs, type Store } from '../../domain/repository.ts';
-import { createStore } from '../store.ts';
+import { createStore, readStoreNumbers } from '../store.ts';
 import { tables } from '../tables.ts';
 import { postgresFeed, prepareFeed } from './changes.ts';
 import { type Sql, types, type Warn } from './connection.ts';
@@ -80,7 +80,7 @@ const numbers = {
  * Throws a `RangeError` for an option out of its range.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
-  const limits = readNumbers(options, numbers);
+  const limits = readStoreNumbers(options, numbers);
   const { readDatabase, applicationName = 'users-service', onWarning, onFailure, onStandbyRead } = options;
   const { Client } = await loadDriver();
   const settings = { ...limits, ...parseHosts(Client, url) };

@@ -1,11 +1,10 @@
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
-import { readNumbers } from '../../check-range.ts';
 import { DomainError, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
 import type { CreateOptions, Store } from '../../domain/repository.ts';
-import { createStore, type EmbeddedStoreOptions, embeddedNumbers } from '../store.ts';
+import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
 import { sqliteFeed } from './changes.ts';
 import { toDomainError, unavailable } from './errors.ts';
 import {
@@ -42,7 +41,7 @@ const numbers = {
  * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
-  const settings = { ...readNumbers(options, numbers), now: options.now ?? Date.now };
+  const settings = { ...readStoreNumbers(options, numbers), now: options.now ?? Date.now };
   const givenPath = resolve(path);
   try {
     const file = realPath(givenPath);
