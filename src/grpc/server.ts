@@ -134,7 +134,7 @@ export class GrpcServer {
         app.setServing(this.#serving);
         return app;
       });
-    // After a failure, the next connection tries again.
+    // If a file could not be read, the next connection tries again. A module that fails while it runs fails for good.
     this.#app.catch(() => {
       this.#app = undefined;
     });
