@@ -107,6 +107,7 @@ export class Service implements AsyncDisposable {
   async #start(): Promise<Addresses> {
     try {
       const addresses = await this.#open();
+      this.#cut.signal.throwIfAborted();
       this.#state = 'serving';
       this.#grpc?.setServing(true);
       const files = this.#api?.files ?? 0;
@@ -142,6 +143,7 @@ export class Service implements AsyncDisposable {
     const open = () => openStore(this.#options.database, storeOptions);
     const repository = this.#options.repository ?? (await step('database', open));
     this.#repository = repository;
+    this.#cut.signal.throwIfAborted();
     const { maxHeaders } = this.#options.limits;
     const server = await step(
       'tls',
@@ -210,7 +212,7 @@ export class Service implements AsyncDisposable {
 
   /**
    * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
-   * `timeoutMs` can only shorten its deadline.
+   * `timeoutMs` can only shorten its deadline. A start that has not ended by then opens no port, and fails.
    */
   async close(given: CloseOptions = {}): Promise<void> {
     const { default: preset, range } = options['drain-timeout-ms'];
@@ -228,15 +230,17 @@ export class Service implements AsyncDisposable {
   }
 
   async #end(timeoutMs: number): Promise<void> {
+    const [{ signal }, { drainDelayMs }] = [this.#cut, this.#options];
     if (this.#state === 'new') this.#state = 'closed';
+    const late = sleep(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined);
     // A port cannot be closed while it opens. After a failed start everything is closed already.
-    await this.#starting?.catch(() => undefined);
+    await Promise.race([this.#starting?.catch(() => undefined), late]);
+    // A start that still waits for its store will close it.
+    if (this.#state === 'starting') this.#cut.abort(new Error('the service was closed during its start'));
     if (this.#state !== 'serving') return;
     this.#state = 'draining';
     this.#observe({ type: 'draining' });
     this.#grpc?.setServing(false);
-    const { signal } = this.#cut;
-    const { drainDelayMs } = this.#options;
     if (drainDelayMs > 0) await sleep(drainDelayMs, undefined, { signal }).catch(() => undefined);
     try {
       await this.#release(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));

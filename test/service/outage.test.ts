@@ -1,13 +1,43 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { createService } from '../../src/service.ts';
+import { openStore } from '../../src/storage/open.ts';
+import type { ServiceEvent } from '../../src/telemetry/events.ts';
+import { freePorts } from '../kit/free-ports.ts';
 import { usersClient } from '../kit/grpc.ts';
 import { allUsers } from '../kit/ledger.ts';
 import { OutageLoad, untilReady } from '../kit/outage-load.ts';
 import { startPostgres } from '../kit/postgres.ts';
+import { openSession } from '../kit/postgres-session.ts';
 import { startProcess } from '../kit/process.ts';
+import { timed } from '../support/outcome.ts';
 
 const postgres = await startPostgres();
 after(() => postgres.close());
+
+test('a close during a start ends in time although the database does not respond, and nothing is opened later', async (t) => {
+  const url = await postgres.createDatabase();
+  await (await openStore(url)).close();
+  const session = await openSession(t, url);
+  await session.lock('meta');
+  const [port = 0] = await freePorts(1);
+  const events: ServiceEvent[] = [];
+  const observe = (event: ServiceEvent) => events.push(event);
+  const service = createService({ database: url, port, grpcPort: false, observe });
+  const listening = service.listen();
+  await session.untilBlocked(1);
+  const { ms } = await timed(service.close({ timeoutMs: 100 }));
+  // The store would wait 5 s for the lock.
+  assert.ok(ms < 4_000, `closed after ${ms} ms`);
+  await session.unlock();
+  await assert.rejects(listening, { message: 'the service was closed during its start' });
+  assert.deepEqual(await session.backends(), []);
+  assert.deepEqual(
+    events.filter(({ type }) => type !== 'warning'),
+    [],
+  );
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/health`));
+});
 
 // scripts/outage.ts is the long version of this test, with a failover.
 test('while the database ends its sessions, crashes and restarts, clients only receive "unavailable"', async (t) => {
