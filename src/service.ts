@@ -160,9 +160,8 @@ export class Service implements AsyncDisposable {
       unreadyReason: () => (this.#state === 'serving' ? undefined : `the service is ${this.#state}`),
       renderMetrics: this.#options.renderMetrics ?? (() => this.metrics()),
     };
-    const api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
-    this.#api = api;
-    server.serve(api.listener.listener);
+    this.#api = await step('publicDir', () => createHttpApi({ ...this.#options, repository }, hooks));
+    server.serve(this.#api.listener.listener);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
     const limits = this.#options.grpcLimits;
@@ -232,11 +231,12 @@ export class Service implements AsyncDisposable {
   async #end(timeoutMs: number): Promise<void> {
     const [{ signal }, { drainDelayMs }] = [this.#cut, this.#options];
     if (this.#state === 'new') this.#state = 'closed';
-    const late = sleep(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined);
-    // A port cannot be closed while it opens. After a failed start everything is closed already.
-    await Promise.race([this.#starting?.catch(() => undefined), late]);
-    // A start that still waits for its store will close it.
-    if (this.#state === 'starting') this.#cut.abort(new Error('the service was closed during its start'));
+    if (this.#state === 'starting') {
+      // A port cannot be closed while it opens. A start that still waits for its store will close the store.
+      const late = sleep(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined);
+      await Promise.race([this.#starting?.catch(() => undefined), late]);
+      if (this.#state === 'starting') this.#cut.abort(new Error('the service was closed during its start'));
+    }
     if (this.#state !== 'serving') return;
     this.#state = 'draining';
     this.#observe({ type: 'draining' });
