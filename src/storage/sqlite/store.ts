@@ -1,7 +1,7 @@
 import { dirname, extname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
-import { DomainError, keyInUse, messageOf } from '../../domain/errors.ts';
+import { DomainError, invalid, keyInUse, messageOf } from '../../domain/errors.ts';
 import { byKind, type RecordKind } from '../../domain/record.ts';
 import type { CreateOptions, Store } from '../../domain/repository.ts';
 import { createStore, type EmbeddedStoreOptions, embeddedNumbers, readStoreNumbers } from '../store.ts';
@@ -38,9 +38,13 @@ const numbers = {
 
 /**
  * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread,
- * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk.
+ * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk. Rejects a URL and
+ * `:memory:` as `invalid`.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
+  if (/^(?:sqlite:|:memory:$)/.test(path)) {
+    throw invalid('path', 'must be that of a file, not a URL; a store in memory is memory: in openStore');
+  }
   const settings = { ...readStoreNumbers(options, numbers), now: options.now ?? Date.now };
   const givenPath = resolve(path);
   try {

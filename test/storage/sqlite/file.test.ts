@@ -497,6 +497,18 @@ describe('the access rights of the files of a SQLite store', () => {
   }
 });
 
+for (const path of [':memory:', 'sqlite:users.db', 'sqlite:/srv/users.db']) {
+  it(`openSqliteStore rejects ${path}, which is not the path of a file, and creates nothing`, async (t) => {
+    const folder = temporaryFolder();
+    const directory = process.cwd();
+    t.after(() => process.chdir(directory));
+    process.chdir(folder);
+    const message = 'path must be that of a file, not a URL; a store in memory is memory: in openStore';
+    await assert.rejects(openSqliteStore(path), { kind: 'invalid', message });
+    assert.deepEqual(readdirSync(folder), []);
+  });
+}
+
 describe('options of a SQLite store', () => {
   const bad: readonly SqliteStoreOptions[] = [
     { busyTimeoutMs: -1 },
