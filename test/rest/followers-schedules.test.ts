@@ -162,12 +162,13 @@ it('reads the changes once for all followers with any filter, also when they nee
     for await (const text of followers.follow(query, request)) texts[i] += text;
   });
   for (let id = 1; id <= 5; id += 1) kept.add('user.created', { id, name: 'Ann', version: 1 });
-  await t.waitFor(() => {
+  const checkTexts = () => {
     for (const [i, text] of texts.entries()) {
       const ids = [...text.matchAll(/^id: (\d+)\ndata/gm)].map(([, id]) => Number(id));
       assert.deepEqual(ids, i % 3 === 0 ? [(i % 5) + 1] : [1, 2, 3, 4, 5]);
     }
-  });
+  };
+  await t.waitFor(checkTexts, { timeout: 10_000 });
   assert.ok(done.reads <= 6, `${done.reads} reads`);
   aborter.abort();
   await Promise.all(running);
