@@ -101,7 +101,7 @@ const fields: readonly [line: string, body: unknown, message: string][] = [
   ['POST /users', { name: 'Bob', id: 7 }, '"id" is not a known field'],
   ['POST /users', { name: 'Bob', Name: 'Bob' }, '"Name" is not a known field'],
   ['POST /users', { name: 'Bob', version: 3 }, '"version" is not a known field'],
-  ['PUT /users/1', { name: 'Bob', email: 'x' }, '"email" is not a known field'],
+  ['PUT /users/1', { name: 'Bob', nick: 'x' }, '"nick" is not a known field'],
   ['PUT /users/1', { name: 'Bob', id: 2 }, 'id must be 1, the one in the path'],
   ['PUT /users/1', { name: 'Bob', id: '1' }, 'id must be 1, the one in the path'],
   ['PATCH /users/1', { id: 1 }, '"id" is not a known field'],

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
-import { userQuery } from '../../../src/conformance/fixture.ts';
+import { userFilters, userQuery } from '../../../src/conformance/fixture.ts';
 import { type NestedKind, nestedKinds } from '../../../src/conformance/nested-kinds.ts';
 import type { PageStart, Position } from '../../../src/domain/list-query.ts';
+import { userFields } from '../../../src/domain/user.ts';
 import { postgresReads } from '../../../src/storage/postgres/reads.ts';
 import { openPostgresStore } from '../../../src/storage/postgres/store.ts';
 import { openTestPostgres } from '../../kit/postgres.ts';
@@ -124,6 +125,14 @@ const lists: readonly [parameters: string, position: Position][] = [
   ['role=nobody&sort=name', ['same', 1]],
 ];
 
+/** Lists by each field that the ones above do not sort or filter by. */
+const otherLists: typeof lists = [
+  ...Object.keys(userFields).flatMap((field) => [`sort=${field}`, `sort=-${field}`]),
+  ...Object.entries(userFilters).map(([field, value]) => `${field}=${value}&sort=${field}`),
+]
+  .filter((parameters) => !/sort=-?(id|name|role)$/.test(parameters))
+  .map((parameters) => [parameters, ['', 150_000]]);
+
 const nestedLists = ({ text }: NestedKind): readonly [parameters: string, position: Position][] => [
   ['', [89_990]],
   ['sort=-id', [100]],
@@ -134,7 +143,7 @@ const nestedLists = ({ text }: NestedKind): readonly [parameters: string, positi
 ];
 
 describe('pages of 200,000 users', () => {
-  for (const [parameters, position] of lists) {
+  for (const [parameters, position] of [...lists, ...otherLists]) {
     const query = userQuery(parameters);
     it(`the first page of users with "${parameters}" is served by an index`, async () => {
       assertFew(await cost(() => users.list(query.filter, query)));
