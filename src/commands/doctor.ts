@@ -89,7 +89,7 @@ async function examineKey(path: string): Promise<Finding> {
 async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
   const { database, workers: processes } = config;
   try {
-    const findings = (await schemeOf(database)?.examine?.(database, { processes })) ?? [];
+    const findings = (await schemeOf(database)?.lasting?.examine(database, { processes })) ?? [];
     return [...findings, ...(await examineStandbys(config))];
   } catch (error) {
     const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';

@@ -56,7 +56,7 @@ export function checkDatabaseUrl(setting: Omit<Setting, 'source'>): void {
 export async function areSameStore(one: string, other: string): Promise<boolean> {
   const [first, second] = await Promise.all(
     [one, other].map(async (url) => {
-      const file = schemeOf(url)?.file?.(url);
+      const file = schemeOf(url)?.lasting?.file?.(url);
       return file === undefined ? undefined : await stat(file, { bigint: true }).catch(() => undefined);
     }),
   );

@@ -8,7 +8,8 @@ export async function examineStandbys(
   { 'read-database': url = '', workers: processes }: Config,
   signal?: AbortSignal,
 ): Promise<Finding[]> {
-  const findings = (await schemeOf(url)?.examine?.(url, { role: 'standby', processes, signal })) ?? [];
+  const options = { role: 'standby', processes, signal } as const;
+  const findings = (await schemeOf(url)?.lasting?.examine(url, options)) ?? [];
   return findings.map((finding) => ({
     ...finding,
     level: finding.level === 'fail' ? 'warn' : finding.level,

@@ -84,16 +84,16 @@ async function* linesOf(store: Store): AsyncGenerator<string, void> {
 
 /** Opens a store to read from. Fails for a missing file, which would otherwise be created as an empty store. */
 export async function openSource(url: string): Promise<Store> {
-  const scheme = schemeOf(url);
-  if (scheme?.examine === undefined) throw new UsageError(`${url} has no records: each process has its own`);
-  const file = scheme.file?.(url);
+  const lasting = schemeOf(url)?.lasting;
+  if (lasting === undefined) throw new UsageError(`${url} has no records: each process has its own`);
+  const file = lasting.file?.(url);
   if (file !== undefined && !existsSync(file)) throw new Error(`there is no file ${file}`);
   return await openStore(url, patience);
 }
 
-/** Throws a `UsageError` for a store that loses its records when this process ends. No such store can be examined. */
+/** Throws a `UsageError` for a store that loses its records when this process ends. */
 function checkTarget(url: string): void {
-  if (schemeOf(url)?.examine === undefined)
+  if (schemeOf(url)?.lasting === undefined)
     throw new UsageError(`${url} loses all records when the command ends`);
 }
 
@@ -239,17 +239,17 @@ export const backup: Command = {
     const { env, stdout, stderr } = context;
     if (file === undefined || file === '-') throw usageOf(backupHelp);
     const url = databaseUrl(flags, env);
-    const source = schemeOf(url)?.file?.(url);
-    if (source === undefined) {
+    const { file: pathOf, backUp } = schemeOf(url)?.lasting ?? {};
+    if (pathOf === undefined || backUp === undefined) {
       throw new UsageError('--database must be sqlite:PATH; for PostgreSQL use pg_dump or its base backups');
     }
-    const { backupSqlite } = await import('../storage/sqlite/backup.ts');
+    const source = pathOf(url);
     let progress: Progress | undefined;
     let isStopped = false;
     onStop(context, () => {
       isStopped = true;
     });
-    await backupSqlite(source, file, (done, total) => {
+    await backUp(source, file, (done, total) => {
       if (isStopped) throw new Error('stopped by a signal');
       progress ??= createProgress(stderr, 'backup', total);
       progress.update(done);

@@ -28,7 +28,7 @@ export const verify: Command = {
   async run(context, { flags }) {
     const url = databaseUrl(flags, context.env);
     await using cleanup = removals(context);
-    const opening = schemeOf(url)?.scratch?.(url);
+    const opening = schemeOf(url)?.lasting?.scratch(url);
     // Deferred before it is open, because a signal may stop the process earlier.
     cleanup.defer(async () => (await opening?.catch(() => undefined))?.remove());
     const scratch = await opening;

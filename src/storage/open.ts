@@ -3,6 +3,7 @@ import type { Store } from '../domain/repository.ts';
 import type { ExamineOptions, Finding } from './finding.ts';
 import type { MemoryStoreOptions } from './memory/store.ts';
 import type { PostgresStoreOptions } from './postgres/store.ts';
+import type { backupSqlite } from './sqlite/backup.ts';
 import type { SqliteStoreOptions } from './sqlite/store.ts';
 import type { Scratch } from './store.ts';
 
@@ -20,14 +21,21 @@ export interface StoreScheme {
   readonly isShared: boolean;
   /** Whether its standbys can serve reads. */
   readonly hasStandbys?: true;
-  /** The path of its file; absent for stores without a file. */
-  readonly file?: (url: string) => string;
   /** Loads the modules of this store only, and opens it. */
   readonly open: (url: string, options: StoreOptions) => Promise<Store>;
-  /** Examines a store, or standbys, without changing it; absent if its data is lost with the process. */
-  readonly examine?: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
-  /** Prepares empty stores beside the one at a URL; absent if every opened store is empty. */
-  readonly scratch?: (url: string) => Promise<Scratch>;
+  /** What commands do with a store that another process has filled; absent if its data is lost with the process. */
+  readonly lasting?: LastingStore;
+}
+
+interface LastingStore {
+  /** The path of its file; absent for stores without a file. */
+  readonly file?: (url: string) => string;
+  /** Examines a store, or standbys, without changing it. */
+  readonly examine: (url: string, options?: ExamineOptions) => Promise<Finding[]>;
+  /** Prepares empty stores beside the one at a URL. */
+  readonly scratch: (url: string) => Promise<Scratch>;
+  /** Copies the file of a store to another path; absent for stores with tools of their own for backups. */
+  readonly backUp?: typeof backupSqlite;
 }
 
 // Excludes an authority, and `:memory:`, for which SQLite would give each connection a separate database.
@@ -51,11 +59,14 @@ export const storeSchemes: readonly StoreScheme[] = [
         : undefined;
     },
     isShared: true,
-    file: sqlitePath,
     open: async (url, options) =>
       (await import('./sqlite/store.ts')).openSqliteStore(sqlitePath(url), options),
-    examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url)),
-    scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
+    lasting: {
+      file: sqlitePath,
+      examine: async (url) => (await import('./sqlite/examine.ts')).examineSqlite(sqlitePath(url)),
+      scratch: async (url) => (await import('./sqlite/file.ts')).openSqliteScratch(sqlitePath(url)),
+      backUp: async (...args) => (await import('./sqlite/backup.ts')).backupSqlite(...args),
+    },
   },
   {
     form: 'postgres://USER@HOST/NAME',
@@ -71,14 +82,16 @@ export const storeSchemes: readonly StoreScheme[] = [
     isShared: true,
     hasStandbys: true,
     open: async (url, options) => (await import('./postgres/store.ts')).openPostgresStore(url, options),
-    examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
-    scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
+    lasting: {
+      examine: async (...args) => (await import('./postgres/examine.ts')).examinePostgres(...args),
+      scratch: async (url) => (await import('./postgres/scratch.ts')).openPostgresScratch(url),
+    },
   },
 ];
 
 export const urlForms = formsOf(storeSchemes);
 /** The forms of the URLs of stores whose data outlives the process. */
-export const lastingUrlForms = formsOf(storeSchemes.filter(({ examine }) => examine));
+export const lastingUrlForms = formsOf(storeSchemes.filter(({ lasting }) => lasting));
 
 function formsOf(schemes: readonly StoreScheme[]): string {
   // Without `Intl`, because every command runs this at its start.

@@ -31,7 +31,8 @@ async function postsOf(count: number, body: string) {
 const maxPosts = 2_500;
 
 describe('a missing source', () => {
-  for (const { form, file } of storeSchemes) {
+  for (const { form, lasting } of storeSchemes) {
+    const file = lasting?.file;
     if (file === undefined) continue;
     it(`is not created: ${form}`, async () => {
       const url = form.replace('PATH', join(temporaryFolder(), 'missing'));
