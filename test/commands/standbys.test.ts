@@ -14,7 +14,7 @@ describe('the standbys of --read-database', async () => {
   const [closed] = await freePorts(1);
   const primary = postgres.server.url();
   const urlOf = (...ports: unknown[]) =>
-    primary.replace(/127.*(?=\/)/, ports.map((port) => `127.0.0.1:${port}`).join());
+    primary.replace(/127\.0\.0\.1.*(?=\/)/, ports.map((port) => `127.0.0.1:${port}`).join());
   const unreachable = `--read-database: 127.0.0.1:${closed} cannot be used: connect ECONNREFUSED 127.0.0.1:${closed}`;
 
   async function doctor(standbys: string, ...more: string[]) {
