@@ -96,7 +96,7 @@ export class Service implements AsyncDisposable {
     this.#gate = { inFlight: 0, maxInFlight: this.#options.limits.maxInFlight };
   }
 
-  /** Opens the store and both ports, or none of them. May be called once. Fails with a `StartError`. */
+  /** Opens the store and both ports, or none. May be called once. Fails with a `StartError`, or if `close` ends it. */
   async listen(): Promise<Addresses> {
     if (this.#state !== 'new') throw new Error('a service listens once');
     this.#state = 'starting';

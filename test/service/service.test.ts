@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -192,6 +193,21 @@ describe('close', () => {
     const { http } = await listening;
     assert.deepEqual(types(events), ['listening', 'draining', 'closed']);
     await assert.rejects(fetch(`${http}/health`));
+  });
+
+  it('during listen ends in time although a port waits for DNS, and then listen fails', async (t) => {
+    const real = dns.lookup;
+    const { promise: asked, resolve: ask } = Promise.withResolvers<() => void>();
+    t.mock.method(dns, 'lookup', (_name: string, ...rest: unknown[]) =>
+      ask(() => Reflect.apply(real, dns, ['127.0.0.1', ...rest])),
+    );
+    const { service, events } = make({ host: 'users.test', grpcPort: false });
+    const failing = assert.rejects(service.listen(), { message: 'the service was closed during its start' });
+    const answer = await asked;
+    await service.close({ timeoutMs: 1 });
+    answer();
+    await failing;
+    assert.deepEqual(types(events), []);
   });
 
   it('during a listen that fails resolves after everything is released', async (t) => {
