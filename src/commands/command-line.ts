@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { getSystemErrorMessage, parseArgs } from 'node:util';
 import { optionRows } from '../config.ts';
@@ -79,8 +79,8 @@ export function removals(context: CommandContext): AsyncDisposableStack {
 }
 
 /** The version of this package. */
-export async function readVersion(): Promise<string> {
-  return JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')).version;
+export function readVersion(): string {
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
 }
 
 export async function write(stream: Writable, text: string): Promise<void> {

@@ -54,7 +54,7 @@ export const serve: Command = {
       return 0;
     }
     const isPretty = settings.log.source === 'default' && stdout.isTTY === true;
-    const log = createLog(isPretty ? 'pretty' : config.log, stdout, await readVersion());
+    const log = createLog(isPretty ? 'pretty' : config.log, stdout, readVersion());
     context.onCrash((cause) => {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
