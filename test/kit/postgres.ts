@@ -68,7 +68,8 @@ export async function startPostgres(
       server,
       async createDatabase() {
         const name = databaseName();
-        await server.query(`CREATE DATABASE ${name}`);
+        // Copying files takes a third of the processor time of the default, which writes the copy to the log.
+        await server.query(`CREATE DATABASE ${name} STRATEGY file_copy`);
         return server.url(name);
       },
       createSchema,

@@ -65,28 +65,32 @@ export function checkErrors(responses: readonly RawResponse[]): void {
 /** The complete responses in the received bytes. */
 export function parseResponses(bytes: Buffer, head: boolean): RawResponse[] {
   const responses: RawResponse[] = [];
-  let rest = bytes;
-  for (;;) {
-    const end = rest.indexOf('\r\n\r\n');
-    if (end === -1) return responses;
-    const [statusLine = '', ...lines] = rest.subarray(0, end).toString('latin1').split('\r\n');
-    const headers: Record<string, string> = {};
-    for (const line of lines) {
-      const colon = line.indexOf(':');
-      headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
-    }
-    const status = Number(statusLine.split(' ')[1]);
-    rest = rest.subarray(end + 4);
-    if (status === 100) {
-      responses.push({ status, headers, body: '' });
-      continue;
-    }
-    const bodiless = head || status === 204 || status === 304;
-    const found = bodiless ? { body: '', length: 0 } : readBody(rest, headers);
+  for (let at = 0; ; ) {
+    const found = parseResponse(bytes.subarray(at), head);
     if (found === undefined) return responses;
-    responses.push({ status, headers, body: found.body });
-    rest = rest.subarray(found.length);
+    responses.push(found.response);
+    at += found.length;
   }
+}
+
+/** The first response in the received bytes and its length, if it is complete. */
+export function parseResponse(
+  bytes: Buffer,
+  head: boolean,
+): { response: RawResponse; length: number } | undefined {
+  const end = bytes.indexOf('\r\n\r\n');
+  if (end === -1) return undefined;
+  const [statusLine = '', ...lines] = bytes.subarray(0, end).toString('latin1').split('\r\n');
+  const headers: Record<string, string> = {};
+  for (const line of lines) {
+    const colon = line.indexOf(':');
+    headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+  }
+  const status = Number(statusLine.split(' ')[1]);
+  const rest = bytes.subarray(end + 4);
+  const bodiless = head || status === 100 || status === 204 || status === 304;
+  const found = bodiless ? { body: '', length: 0 } : readBody(rest, headers);
+  return found && { response: { status, headers, body: found.body }, length: end + 4 + found.length };
 }
 
 function readBody(

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import { checkErrors, parseResponses, type RawResponse } from './raw.ts';
+import { checkErrors, parseResponse, parseResponses, type RawResponse } from './raw.ts';
 
 // Much longer than any response takes, so that only a missing one fails its test.
 const patienceMs = 10_000;
@@ -12,6 +12,7 @@ export class Wire {
   /** Whether the connection was reset instead of ended. */
   wasReset = false;
   #chunks: Buffer[] = [];
+  /** The length of the responses that `next` has returned. */
   #taken = 0;
   #head = false;
   #ended = false;
@@ -39,7 +40,8 @@ export class Wire {
 
   /** All received bytes so far. */
   get received(): Buffer {
-    const whole = Buffer.concat(this.#chunks);
+    const [first] = this.#chunks;
+    const whole = first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
     this.#chunks = [whole];
     return whole;
   }
@@ -66,11 +68,11 @@ export class Wire {
   async next(): Promise<RawResponse> {
     const deadline = AbortSignal.timeout(patienceMs);
     for (;;) {
-      const found = parseResponses(this.received, this.#head)[this.#taken];
+      const found = parseResponse(this.received.subarray(this.#taken), this.#head);
       if (found !== undefined) {
-        this.#taken += 1;
-        if (!this.#head) checkErrors([found]);
-        return found;
+        this.#taken += found.length;
+        if (!this.#head) checkErrors([found.response]);
+        return found.response;
       }
       if (this.#ended || this.socket.destroyed) throw new Error(`ended after: ${this.received}`);
       await this.#change(deadline);
@@ -82,7 +84,7 @@ export class Wire {
     const deadline = AbortSignal.timeout(patienceMs);
     while (!this.#ended && !this.socket.destroyed) await this.#change(deadline);
     this.socket.destroy();
-    return parseResponses(this.received, this.#head).slice(this.#taken);
+    return parseResponses(this.received.subarray(this.#taken), this.#head);
   }
 
   async #change(signal: AbortSignal): Promise<void> {
