@@ -50,7 +50,7 @@ export interface RequestListenerOptions {
 const names: readonly string[] = [
   'repository', 'apiKeys', 'auth', 'requirePreconditions', 'cors', 'allowedHosts', 'utilityRoutes', 'maxFollowers',
   'publicDir', 'basePath', 'limits', 'observe',
-];
+] satisfies (keyof RequestListenerOptions)[];
 
 /** The parameters of the HTTP API in a service, besides the options. @internal */
 export interface ApiHooks extends Pick<RouteDependencies, 'unreadyReason' | 'renderMetrics'> {

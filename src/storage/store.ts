@@ -76,7 +76,7 @@ export const embeddedNumbers = {
 } as const;
 
 // biome-ignore format: one line for each name is longer to read.
-const optionNames: readonly string[] = [
+export const optionNames: readonly string[] = [
   'now', 'idempotencyTtlMs', 'changesKept', 'busyTimeoutMs', 'maxPendingWrites', 'onCreated', 'poolSize',
   'waitTimeoutMs', 'maxWaiting', 'statementTimeoutMs', 'lockTimeoutMs', 'idleInTransactionTimeoutMs', 'pingTimeoutMs',
   'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
