@@ -188,8 +188,10 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
   const key = await readPem('tls-key', 'a private key', 'key');
   const tls = cert && key && { cert, key };
   if (tls) await attempt('tls-key', 'the key of the certificate', () => checkContext(tls));
-  const fileKeys = await attempt('api-keys-file', 'a file of API keys that only its owner may read', (path) =>
-    readKeys(path, config['api-key']),
+  const fileKeys = await attempt(
+    'api-keys-file',
+    'a file of API keys that other users may not read',
+    (path) => readKeys(path, config['api-key']),
   );
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   const apiKeys = [...config['api-key'], ...(fileKeys ?? [])];

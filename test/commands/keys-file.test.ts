@@ -86,7 +86,7 @@ for (const [what, text, mode, problem] of [
     assert.equal(code, 2);
     assert.match(
       stderr,
-      /^users-service: --api-keys-file must be a file of API keys that only its owner may read, not /,
+      /^users-service: --api-keys-file must be a file of API keys that other users may not read, not /,
     );
     assert.match(stderr, problem);
     assert.doesNotMatch(stderr, /secret/);

@@ -77,7 +77,7 @@ const numbers = {
  * `parseHosts`). Any number of processes may share the database. Fails when the database cannot be reached. Once open,
  * the store recovers from restarts and failovers of the server, and is `unavailable` in the meantime. Needs PostgreSQL
  * 12 or newer, and the optional dependency `pg`, which defines further parameters of the URL (such as `sslmode`).
- * Throws a `RangeError` for an option out of its range.
+ * Throws a `RangeError` for an option out of its range, and a `TypeError` for one that no store has.
  */
 export async function openPostgresStore(url: string, options: PostgresStoreOptions = {}): Promise<Store> {
   const limits = readStoreNumbers(options, numbers);

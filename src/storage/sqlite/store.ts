@@ -38,8 +38,8 @@ const numbers = {
 
 /**
  * Opens the file at `path`, and creates it and its folder if it is missing. Reads run on the calling thread,
- * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk. Rejects a URL and
- * `:memory:` as `invalid`.
+ * since they take microseconds. Writes run on a separate thread, since a commit waits for the disk. Rejects a
+ * `sqlite:` URL and `:memory:` as `invalid`.
  */
 export async function openSqliteStore(path: string, options: SqliteStoreOptions = {}): Promise<Store> {
   if (/^(?:sqlite:|:memory:$)/.test(path)) {
