@@ -17,7 +17,7 @@ const families = {
     'counter',
     'Rejected connections, calls and malformed requests, and slow clients that were cut.',
   ],
-  users_service_store_failures_total: ['counter', 'Calls that the store could not answer.'],
+  users_service_store_failures_total: ['counter', 'Calls and clean-ups that the store could not do.'],
   users_service_failures_total: ['counter', 'Failures inside the service.'],
   users_service_standby_reads_total: ['counter', 'Reads meant for a standby, by outcome.'],
   users_service_standby_wait_seconds_total: ['counter', 'How long reads waited for a standby to catch up.'],
