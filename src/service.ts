@@ -52,8 +52,10 @@ export interface CloseOptions {
   readonly timeoutMs?: number;
 }
 
-// Maximum memory of an HTTP connection with a running request, and of an idle gRPC connection.
-const heapPerConnection = 80 * 1024;
+// Maximum memory of an HTTP connection with a running request, and of an idle gRPC connection. An HTTP connection with
+// 16 KiB of headers and an unread reply needs 88 KiB. The rest is for the service, and for closed connections until the
+// garbage collector frees them.
+const heapPerConnection = 128 * 1024;
 
 // Without one of them, Node.js would listen, and then fail every handshake.
 function checkTls(given: Partial<TlsOptions> | null): void {

@@ -10,7 +10,7 @@ import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts
 const path = '/Users/GetUser';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
-/** A service with so little memory that it holds some 250 calls and 800 connections. */
+/** A service with so little memory that it holds some 250 calls and 500 connections. */
 async function startSmall(t: TestContext) {
   const env = { NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=1' };
   const { child, grpc, lines } = await startProcess(t, ['--database', 'memory:'], env);
@@ -107,7 +107,7 @@ test('a call that sends its message in more than 1,000 short chunks is closed, a
 test('on a small heap, more connections than fit are closed', async (t) => {
   const { grpc, reasons } = await startSmall(t);
   const port = Number(grpc.split(':')[1]);
-  for (let i = 0; i < 1_200; i += 1) {
+  for (let i = 0; i < 700; i += 1) {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined);
     t.after(() => socket.destroy());
   }
