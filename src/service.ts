@@ -52,9 +52,7 @@ export interface CloseOptions {
   readonly timeoutMs?: number;
 }
 
-// Maximum memory of an HTTP connection with a running request, and of an idle gRPC connection. An HTTP connection with
-// 16 KiB of headers and an unread reply needs 88 KiB. The rest is for the service, and for closed connections until the
-// garbage collector frees them.
+// A connection with long headers and an unread reply takes 88 KiB. The rest is for the service itself and for garbage.
 const heapPerConnection = 128 * 1024;
 
 // Without one of them, Node.js would listen, and then fail every handshake.
