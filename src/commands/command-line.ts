@@ -78,10 +78,9 @@ export function removals(context: CommandContext): AsyncDisposableStack {
   return stack;
 }
 
+const packageFile = new URL('../../package.json', import.meta.url);
 /** The version of this package. */
-export function readVersion(): string {
-  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
-}
+export const packageVersion: string = JSON.parse(readFileSync(packageFile, 'utf8')).version;
 
 export async function write(stream: Writable, text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

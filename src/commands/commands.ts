@@ -3,8 +3,8 @@ import {
   type CommandContext,
   describeError,
   isInvalid,
+  packageVersion,
   readArguments,
-  readVersion,
   UsageError,
 } from './command-line.ts';
 
@@ -42,7 +42,7 @@ export async function run(context: CommandContext): Promise<number> {
     }
     const command = await load();
     if (has('--help', '-h')) stdout.write(command.help);
-    else if (has('--version', '-v')) stdout.write(`${readVersion()}\n`);
+    else if (has('--version', '-v')) stdout.write(`${packageVersion}\n`);
     else return (await command.run(context, readArguments(args, command))) ?? 0;
     return 0;
   } catch (error) {

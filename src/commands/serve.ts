@@ -9,7 +9,14 @@ import type { Observe } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
-import { type Command, describeError, isInvalid, onStop, readVersion, UsageError } from './command-line.ts';
+import {
+  type Command,
+  describeError,
+  isInvalid,
+  onStop,
+  packageVersion,
+  UsageError,
+} from './command-line.ts';
 import {
   type Files,
   optionsHelp,
@@ -54,7 +61,7 @@ export const serve: Command = {
       return 0;
     }
     const isPretty = settings.log.source === 'default' && stdout.isTTY === true;
-    const log = createLog(isPretty ? 'pretty' : config.log, stdout, readVersion());
+    const log = createLog(isPretty ? 'pretty' : config.log, stdout, packageVersion);
     context.onCrash((cause) => {
       log.observe({ type: 'failure', where: 'process', cause });
       log.flush();
