@@ -107,7 +107,6 @@ export function testChanges(fixture: Fixture): void {
     it('loses no update of 64 read-modify-write loops on one user', async (t) => {
       const repository = await fixture.open(t);
       await addUsers(repository, '0');
-      const rounds = 2;
       const increment = async (): Promise<void> => {
         for (;;) {
           const user = await repository.users.get(1);
@@ -124,13 +123,8 @@ export function testChanges(fixture: Fixture): void {
           }
         }
       };
-      await Promise.all(
-        Array.from({ length: 64 }, async () => {
-          for (let round = 0; round < rounds; round += 1) await increment();
-        }),
-      );
-      const total = 64 * rounds;
-      assert.deepEqual(await repository.users.get(1), { id: 1, name: String(total), version: total + 1 });
+      await Promise.all(Array.from({ length: 64 }, increment));
+      assert.deepEqual(await repository.users.get(1), { id: 1, name: '64', version: 65 });
     });
 
     it('applies two concurrent patches of different fields', async (t) => {

@@ -8,6 +8,7 @@ import { GetUserRequest } from '../../src/grpc/users.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import type { RequestEvent, ServiceEvent } from '../../src/telemetry/events.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
+import { until } from '../kit/until.ts';
 import { fetch } from '../support/fetch.ts';
 import { callWire, connectWire, framed } from '../support/grpc-wire.ts';
 import { startService } from '../support/service.ts';
@@ -165,7 +166,8 @@ test('the signal of a successful call is not aborted when its deadline passes la
   const { code } = await getUser(client, 1, { deadline });
   assert.equal(code, status.OK);
   assert.equal((await ended).status, status.OK);
-  while (Date.now() <= deadline) await getUser(client, 0);
+  await until(() => Date.now() > deadline, 'the deadline has passed');
+  await getUser(client, 0);
   assert.equal((await asked).aborted, false);
 });
 

@@ -9,13 +9,18 @@ import { fileURLToPath } from 'node:url';
 import { promisify, stripVTControlCharacters } from 'node:util';
 import { send } from '../support/client.ts';
 import { startService } from '../support/service.ts';
-import { runTool } from '../support/tool.ts';
+import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const readme = await readFile(join(root, 'proto/README.md'), 'utf8');
 
 // The tests download nothing. Go and Maven take their packages from their caches.
-const env = { ...process.env, GOPROXY: 'off', GOSUMDB: 'off', MAVEN_OPTS: '-XX:TieredStopAtLevel=1' };
+const env = {
+  ...process.env,
+  GOPROXY: 'off',
+  GOSUMDB: 'off',
+  MAVEN_OPTS: '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
+};
 
 /** The examples in the section of a language that are of this kind. */
 function blocks(section: string, kind: string): string[] {
@@ -29,10 +34,6 @@ function block(section: string, kind: string, index = 0): string {
   const code = blocks(section, kind)[index];
   assert.ok(code !== undefined, `proto/README.md has an example of ${kind} for ${section}`);
   return code;
-}
-
-async function lacks(command: string, ...args: readonly string[]): Promise<boolean> {
-  return (await runTool(command, args)).code !== 0;
 }
 
 const [, grpcVersion = ''] = /<grpc.version>(.*)</.exec(block('Java', 'xml')) ?? [];
@@ -56,10 +57,10 @@ const languages: readonly Language[] = [
     files: { 'main.go': block('Go', 'go') },
     commands: `${block('Go', 'sh', 1)}./example`,
     skip:
-      ((await lacks('go', 'version')) && 'go is not installed') ||
-      ((await lacks('protoc', '--version')) && 'protoc is not installed') ||
-      ((await lacks('protoc-gen-go', '--version')) && 'protoc-gen-go is not installed') ||
-      ((await lacks('protoc-gen-go-grpc', '--version')) && 'protoc-gen-go-grpc is not installed'),
+      (!hasTool('go') && 'go is not installed') ||
+      (!hasTool('protoc') && 'protoc is not installed') ||
+      (!hasTool('protoc-gen-go') && 'protoc-gen-go is not installed') ||
+      (!hasTool('protoc-gen-go-grpc') && 'protoc-gen-go-grpc is not installed'),
   },
   {
     name: 'Java',
@@ -67,14 +68,16 @@ const languages: readonly Language[] = [
     proto: 'src/main/proto/users.proto',
     commands: block('Java', 'sh').replace('mvn', 'mvn --offline --batch-mode'),
     skip:
-      ((await lacks('mvn', '--version')) && 'mvn is not installed') ||
+      (!hasTool('mvn') && 'mvn is not installed') ||
       (!existsSync(downloaded) && `Maven has not downloaded what pom.xml names: no ${downloaded}`),
   },
   {
     name: 'Python',
     files: { 'user.py': block('Python', 'python') },
     commands: `python3 ${generatePython()}\npython3 user.py`,
-    skip: (await lacks('python3', '-c', 'import grpc_tools')) && 'grpcio-tools is not installed for python3',
+    skip:
+      (await runTool('python3', ['-c', 'import grpc_tools'])).code !== 0 &&
+      'grpcio-tools is not installed for python3',
   },
   {
     name: 'Node.js',

@@ -5,11 +5,10 @@ import { aborted } from '../../src/domain/errors.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { startService } from '../support/service.ts';
-import { buf, runTool, type ToolRun } from '../support/tool.ts';
+import { buf, hasTool, runTool, type ToolRun } from '../support/tool.ts';
 
 const proto = fileURLToPath(new URL('../../proto', import.meta.url));
-const hasGrpcurl = (await runTool('grpcurl', ['-version'])).code === 0;
-const skip = hasGrpcurl ? false : 'grpcurl is not installed';
+const skip = hasTool('grpcurl') ? false : 'grpcurl is not installed';
 
 const ada = '{\n  "id": 1,\n  "name": "Ada"\n}\n';
 const json = (id: number | string): readonly string[] => ['-d', JSON.stringify({ id })];

@@ -117,7 +117,7 @@ async function generate(folder: string, wanted: readonly Language[]): Promise<vo
     writeFileSync(join(folder, `${generator}.json`), JSON.stringify(config));
     return `${generator}.json`;
   });
-  const java = ['-XX:TieredStopAtLevel=1', '-jar', String(jar)];
+  const java = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-jar', String(jar)];
   if (configs.length > 0) await run(folder, 'java', ...java, 'batch', '--fail-fast', ...configs);
 }
 

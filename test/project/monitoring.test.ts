@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { startProcess } from '../kit/process.ts';
 import { until } from '../kit/until.ts';
 import { parseMetrics } from '../support/prometheus.ts';
-import { runTool } from '../support/tool.ts';
+import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const deploy = join(root, 'scripts/deploy');
@@ -28,8 +28,7 @@ const dashboard: { panels: readonly Panel[]; templating: { list: readonly { name
 );
 const expressions = dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
 
-const hasPromtool = (await runTool('promtool', ['--version'])).code === 0;
-const skip = !hasPromtool && 'promtool is not installed (Debian: prometheus)';
+const skip = !hasTool('promtool') && 'promtool is not installed (Debian: prometheus)';
 
 // The labels that Prometheus adds when it scrapes.
 const labelsOfScrape = ['job', 'instance'];

@@ -7,14 +7,13 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { runTool } from '../support/tool.ts';
+import { hasTool, runTool } from '../support/tool.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
-const hasNpm = (await runTool('npm', ['--version'])).code === 0;
 const skip =
-  process.platform === 'win32' ? 'Windows has no signals' : hasNpm ? false : 'npm is not installed';
+  process.platform === 'win32' ? 'Windows has no signals' : hasTool('npm') ? false : 'npm is not installed';
 
 // npm forwards a signal to the shell that runs the script, but not to the child process of the shell.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
