@@ -47,7 +47,7 @@ export interface RequestListenerOptions {
 }
 
 // biome-ignore format: one line for each name is longer to read.
-const names: readonly string[] = [
+const optionNames: readonly string[] = [
   'repository', 'apiKeys', 'auth', 'requirePreconditions', 'cors', 'allowedHosts', 'utilityRoutes', 'maxFollowers',
   'publicDir', 'basePath', 'limits', 'observe',
 ] satisfies (keyof RequestListenerOptions)[];
@@ -93,7 +93,8 @@ const exposedHeaders: Headers = {
  */
 export function createRequestListener(options: RequestListenerOptions): RequestListener {
   checkRepository(options?.repository);
-  for (const name in options) if (!names.includes(name)) throw new TypeError(`${name} is not an option`);
+  for (const name in options)
+    if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
   const checked = readOptions(options);
   const metrics = new Metrics();
   const api = createHttpApi(checked, {
