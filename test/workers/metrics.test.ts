@@ -55,14 +55,27 @@ async function pidsOf({ child }: ServiceProcess): Promise<number[]> {
     .map(([pid]) => Number(pid));
 }
 
-/** Reads the metrics until they meet a condition. */
+/** Reads the metrics until they meet a condition, and resolves to them. */
 async function scrapeUntil(
   t: TestContext,
   running: ServiceProcess,
   what: string,
   isMet: (text: string) => boolean,
-): Promise<void> {
-  await untilWorkers(async () => isMet(await scrape(t, running)), what);
+): Promise<string> {
+  let text = '';
+  await untilWorkers(async () => {
+    text = await scrape(t, running);
+    return isMet(text);
+  }, what);
+  return text;
+}
+
+/** Reads the metrics until both workers have reported in time, which takes longer on a busy machine. */
+async function scrapeBoth(t: TestContext, running: ServiceProcess): Promise<string> {
+  return await scrapeUntil(t, running, 'both workers report in time', (text) => {
+    const [current = 0, earlier = 0] = workersOf(text);
+    return current === 2 && earlier === 0;
+  });
 }
 
 describe('metrics', () => {
@@ -71,9 +84,8 @@ describe('metrics', () => {
     await ask(t, running, requests);
     await counted(t, running, requests);
     for (let i = 0; i < 4; i += 1) {
-      const text = await scrape(t, running);
+      const text = await scrapeBoth(t, running);
       assert.equal(healthOf(text), requests);
-      assert.deepEqual(workersOf(text), [2, 0]);
       assert.match(text, /^users_service_requests_in_flight\{face="http"\} 1$/m);
       assert.equal(text.match(/^# TYPE users_service_requests_total counter$/gm)?.length, 1);
     }
@@ -87,10 +99,7 @@ describe('metrics', () => {
     await counted(t, running, requests);
     process.kill((await pidsOf(running))[0] ?? 0, 'SIGKILL');
     await printed(running, 'failure');
-    await scrapeUntil(t, running, 'both workers report', (text) => {
-      assert.equal(healthOf(text), requests);
-      return workersOf(text)[0] === 2;
-    });
+    assert.equal(healthOf(await scrapeBoth(t, running)), requests);
     await ask(t, running, requests);
     await counted(t, running, 2 * requests);
     assert.equal(healthOf(await scrape(t, running)), 2 * requests);
@@ -119,8 +128,7 @@ describe('metrics', () => {
     const ends = await Promise.allSettled(answers);
     const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []));
     assert.deepEqual(reasons, ['Error: ended after: ']);
-    await scrapeUntil(t, running, 'the killed worker is replaced', (text) => workersOf(text)[0] === 2);
-    assert.deepEqual(workersOf(await scrape(t, running)), [2, 0]);
+    await scrapeBoth(t, running);
     assert.equal(await running.end(), 0);
   });
 
@@ -146,12 +154,18 @@ describe('metrics', () => {
     process.kill(stuck, 'SIGSTOP');
     t.after(() => process.kill(stuck, 'SIGKILL'));
     for (const wire of wires) wire.write(head('GET /metrics'));
-    const { status, body } = await Promise.any(wires.map((wire) => wire.next()));
-    assert.equal(status, 200);
-    assert.equal(healthOf(body), requests);
-    assert.deepEqual(workersOf(body), [1, 1]);
+    const responding = await Promise.any(wires.map((wire) => wire.next().then((first) => ({ wire, first }))));
+    let { status, body } = responding.first;
+    await untilWorkers(async () => {
+      assert.equal(status, 200);
+      assert.equal(healthOf(body), requests);
+      const [current, earlier] = workersOf(body);
+      if (current === 1 && earlier === 1) return true;
+      // On a busy machine, the other worker can be late too.
+      ({ status, body } = await responding.wire.write(head('GET /metrics')).next());
+      return false;
+    }, 'only the stuck worker is late');
     process.kill(stuck, 'SIGCONT');
-    await scrapeUntil(t, running, 'no worker is stuck', (text) => workersOf(text)[1] === 0);
-    assert.equal(healthOf(await scrape(t, running)), requests);
+    assert.equal(healthOf(await scrapeBoth(t, running)), requests);
   });
 });
