@@ -48,6 +48,8 @@ export type RequestListener = (request: IncomingMessage, response: ServerRespons
 const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a client that disconnected before its response.
 const clientLeft = 499;
+// A name and password in an absolute target, which is rejected but must not be in the log.
+const userInfo = /^(\w+:\/\/)[^/]*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
@@ -152,7 +154,7 @@ export class HttpListener {
       id,
       method,
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
-      path: raw.url?.split('?', 1)[0] ?? '',
+      path: raw.url?.split('?', 1)[0]?.replace(userInfo, '$1') ?? '',
       status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
       durationMs: now - startedAt,
       route: template,

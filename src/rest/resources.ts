@@ -1,5 +1,5 @@
 import { type Change, kindOf, type Origin } from '../domain/change.ts';
-import { preconditionFailed } from '../domain/errors.ts';
+import { invalid, preconditionFailed } from '../domain/errors.ts';
 import { bodiesOf } from '../domain/kinds.ts';
 import { asksForPage, type Parameters } from '../domain/list-query.ts';
 import { type Post, type PostDraft, type PostQuery, parsePostQuery } from '../domain/post.ts';
@@ -98,6 +98,8 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     (parse: (body: unknown, path: RecordPath) => Patch<object>, types?: readonly string[]): Handler =>
     async (request) => {
       const path = pathOf(request);
+      // A part of a record must not replace all of it (RFC 9110, 14.5).
+      if (request.header('content-range') !== undefined) throw invalid('Content-Range', 'must be absent');
       const options = changeOptions(request);
       const { value } = await request.json(types);
       const row = await records(store, path.userId).update(path.id, parse(value, path), options);

@@ -153,6 +153,16 @@ test('an invalid body returns 400 even when the condition would fail', async (t)
   assert.deepEqual([answer.status, errorOf(answer)], [400, 'name must not be blank']);
 });
 
+test('a change of a part, with Content-Range, returns 400 and does not replace the whole', async (t) => {
+  const http = await startAtVersion2(t);
+  for (const { line, options, path, now } of changeLines.filter(({ after }) => after !== undefined)) {
+    const headers = { 'content-range': 'bytes 0-1/9', 'content-type': 'application/json' };
+    const answer = await send(http, line, { ...options, headers });
+    assert.deepEqual([answer.status, errorOf(answer)], [400, 'Content-Range must be absent'], line);
+    assert.deepEqual((await send(http, `GET ${path}`)).json, now);
+  }
+});
+
 test('requirePreconditions requires If-Match for each change of a user or post, and for no other request', async (t) => {
   const http = await startAtVersion2(t, { requirePreconditions: true });
   for (const { line, options } of changeLines) {
