@@ -39,7 +39,7 @@ usage: users-service [serve] [options]
        users-service doctor [options]
        users-service help [COMMAND] | version | --print-config [options]
 
-Flags override environment variables, which override defaults [in brackets].
+Flags override environment variables ($NAME), which override defaults [in brackets].
 
 `;
 

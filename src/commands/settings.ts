@@ -130,16 +130,16 @@ function contradictions(config: Config): string[] {
   return problems;
 }
 
+/** Two parts for each option: its flag and its variable in a line, and its meaning with the default below. */
 export function optionsHelp(): string {
-  const rows = optionRows.map(([flag, row]) => {
-    const text = defaultText(row);
-    const meaning = `${row.meaning}${text && ` [${text}]`}`;
-    return { flag: `--${flag} ${row.values?.join('|') ?? row.kind}`, variable: variableOf(flag), meaning };
-  });
-  const flagWidth = Math.max(...rows.map(({ flag }) => flag.length));
-  const variableWidth = Math.max(...rows.map(({ variable }) => variable.length));
-  return rows
-    .map((row) => `  ${row.flag.padEnd(flagWidth)}  ${row.variable.padEnd(variableWidth)}  ${row.meaning}\n`)
+  return optionRows
+    .map(([flag, row]) => {
+      const text = defaultText(row);
+      const meaning = `${row.meaning}${text && ` [${text}]`}`;
+      // Lines of at most 80 columns, the width of many terminals.
+      const lines = meaning.replaceAll(/(.{1,74})(?: |$)/g, '      $1\n');
+      return `  --${flag} ${row.values?.join('|') ?? row.kind}, $${variableOf(flag)}\n${lines}`;
+    })
     .join('');
 }
 

@@ -25,7 +25,7 @@ describe('help and version', () => {
       assert.deepEqual([code, stderr], [0, '']);
       assert.match(stdout, /^users-service: .*\n\nusage: users-service \[serve\] \[options\]\n/);
       for (const [flag] of optionRows) {
-        assert.match(stdout, new RegExp(`--${flag} .* ${variableOf(flag)} `));
+        assert.match(stdout, new RegExp(`--${flag} .*, \\$${variableOf(flag)}\n`));
       }
       for (const name of commands) assert.match(stdout, new RegExp(`users-service ${name} `));
     });
@@ -46,7 +46,7 @@ describe('help and version', () => {
         assert.ok(stdout.startsWith(`usage: users-service ${name} `), stdout);
         assert.match(
           stdout,
-          name === 'copy' ? /^ {2}--from URL .*\n {2}--to URL /m : /^ {2}--database URL /m,
+          name === 'copy' ? /^ {2}--from URL .*\n {2}--to URL /m : /^ {2}--database URL\b/m,
         );
       }
     });
