@@ -55,7 +55,7 @@ async function manyTurns(): Promise<void> {
 }
 
 test('posts are only read from the store as fast as the client receives them', async (t) => {
-  const posts = 5_000;
+  const posts = 2_000;
   const store = await storeWith(posts, 'x'.repeat(10_000));
   // The rows of each read after the first, which the second read repeats.
   let fetched = 0;
