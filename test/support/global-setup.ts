@@ -25,6 +25,8 @@ export async function globalSetup(): Promise<void> {
   process.env['TMPDIR'] = folder;
   process.env['TEST_POSTGRES_PASSWORD'] = createPassword();
   process.env['NODE_COMPILE_CACHE'] ??= join(folder, 'compiled');
+  // The TypeScript compiler is written in Go and exits soon. Collecting garbage less often saves a quarter of its time.
+  process.env['GOGC'] ??= '400';
 }
 
 export async function globalTeardown(): Promise<void> {
