@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
+import { sqlState } from './errors.ts';
 
 /**
  * The migrations from each version of the schema to the next. A released migration must not change. A new one may add
@@ -97,6 +99,7 @@ async function migrate(client: ClientBase): Promise<void> {
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   // No limit: creating an index on a large table takes long, and so does waiting for another process that migrates.
   await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
+  await client.query('SET LOCAL idle_in_transaction_session_timeout = 0');
   // PostgreSQL 16 and older do not have this setting.
   await client.query(
     `SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`,
@@ -108,13 +111,36 @@ async function migrate(client: ClientBase): Promise<void> {
   // `to_regclass` could still miss a table that was just created, because a session caches missing names.
   await client.query('CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)');
   const version = await readVersion(client);
-  for (const migration of migrations.slice(version)) await client.query(migration);
+  await apply(client, migrations.slice(version));
   await client.query(
     `INSERT INTO meta (name, value) VALUES ('schema_version', $1)
     ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`,
     [schemaVersion],
   );
   await client.query('COMMIT');
+}
+
+// About a minute in all.
+const lockAttempts = 12;
+const lockTimeoutMs = 500;
+const lockPauseMs = 4_500;
+
+/**
+ * While a migration waits for the lock of a table that a backup reads, all later statements wait behind it, also reads.
+ * So it waits for a short time, and then lets them pass before it tries again.
+ */
+async function apply(client: ClientBase, pending: readonly string[]): Promise<void> {
+  await client.query(`SET LOCAL lock_timeout = ${lockTimeoutMs}; SAVEPOINT unmigrated`);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      for (const migration of pending) await client.query(migration);
+      return;
+    } catch (error) {
+      if (attempt === lockAttempts || sqlState(error) !== '55P03') throw error;
+      await client.query('ROLLBACK TO SAVEPOINT unmigrated');
+      await delay(lockPauseMs);
+    }
+  }
 }
 
 async function readVersion(client: ClientBase): Promise<number> {

@@ -112,6 +112,20 @@ describe('opening a PostgreSQL store', () => {
     });
   }
 
+  it('lets reads pass while a migration waits for a backup', async (t) => {
+    const url = await postgres.createDatabase();
+    const [backup, reader] = [await openSession(t, url), await openSession(t, url)];
+    await backup.query(await readFile(new URL('version-1.sql', import.meta.url), 'utf8'));
+    await backup.query('BEGIN; LOCK TABLE posts IN ACCESS SHARE MODE');
+    const opened = openPostgresStore(url, patient);
+    t.after(async () => (await opened).close());
+    const waiting = `SELECT FROM pg_locks WHERE relation = 'posts'::regclass AND NOT granted`;
+    await until(async () => (await reader.query(waiting)).length > 0, 'the migration waits', 60_000);
+    await reader.query('SET statement_timeout = 20000; SELECT FROM posts');
+    await backup.query('COMMIT');
+    await checkMigrated(await opened);
+  });
+
   it('migrates the tables where they are, whatever schemas were created after them', async (t) => {
     const url = await postgres.createDatabase();
     const session = await openSession(t, url);
