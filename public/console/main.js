@@ -21,7 +21,7 @@ import { createKeyButton } from './ui/key-button.js';
 import { createKeyDialog } from './ui/key-dialog.js';
 import { Navigation } from './ui/navigation.js';
 import { announce, nameText } from './ui/toasts.js';
-import { formatView } from './ui/view.js';
+import { formatView, isListed } from './ui/view.js';
 import { createListControls } from './users/list-controls.js';
 import { createNewUserDialog } from './users/new-user-dialog.js';
 import { userKind } from './users/user-fields.js';
@@ -134,8 +134,8 @@ function apply({ type, version, data }) {
   const tagged = { record: data, etag: `"${version}"` };
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {
-    if (kind === 'user') feed.add();
-    else posts.add(data);
+    if (kind !== 'user') posts.add(data);
+    else if (isListed(navigation.view, data)) feed.add();
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);

@@ -52,6 +52,18 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await row(page, 'Bob').count(), 0);
   });
 
+  test('are not counted as new users if the filter of the list leaves them out', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada', role: 'admin' }]);
+    const page = await open(t, `${http}/#/?name=A&role=admin`);
+    await firstNameIs(page, 'Ada');
+    await isLive(page);
+    for (const user of [{ name: 'Ann' }, { name: 'Bob', role: 'admin' }, { name: 'Amy', role: 'admin' }]) {
+      await send(http, 'POST /users', { json: user });
+    }
+    await page.getByText('Live · 1 new').waitFor();
+  });
+
   test('appear in the open user without losing typed text, and show a conflict before it is saved', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

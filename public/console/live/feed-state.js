@@ -6,7 +6,7 @@ import { byId } from '../ui/dom.js';
 const texts = { live: 'Live', reconnecting: 'Reconnecting…', off: 'Not live' };
 
 /**
- * Shows whether the page follows the changes of other clients, and how many new users are not shown yet.
+ * Shows whether the page follows the changes of other clients, and how many new users of its list are not shown yet.
  * @param {Changes} changes
  */
 export function createFeedState(changes) {

@@ -79,6 +79,15 @@ export function filterOf({ name, role }) {
 }
 
 /**
+ * Whether a user is among those that a view lists on its pages.
+ * @param {Pick<View, 'name' | 'role'>} view
+ * @param {{ readonly name: string, readonly role?: string }} user
+ */
+export function isListed({ name, role }, user) {
+  return user.name.startsWith(name) && (role === home.role || user.role === role);
+}
+
+/**
  * A description of the filter to follow "users", or empty without a filter.
  * @param {Pick<View, 'name' | 'role'>} view
  */
