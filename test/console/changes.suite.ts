@@ -388,11 +388,11 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
       await page.goto(`${http}/`);
       await page.getByText('Reconnecting…').waitFor();
       await page.clock.pauseAt(await page.evaluate<number>('Date.now() + 1000'));
-      await advance(page, 20_000);
+      await advance(page, 20_000, 1_000);
       // The pauses begin at 0.5, 1, 2 and 4 s at least, and no pause is longer than 20 s.
       assert.ok(requests >= 3 && requests <= 7, `${requests} requests in 20 s`);
       await page.unroute('**/changes');
-      await advance(page, 20_000);
+      await advance(page, 20_000, 5_000);
       await isLive(page);
     });
   }
@@ -435,7 +435,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await advance(page, 40_000, 4_000);
     assert.equal(requests, 1);
     // On a slow machine, the service may send its own comment meanwhile.
-    for (let i = 0; i < 20 && requests === 1; i += 1) await advance(page, 5_000);
+    for (let i = 0; i < 20 && requests === 1; i += 1) await advance(page, 5_000, 2_500);
     await isLive(page);
     assert.equal(requests, 2);
   });

@@ -92,7 +92,8 @@ suite('console: accessibility', { skip: noBrowser, concurrency: 2 }, () => {
       const { http } = await startService(t);
       const page = await openAt(t, `${http}/api.html`, width);
       await page.locator('article').first().waitFor();
-      await check(page, 'api');
+      // Both widths show the same articles, and axe takes long for all of them. In a narrow window they also scroll.
+      if (width === 360) await check(page, 'api');
       await page.keyboard.press('/');
       await page.keyboard.type('update a user');
       await page.getByText(/^\d of \d+ operations/).waitFor();
