@@ -67,18 +67,18 @@ export const serve: Command = {
       log.flush();
     });
     let isStopped = false;
-    const isPool = config.workers > 1;
-    const worker = isPool ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
+    const hasWorkers = config.workers > 1;
+    const worker = hasWorkers ? (await import('../workers/worker-link.ts')).workerLink(env) : undefined;
     try {
       const files = await readFiles(parsed);
       if (worker === undefined) await checkPorts(config);
       const { promise: stopped, resolve: stop } = Promise.withResolvers<void>();
       let isServing = false;
       const runner =
-        isPool && worker === undefined
+        hasWorkers && worker === undefined
           ? await createPool(config, log.observe)
           : singleService(parsed, files, log.observe, stop, worker);
-      // A signal stops the service in order, but ends its processes at once before anything is served.
+      // While serving, a signal stops the service in order. Before that, it ends all processes at once.
       const end = (code: number) => {
         if (isServing) return stop();
         if ('kill' in runner) runner.kill();
@@ -106,10 +106,10 @@ export const serve: Command = {
     } catch (error) {
       throw error instanceof StartError ? withFlag(error, parsed) : error;
     } finally {
-      // The connection to its primary would keep a worker alive that failed to start.
+      // Otherwise its connection to the primary would keep a worker alive that has failed to start.
       worker?.close();
       await log.end();
-      // A reader of the log that does not read would keep the process alive.
+      // If the reader of the log has stopped reading, its pipe would keep the process alive.
       if (isStopped && stdout.writableLength > 0) context.exit(0);
     }
   },
@@ -130,22 +130,22 @@ function keepNewObjectsYoung(): void {
 function withFlag(error: StartError, { settings }: ParsedConfig): Error {
   const [flag] = optionRows.find(([, { path }]) => path === error.option) ?? [];
   if (flag === undefined) return error;
-  // The message about a port needs no cause.
+  // Other messages already say why.
   const text = flag === 'database' ? describeError(error) : error.message;
   const Kind = isInvalid(error.cause) ? UsageError : Error;
   return new Kind(`${settings[flag].label}: ${text}`);
 }
 
-/** Fails when an address cannot be opened, before a database is created unnecessarily. */
+/** Fails when an address cannot be opened, so that no database is created in vain. */
 async function checkPorts({ host, port, 'grpc-port': grpcPort }: Config): Promise<void> {
   await openPort('port', host, port, openBriefly);
   if (grpcPort !== false) await openPort('grpcPort', host, grpcPort, openBriefly);
 }
 
-export async function openBriefly(host: string, port: number): Promise<number> {
+/** Opens a port and closes it again. */
+export async function openBriefly(host: string, port: number): Promise<void> {
   await using server = createServer().listen({ host, port, exclusive: true });
   await once(server, 'listening');
-  return port;
 }
 
 async function createPool(config: Config, observe: Observe): Promise<WorkerPool> {

@@ -4,12 +4,12 @@ import { connectionOf } from './connection.ts';
 import { isSecure } from './node-http.ts';
 import { scheduler } from './scheduler.ts';
 
-// A rejected connection stays open until its client has read the error response.
+// Each stays open until its client has had time to read the error response.
 const maxRejectingAtOnce = 100;
 // How long a connection must have waited for its client before it may be closed for a new one. Between two requests of
 // a busy client, the pause is shorter.
 const minIdleMs = 100;
-// How many connections a new one checks for this. It replaces the one of them that has waited longest.
+// At most this many are checked for a new connection, which replaces the one of them that has waited longest.
 const maxChecks = 100;
 const warnEveryMs = 60_000;
 
@@ -48,7 +48,7 @@ export class Connections {
     server.removeAllListeners('connection');
     // A connection waits for its turn before it is read. With TLS it does not, because waiting would not save the
     // handshake, which costs most.
-    const waits = !isSecure(server);
+    const takesTurns = !isSecure(server);
     const read = (socket: Socket): void => {
       connectionOf(socket);
       track(this.#ready, socket);
@@ -57,15 +57,16 @@ export class Connections {
       if (socket.destroyed) return;
       read(socket);
       for (const listener of nodeListeners) listener.call(server, socket);
-      if (waits) socket.resume();
+      if (takesTurns) socket.resume();
     };
-    Object.assign(server, { pauseOnConnect: waits });
+    // The type of `http.Server` lacks this option.
+    Object.assign(server, { pauseOnConnect: takesTurns });
     server.on('connection', (socket: Socket) => {
       if (options.max > 0 && this.#accepted.size >= options.max && !this.#makeRoom()) {
         return this.#reject(socket);
       }
       track(this.#accepted, socket);
-      if (waits) scheduler.addConnection(() => take(socket));
+      if (takesTurns) scheduler.addConnection(() => take(socket));
       else take(socket);
     });
     server.on('secureConnection', (socket: Socket) => {
@@ -85,7 +86,7 @@ export class Connections {
     return [...new Set([...this.#accepted, ...this.#rejecting, ...this.#ready])];
   }
 
-  /** The connections of a server with TLS whose handshake has not ended, so `#ready` has no TLS socket for them. */
+  /** The connections of a server with TLS whose handshake has not ended: only these are in `#ready` themselves. */
   get handshakes(): readonly Socket[] {
     return [...this.#accepted].filter((socket) => this.#ready.has(socket));
   }
@@ -97,8 +98,12 @@ export class Connections {
     let since = now - minIdleMs;
     for (let checks = 0; checks < maxChecks; checks += 1) {
       const { done, value: socket } = this.#search.next();
-      if (done) this.#search = this.#ready.values();
-      else if (idleSince(socket) <= since) [longest, since] = [socket, idleSince(socket)];
+      if (done) {
+        this.#search = this.#ready.values();
+        continue;
+      }
+      const idle = idleSince(socket);
+      if (idle <= since) [longest, since] = [socket, idle];
     }
     if (longest === undefined) return false;
     if (now - this.#warnedAt >= warnEveryMs) {

@@ -7,7 +7,7 @@ import { http } from './node-http.ts';
 import { type ErrorResponse, type Reply, securityHeaders } from './reply.ts';
 
 // Closing a connection with unread bytes resets it, and its client loses the response. So the server continues to read
-// for a while. After this many bytes it leaves the rest in the kernel, but still waits before it closes the connection,
+// for a while. After this many bytes of a body it stops reading, but keeps the connection open until the time is over,
 // because some clients read only after they have sent everything.
 const lingerBytes = 256 * 1024;
 const lingerMs = 1_000;
@@ -60,13 +60,15 @@ const parserRefusals: Readonly<Record<string, ErrorResponse>> = {
 function parserRefusal(error: ParserError): ErrorResponse | undefined {
   const { code = '', reason, rawPacket, bytesParsed = 0 } = error;
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
-  // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello.
+  // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello. The parser stops at the
+  // first character that no known method has there; for `GE` that is the space behind it.
   const stoppedAt = String.fromCharCode(rawPacket?.[bytesParsed] ?? 0);
-  if (code === 'HPE_INVALID_METHOD' && tokenCharacter.test(stoppedAt)) return unknownMethod;
+  const isMethod = tokenCharacter.test(stoppedAt) || (stoppedAt === ' ' && bytesParsed > 0);
+  if (code === 'HPE_INVALID_METHOD' && isMethod) return unknownMethod;
   return parserRefusals[code] ?? (code.startsWith('HPE_') ? malformed : undefined);
 }
 
-/** Handles `clientError`: the bytes of a client could not be parsed. */
+/** Handles `clientError`: a request is malformed or late, or the connection or its TLS has failed. */
 export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
   // The parser reports the same error for each packet that follows.
@@ -81,15 +83,16 @@ export function refuseUnparsed(error: ParserError, socket: Duplex, observe: Obse
     }
     socket.destroy();
   }
-  // The malformed bytes begin a new request.
+  // The error is in the head of a new request.
   else if (response === undefined || response.req.complete) refuseInTurn(socket, refusal, observe);
-  // The malformed bytes are in the body of a request. Reject the request, and drop the reply of its handler.
+  // The error is in the body of a request. Reject the request, and drop the reply of its handler.
   else if (!response.headersSent) refuseRequest(response, refusal, connection.running);
   // Too late for another status: the current response is the last one.
   else if (response.writableFinished) endSocket(socket);
   else response.once('finish', () => endSocket(socket));
 }
 
+/** Handles CONNECT, for which Node has no response object. */
 export function refuseConnect(socket: Duplex, observe: Observe): void {
   const connection = connectionOf(socket);
   // Node has removed its listeners. Without these, a connection reset would end the process, and a long response to an
@@ -143,8 +146,8 @@ function refusalParts(refusal: ErrorResponse, request?: RunningRequest) {
 }
 
 /**
- * Ends a response whose body was written, when the client has sent its whole request, or after `lingerMs`. Then Node
- * closes the connection. So the client has time to read the response.
+ * Ends a response whose body was written, as soon as the client has sent its whole request, or after `lingerMs`. Until
+ * Node then closes the connection, the client can read the response.
  */
 export function endLingering(response: ServerResponse): void {
   const { req } = response;

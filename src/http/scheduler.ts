@@ -4,10 +4,10 @@ const turnMs = 2;
 // The kernel accepts at least this many bytes in a millisecond, unless the client has a small window. Node writes the
 // chunks of streams after the tasks of a turn, so the time of these writes must be estimated.
 const bytesPerMs = 128 * 1024;
-// How many new connections, and how many long bodies, may be read in a turn.
+// At most this many new connections, and as many long bodies, are read in a turn.
 const maxReadsPerTurn = 4;
-// After this many turns in a row that accepted a connection, more of them are probably waiting.
-const maxArrivals = 16;
+// After this many turns in a row that accepted a connection, more connections are probably waiting.
+const floodAfterTurns = 16;
 // While connections arrive, at most this many turns run no task. That is enough for a burst of connections.
 const maxYields = 2_048;
 // Each turn that runs tasks allows this many more turns without tasks.
@@ -15,7 +15,7 @@ const yieldsPerTurn = 64;
 // A reply takes at most this many promise steps when its store returns synchronously.
 const promiseSteps = 20;
 
-/** Returns `false` unless the task continues in promises. */
+/** Returns `false` if the task has ended, and anything else if it continues in promises. */
 type Task = () => unknown;
 
 /**
@@ -26,8 +26,8 @@ type Task = () => unknown;
  */
 export class Scheduler {
   /**
-   * Accepted connections, the oldest first. The oldest and the newest are taken over in turns. In a flood, taking only
-   * the oldest would make every connection wait longer. Taking only the newest would make some wait until it ends.
+   * Accepted connections, the oldest first. The oldest and the newest are taken over alternately. In a flood, taking only
+   * the oldest would make every connection wait longer. Taking only the newest would make some wait until the flood ends.
    */
   readonly #connections: (() => void)[] = [];
   readonly #bodies: (() => void)[] = [];
@@ -39,11 +39,11 @@ export class Scheduler {
   #deadline = 0;
   #hasAccepted = false;
   /** Turns in a row that accepted a connection. */
-  #arrivals = 0;
+  #arrivalTurns = 0;
   /** Turns that ran no task, less `yieldsPerTurn` for each later turn that did. */
   #yields = 0;
 
-  /** Takes over an accepted connection in a turn; while many arrive, after all of them have been accepted. */
+  /** Calls `take` in a later turn; while many connections arrive, after all of them have been accepted. */
   addConnection(take: () => void): void {
     this.#hasAccepted = true;
     this.#connections.push(take);
@@ -72,7 +72,7 @@ export class Scheduler {
     this.#schedule();
   }
 
-  /** Resolves when a request that has started may continue, probably to write another chunk of so many bytes. */
+  /** Resolves when a request that has started may continue, probably to write another chunk of `bytes` bytes. */
   wait(bytes = 0): Promise<void> {
     return new Promise((resolve) => {
       this.#started.push(() => {
@@ -90,15 +90,12 @@ export class Scheduler {
   }
 
   readonly #runTurn = async (): Promise<void> => {
-    this.#arrivals = this.#hasAccepted ? this.#arrivals + 1 : 0;
+    this.#arrivalTurns = this.#hasAccepted ? this.#arrivalTurns + 1 : 0;
     this.#hasAccepted = false;
     const mayYield = this.#yields < maxYields;
-    const onlyAccepts = mayYield && this.#arrivals > maxArrivals;
-    for (let i = 0; i < maxReadsPerTurn && !onlyAccepts; i += 1) {
-      (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
-      this.#bodies.shift()?.();
-    }
-    if (mayYield && (onlyAccepts || this.#connections.length > 0)) {
+    const onlyAccepts = mayYield && this.#arrivalTurns > floodAfterTurns;
+    if (!onlyAccepts) this.#read();
+    if (onlyAccepts || (mayYield && this.#connections.length > 0)) {
       this.#yields += 1;
     } else {
       this.#yields = Math.max(0, this.#yields - yieldsPerTurn);
@@ -107,6 +104,13 @@ export class Scheduler {
     this.#isScheduled = false;
     if (this.#waiting + this.#bodies.length > 0) this.#schedule();
   };
+
+  #read(): void {
+    for (let i = 0; i < maxReadsPerTurn; i += 1) {
+      (i % 2 === 0 ? this.#connections.shift() : this.#connections.pop())?.();
+      this.#bodies.shift()?.();
+    }
+  }
 
   get #waiting(): number {
     return this.#connections.length + this.#started.length + this.#tasks.length;

@@ -17,7 +17,7 @@ export interface WorkerPoolOptions {
 
 interface Child {
   readonly worker: Worker;
-  readonly exited: Promise<unknown>;
+  readonly exited: Promise<void>;
   /** When it began to serve, by `performance.now()`. */
   readyAt?: number;
   stopping: boolean;
@@ -26,6 +26,7 @@ interface Child {
 // A worker that keeps exiting is restarted after increasing pauses.
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
+// After this time of service, the pauses begin again.
 const stableAfterMs = 10_000;
 // A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;
@@ -58,7 +59,7 @@ export class WorkerPool {
     this.#ports = [options.port, options.grpcPort];
   }
 
-  /** Resolves when all workers are listening, or to `undefined` if one has exited and printed the reason itself. */
+  /** Resolves when all workers are listening, or to `undefined` if one has exited after it printed the reason. */
   async start(): Promise<Addresses | undefined> {
     try {
       // Start one first, so that an error that all workers would have is printed once.
@@ -113,7 +114,7 @@ export class WorkerPool {
     const added: Child[] = [];
     for (const old of [...this.#children]) {
       if (this.#isStopping) return;
-      // It has exited in the meantime, and its replacement is already new.
+      // It has exited in the meantime, and `#refill` replaces it.
       if (!this.#children.has(old)) continue;
       added.push((await this.#launch()).child);
       // One that exits soon after it was ready may do so while the next one starts, so check all of them again.
@@ -149,7 +150,7 @@ export class WorkerPool {
       reject(error);
     };
     worker.on('error', (cause) => {
-      // A process that was not created does not exit. An error of a running process precedes its exit.
+      // Only a process that could not be created emits no `exit`.
       if (worker.process.pid === undefined) end(new Error('a worker could not be started', { cause }));
     });
     worker.on('message', (message: ToPrimary) => {
@@ -192,11 +193,14 @@ export class WorkerPool {
   }
 
   async #refill(): Promise<void> {
-    while (!this.#isStopping && this.#children.size < this.#options.count) {
-      const { signal } = this.#ending;
+    const { signal } = this.#ending;
+    // Old workers that are stopping count no more, because that may take long.
+    const isFull = () =>
+      [...this.#children].filter(({ stopping }) => !stopping).length >= this.#options.count;
+    while (!signal.aborted && !isFull()) {
       await sleep(this.#pauseMs, undefined, { signal }).catch(() => undefined);
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs);
-      if (signal.aborted || this.#children.size >= this.#options.count) return;
+      if (signal.aborted || isFull()) return;
       await this.#launch().catch((error) => this.#reportFailedStart(error));
     }
   }

@@ -25,7 +25,7 @@ async function startSmall(t: TestContext, megabytes = 64) {
 
 test('on a small heap, the oldest of many calls that never end are closed with RESOURCE_EXHAUSTED', async (t) => {
   const { grpc, isWell, reasons } = await startSmall(t);
-  const calls = [];
+  const calls: ReturnType<typeof openCall>[] = [];
   for (let i = 0; i < 2; i += 1) {
     const session = await connectWire(t, grpc);
     // Until the settings of the server arrive, a client sends only 100 calls.

@@ -143,6 +143,31 @@ describe('the death of a worker during a replacement', () => {
     });
   }
 
+  it('a worker that dies while another one completes its requests is replaced at once', async (t) => {
+    const forks: FakeWorker[] = [];
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      // The first one takes as long to stop as the test.
+      const isSlow = forks.push(worker) === 1;
+      worker.send = (message) => {
+        if (message === 'stop' && !isSlow) setImmediate(() => worker.emit('exit', 0, null));
+        return worker.received.push(message);
+      };
+      setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
+    });
+    const pool = createPool(2, 60_000);
+    await pool.start();
+    const reloaded = pool.reload();
+    await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']));
+    forks[1]?.emit('exit', null, 'SIGKILL');
+    await t.waitFor(() => assert.equal(forks.length, 4));
+    forks[0]?.emit('exit', 0, null);
+    await reloaded;
+    await pool.stop();
+    assert.equal(forks.length, 4);
+  });
+
   it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
     const forks: FakeWorker[] = [];
     t.mock.method(cluster, 'fork', () => {

@@ -30,15 +30,16 @@ export async function loadDriver(): Promise<typeof import('pg')> {
  */
 export function parseHosts(driver: typeof Client, url: string): { hosts: Hosts; writable: boolean } {
   const hosts = hostsOf(driver, url);
-  const target = new URLSearchParams(url.split('?')[1]).get('target_session_attrs');
-  const writable = target === null ? hosts.length > 1 : target === 'read-write' || target === 'primary';
-  if (!writable && target !== null && target !== 'any') {
+  const given = new URLSearchParams(url.split('?')[1]).get('target_session_attrs');
+  const target = given ?? (hosts.length > 1 ? 'read-write' : 'any');
+  if (!['read-write', 'primary', 'any'].includes(target)) {
     throw invalid('target_session_attrs', 'must be read-write, primary or any');
   }
-  return { hosts, writable };
+  return { hosts, writable: target !== 'any' };
 }
 
-// The driver checks certificates in each of these modes, and warns that its next major version will not.
+// The driver verifies certificates in these modes, but warns that its next major version will not. So `verify-full`
+// replaces them.
 const verifiedModes = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
 
 /** The hosts of a database URL, in the order in which they are tried. */
@@ -53,7 +54,7 @@ export function hostsOf(driver: typeof Client, url: string): Hosts {
       checkRange('port', port, [0, 65_535]);
       return { name: `${host}:${port}`, url: connectionString };
     } catch (caught) {
-      // The driver's messages do not contain the URL, which may contain a password, but only the name of a part.
+      // The driver's messages name the wrong part of the URL, but do not quote it: it may contain a password.
       throw new DomainError('invalid', `the database URL cannot be used: ${messageOf(caught)}`);
     }
   };
@@ -67,8 +68,9 @@ export const probeIntervalMs = 200;
 export interface SearchSettings {
   /** The hosts in order of preference. The found host is used until it fails. */
   readonly hosts: Hosts;
-  /** How long a host may take to accept a connection: during a search, and when it seems to hang. */
+  /** How long a host may take to accept a connection. */
   readonly waitTimeoutMs: number;
+  /** How long it may take when it seems to hang. */
   readonly pingTimeoutMs: number;
 }
 
@@ -88,7 +90,7 @@ export class HostSearch {
   readonly #open = new Set<Connection>();
   readonly #closing = new AbortController();
   #search: Promise<void> | undefined;
-  /** When the last search began, by `performance.now()`. */
+  /** When the last search began, and when the last successful one ended, by `performance.now()`. */
   #searchedAt = Number.NEGATIVE_INFINITY;
   #foundAt = Number.NEGATIVE_INFINITY;
   #check: Promise<void> | undefined;
@@ -108,7 +110,7 @@ export class HostSearch {
     const startedAt = performance.now();
     try {
       const connection = await this.#connect(host, this.#settings.waitTimeoutMs);
-      // The host has just responded, so earlier failures do not matter.
+      // The host has just responded, so earlier failures do not matter, unless a search has found another host.
       if (host === this.current) connection.generation = this.generation;
       this.#open.add(connection);
       connection.client.once('end', () => this.#open.delete(connection));
@@ -148,8 +150,8 @@ export class HostSearch {
   }
 
   /**
-   * With several hosts, abandons the current one unless it accepts a connection soon. A server that hangs, or a network
-   * that has lost the route, closes no connection.
+   * With several hosts, abandons the current one unless it accepts a connection soon. Otherwise calls would wait for their
+   * timeouts: a server that hangs, or a network that has lost the route, closes no connection.
    */
   check(): void {
     if (this.#settings.hosts.length === 1 || this.failure !== undefined) return;
@@ -160,7 +162,7 @@ export class HostSearch {
         if (host !== this.current || sqlState(cause) !== undefined || isRefusal(cause)) return;
         this.failure = { cause };
         this.generation += 1;
-        // Ends all calls on the host.
+        // Ends all running calls.
         for (const connection of this.#open) connection.destroy();
       })
       .finally(() => {
@@ -185,7 +187,7 @@ export class HostSearch {
     this.#searchedAt = performance.now();
     // Not `AbortSignal.any`, whose signals Node.js 24.0 to 24.11 keeps for as long as the service runs.
     const probes = new AbortController();
-    const end = () => probes.abort(new Error('another host was found'));
+    const end = () => probes.abort();
     this.#closing.signal.addEventListener('abort', end);
     try {
       this.#closing.signal.throwIfAborted();

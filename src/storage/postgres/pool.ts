@@ -38,12 +38,13 @@ interface Call {
   readonly kind: 'read' | 'write';
   readonly purpose: 'calls' | 'feed' | 'pings';
   readonly signal?: AbortSignal | undefined;
-  /** Set while statements of the call run on it. */
+  /** The connection that the call has; absent while it waits for one. */
   connection?: Connection | undefined;
 }
 
-// Doubled with each attempt, and randomized so that the same transactions do not conflict again.
-const retryDelayMs = 2;
+// The longest pause before the first retry. It doubles with each further one, and is randomized so that the same
+// transactions do not conflict again.
+const retryDelayMs = 4;
 // How long the statement of an aborted call may still run. Most end during this time, and their connections are kept.
 const abortGraceMs = 100;
 // The server ends a long statement itself, and reports it, unless the network is down.
@@ -141,7 +142,7 @@ export class PostgresPool {
     });
   }
 
-  /** A statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings share one statement. */
+  /** A statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings must have the same, which is sent once. */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;
@@ -167,7 +168,7 @@ export class PostgresPool {
     } catch (caught) {
       if (!signal.aborted) throw caught;
       // The network may have lost the route. Then no packet reports the failure of a connection.
-      if (call.connection !== undefined) this.hosts.generation += 1;
+      if (call.connection !== undefined) this.hosts.discard(call.connection);
       this.hosts.check();
       throw notInTime(caught);
     }
@@ -222,7 +223,7 @@ export class PostgresPool {
         call.connection = undefined;
         queue.release(connection);
       }
-      if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** attempt);
+      if (fault === 'rolled-back') await delay(Math.random() * retryDelayMs * 2 ** (attempt - 1));
     }
   }
 }

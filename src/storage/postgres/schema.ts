@@ -6,12 +6,12 @@ import { sqlState } from './errors.ts';
  * The migrations from each version of the schema to the next. A released migration must not change. A new one may add
  * columns, but not change any, because copies of the last release are still running.
  *
- * An unset role is the empty text: it sorts before every other role, as the contract requires, and comparisons of
- * cursors need no NULL. Texts compare as bytes of UTF-8 (`C`), which is by code point and the same on every machine.
+ * An unset role is stored as the empty text. So it sorts first, as the contract requires, and cursors need no NULL. `C`
+ * compares the bytes of UTF-8, which is the order of code points on every machine.
  *
- * The indexes are the orders of the lists. Their id is a bigint, so that it differs from the expression of the primary
- * key. Otherwise the planner may read the table along the primary key to find a few rows of one role or name. The
- * indexes include the columns of a list, so that its rows need not be read from the table.
+ * Each index has the order of a list. Its id is cast to bigint, so that it differs from the primary key. Otherwise the
+ * planner may scan the primary key to find a few rows of one role or name. The index includes the columns of the list,
+ * so that the table need not be read.
  */
 const migrations: readonly string[] = [
   `
@@ -53,7 +53,7 @@ const migrations: readonly string[] = [
   // Posts have a version too.
   'ALTER TABLE posts ADD COLUMN version integer NOT NULL DEFAULT 1 CHECK (version > 0)',
   // The feed of changes. In a database that had users, it begins after position 1, because their changes are unknown.
-  // A statement has one snapshot; a function that it calls takes a new one.
+  // `take_posts` has a snapshot of its own, so it also deletes posts that were added after its statement began.
   `
   CREATE TABLE changes (
     position bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME changes_position_seq) PRIMARY KEY,
@@ -77,10 +77,13 @@ const migrations: readonly string[] = [
 
 export const schemaVersion = migrations.length;
 
-// An arbitrary number that no other program uses for its advisory locks.
+// An arbitrary number, which other programs are unlikely to use for their advisory locks.
 const migrationLock = 7_283_551_900;
 
-/** Migrates the database to the current version. If several processes do so at once, one migrates and the others wait. */
+/**
+ * Migrates the database to the current version. If several processes do so at once, one migrates and the others wait.
+ * After a failure the transaction is still open: the connection must be closed.
+ */
 export async function prepareSchema(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const encoding = rows[0]?.server_encoding;
@@ -97,9 +100,10 @@ export async function findVersion(client: ClientBase): Promise<number> {
 async function migrate(client: ClientBase): Promise<void> {
   // Each statement has its own snapshot, so those after the lock see the changes of its previous holder.
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
-  // No limit: creating an index on a large table takes long, and so does waiting for another process that migrates.
-  await client.query('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000');
-  await client.query('SET LOCAL idle_in_transaction_session_timeout = 0');
+  // No limits: creating an index on a large table takes long, and so does waiting for another process that migrates.
+  await client.query(
+    'SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0',
+  );
   // PostgreSQL 16 and older do not have this setting.
   await client.query(
     `SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'`,
@@ -126,8 +130,8 @@ const lockTimeoutMs = 500;
 const lockPauseMs = 4_500;
 
 /**
- * While a migration waits for the lock of a table that a backup reads, all later statements wait behind it, also reads.
- * So it waits for a short time, and then lets them pass before it tries again.
+ * While a migration waits for the lock of a table that a backup reads, all later statements wait behind it, even reads.
+ * So each attempt waits briefly, and then lets them pass.
  */
 async function apply(client: ClientBase, pending: readonly string[]): Promise<void> {
   await client.query(`SET LOCAL lock_timeout = ${lockTimeoutMs}; SAVEPOINT unmigrated`);

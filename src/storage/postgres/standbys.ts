@@ -10,7 +10,7 @@ import { shared, unlessAborted } from './promises.ts';
 export interface StandbyRead {
   /** The `host:port` of the standby. */
   readonly host: string;
-  /** After `late` and `failed`, another server served the read. */
+  /** After `late` and `failed`, the primary served the read. */
   readonly outcome: 'answered' | 'late' | 'failed';
   /** How long the read waited until the standby had replayed the necessary log, in milliseconds. */
   readonly waitMs: number;
@@ -60,8 +60,8 @@ const skipMs = 1_000;
  * Reads from standbys, but never stale data: each read shows every write that was acknowledged before the read began.
  * Concurrent reads share one query to the primary for the end of its log. Each read then waits until a standby has
  * replayed the log up to there. If the standby fails or needs longer than 100 ms, the primary serves the read, and the
- * standby is not used for a second. A read that takes longer once it has been sent may be slow, or the server may hang.
- * The primary serves it only if the standby does not respond to a ping. @internal
+ * standby is not used for a second. A read that has been sent has no such limit. The primary serves it only if the
+ * standby stops responding to pings. @internal
  */
 export function standbyReads(
   primary: Pick<PostgresPool, 'read'>,
@@ -69,7 +69,7 @@ export function standbyReads(
   report: (read: StandbyRead) => void = () => {},
 ): Pick<PostgresPool, 'read'> {
   const standbys = given.map((standby): Standby => ({ ...standby, skippedUntil: 0 }));
-  /** How far the server of each connection has replayed the log. After a restart, new connections may be behind. */
+  /** How far the server has replayed the log, by connection: after a restart, new connections may be behind. */
   const replayedBy = new WeakMap<object, LogPosition>();
   const askPrimary = shared(async () =>
     firstOf(await primary.read<LogPosition & QueryResultRow>(flushed, [])),
@@ -86,7 +86,7 @@ export function standbyReads(
     standby.pool.ping(replayed).then(use, () => skip(standby));
   };
 
-  /** Resolves to no rows when another server must serve the read. */
+  /** Resolves to `undefined` if the primary must serve the read. */
   const readFrom = async <Row extends QueryResultRow>(
     standby: Standby,
     needed: LogPosition,
@@ -95,7 +95,7 @@ export function standbyReads(
     const since = performance.now();
     let waitMs = 0;
     let lagBytes: number | undefined;
-    let outcome: StandbyRead['outcome'] = 'answered';
+    let outcome: StandbyRead['outcome'] | undefined;
     let isSent = false;
     const ending = new AbortController();
     using _ = signal && addAbortListener(signal, () => ending.abort(signal.reason));
@@ -111,7 +111,7 @@ export function standbyReads(
       });
     }, maxWaitMs);
     try {
-      return await standby.pool.reads(
+      const rows = await standby.pool.reads(
         async (send, connection) => {
           for (;;) {
             let known = replayedBy.get(connection);
@@ -131,35 +131,39 @@ export function standbyReads(
         ending.signal,
         purpose,
       );
+      outcome = 'answered';
+      return rows;
     } catch (caught) {
       // After an abort or a statement timeout, do not retry on the primary: the result would be the same.
       const { kind } = DomainError.from(caught);
       if (signal?.aborted || kind === 'deadline-exceeded') throw caught;
       outcome = ending.signal.aborted && !isSent ? 'late' : 'failed';
-      // Without a position, all connections may be busy. Then the other reads can still use the standby.
+      // If no position was read, perhaps all connections are busy: reads that have one continue to use the standby.
       if (outcome === 'failed' || lagBytes !== undefined) skip(standby);
       return undefined;
     } finally {
       clearInterval(timer);
-      report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
+      if (outcome !== undefined) report({ host: standby.host, outcome, waitMs, lagBytes: lagBytes ?? 0 });
     }
   };
 
   return {
     async read<Row extends QueryResultRow>(...call: ReadCall): Promise<Row[]> {
+      const [, , signal] = call;
       const now = performance.now();
       const usable = standbys.filter(({ skippedUntil }) => skippedUntil === 0);
       for (const standby of standbys) {
         if (standby.skippedUntil > 0 && standby.skippedUntil <= now) retry(standby);
       }
       count += 1;
+      // `undefined` if none is usable.
       const standby = usable[count % usable.length];
       let rows: Row[] | undefined;
       if (standby !== undefined) {
         // If the primary fails, the read on it reports the failure.
         const asked = askPrimary().catch(() => undefined);
-        const end = await unlessAborted(asked, call[2]);
-        rows = end && (await readFrom<Row>(standby, end, call));
+        const needed = await unlessAborted(asked, signal);
+        rows = needed && (await readFrom<Row>(standby, needed, call));
       }
       return rows ?? (await primary.read<Row>(...call));
     },

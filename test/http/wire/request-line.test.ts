@@ -33,6 +33,8 @@ testWire('the request line', {
     ends('an unknown method (RFC 9110, 9.1)', line('FOO /health HTTP/1.1'), 501),
     ends('a method in lower case', line('get /health HTTP/1.1'), 501),
     ends('a method with more letters', line('GETX /health HTTP/1.1'), 501),
+    ends('a method with fewer letters', line('GE /health HTTP/1.1'), 501),
+    ends('a space instead of a method', line(' /health HTTP/1.1'), 400),
     ends('a method of 100 KB (3)', line(`${'A'.repeat(100_000)} /health HTTP/1.1`), 501),
   ],
 

@@ -246,16 +246,17 @@ describe('a read that takes long on a standby', () => {
       [text.includes('flush') ? place : { from: 'primary' }] as unknown as Row[],
   };
   function open({ known = true, ping = async () => {} }) {
-    const query = Promise.withResolvers<void>();
+    const [sent, query] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const outcomes: string[] = [];
     const send: Send = async <Row>({ text }: { text: string }) => {
+      if (text === 'query') sent.resolve();
       if (text === 'query' || !known) await query.promise;
       return [text === 'query' ? { from: 'standby' } : place] as Row[];
     };
     const standby = { host: 'h:1', pool: fakePool(send, ping) };
     const reads = standbyReads(primary, [standby], ({ outcome }) => outcomes.push(outcome));
-    const read = () => reads.read({ text: 'query' }, []);
-    return { read, outcomes, query };
+    const read = (signal?: AbortSignal) => reads.read({ text: 'query' }, [], signal);
+    return { read, outcomes, sent, query };
   }
 
   it('goes on while the standby responds to pings', async () => {
@@ -275,6 +276,16 @@ describe('a read that takes long on a standby', () => {
     assert.deepEqual(await read(), [{ from: 'primary' }]);
     assert.deepEqual(await read(), [{ from: 'primary' }]);
     assert.deepEqual(outcomes, ['failed']);
+  });
+
+  it('has no outcome if its client leaves', async () => {
+    const { read, outcomes, sent } = open({});
+    const ending = new AbortController();
+    const left = assert.rejects(read(ending.signal), { name: 'DomainError' });
+    await sent.promise;
+    ending.abort();
+    await left;
+    assert.deepEqual(outcomes, []);
   });
 
   it('goes to the primary if the standby does not report its position in time', async () => {
