@@ -1,5 +1,6 @@
 export type { AuthMode } from './domain/access.ts';
 export type { Change, ChangePage, ChangeQuery, ChangeType, Origin } from './domain/change.ts';
+export { ChangesGone } from './domain/change.ts';
 export { DomainError, type ErrorKind, errorKinds } from './domain/errors.ts';
 export type { ListQuery, Page, PageStart, Position, Sort, SortKey } from './domain/list-query.ts';
 export type {

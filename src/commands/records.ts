@@ -22,8 +22,8 @@ type Fields = Readonly<Record<string, unknown>>;
 type LastIds = Readonly<Record<RecordKind, number>>;
 
 /**
- * How many records are read from a store at a time. The rows of a batch share a commit, and the pages of the indexes
- * that it changes. So with larger batches, a database writes far fewer bytes.
+ * The maximum number of records in a batch. The rows of a batch share a commit, and the pages of the indexes that it
+ * changes. So with larger batches, a database writes far fewer bytes.
  */
 const batchRowsOf = (kind: RecordKind): number => (kind === 'users' ? 10_000 : 2_500);
 
@@ -45,7 +45,7 @@ function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
     delete draft[field];
   }
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
-  // The description of the table ensures that its keys and the fields of a draft are those of a record.
+  // Its keys and the fields of a draft together are all fields of a record.
   return { ...row, ...bodiesOf[kind].parseDraft(draft) } as Row;
 }
 
@@ -55,7 +55,7 @@ function lastIdField(kind: RecordKind): string {
 }
 
 // The approximate length of a batch. Its number of rows is estimated from the previous batch, so a batch of long posts
-// after short ones can have 25 million characters.
+// after short ones can be ten times as long.
 export const batchCharacters = 4_000_000;
 // The number of rows before the length of a record is known.
 const firstBatchRows = 100;
@@ -84,25 +84,26 @@ export interface EndRecord extends Content {
   readonly lastIds: LastIds;
 }
 
-/** Reads all batches, shows the progress, and passes each batch to `take`. Before it reports the end, it calls `finish`. */
+/** Reads all batches, shows the progress, and passes each to `take`. Calls `finish` before it shows the work as complete. */
 export async function readAll(
   batches: AsyncIterable<Batch>,
   progress: Progress,
   take: (batch: Batch) => Promise<unknown> = async () => undefined,
   finish: (content: Content) => Promise<unknown> = async () => undefined,
 ): Promise<Content & { readonly end: EndRecord | undefined }> {
-  const hash = createHash('sha256');
+  const digest = createHash('sha256');
   let records = 0;
   let end: EndRecord | undefined;
   for await (const batch of batches) {
     const taken = take(batch);
-    for (const line of batch.lines) hash.update(line).update('\n');
+    // Computed while the batch is being written.
+    for (const line of batch.lines) digest.update(line).update('\n');
     await taken;
     records += batch.lines.length;
     end = batch.end;
     progress.update(records);
   }
-  const content = { records, sha256: hash.digest('hex') };
+  const content = { records, sha256: digest.digest('hex') };
   await finish(content);
   progress.finish();
   return { ...content, end };
@@ -126,6 +127,7 @@ async function* readKind(store: Store, kind: RecordKind, lastIds?: LastIds): Asy
   for (;;) {
     const rows = (await next).filter(isIncluded);
     const last = rows.at(-1);
+    // A batch without included rows has only records that were created during the export, and so have all later ones.
     if (last === undefined) return;
     const lines = rows.map((row) => toLine(kind, row));
     const characters = lines.reduce((sum, line) => sum + line.length, 0);
@@ -152,13 +154,13 @@ export async function* readFile(path: string): AsyncGenerator<Batch, void> {
       batch = emptyBatch();
       characters = 0;
     }
-    readLine(line, lineNumber, batch);
+    addLine(line, lineNumber, batch);
     characters += line.length;
   }
   yield batch;
 }
 
-// The longest record is a post with a body of 10,000 characters, each escaped in 12 bytes.
+// The longest record, a post with a body of 10,000 characters of 12 escaped bytes each, has about 120 KB.
 const maxLineBytes = 256 * 1024;
 
 /**
@@ -194,11 +196,11 @@ function emptyBatch(): Batch {
 }
 
 /** Adds the record of a line to a batch. An error names the line. */
-function readLine(line: string, lineNumber: number, batch: Batch): void {
+function addLine(line: string, lineNumber: number, batch: Batch): void {
   try {
     // A text editor may have added a byte order mark, which counts as white space here.
     const value: unknown = JSON.parse(line.trimStart());
-    // The parser of the kind checks the fields.
+    // Checks only that it is an object. The parser of its kind checks the fields.
     const { type, ...fields }: Fields = parseRecord('the record', value, Object.keys(Object(value)));
     const kind = recordKinds.find((one) => nameOf(one) === type);
     if (kind !== undefined) {

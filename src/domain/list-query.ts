@@ -8,7 +8,7 @@ export interface SortKey<Field extends string> {
 
 /**
  * A normalised sort: no field twice, no field that the filter fixes, and `id` as the last key, so that the order
- * is total. If the client did not sort by `id`, its direction is that of the previous key, so that one index
+ * is total. If the client did not sort by `id`, the direction of `id` is that of the previous key, so that one index
  * serves both directions.
  */
 export type Sort<Field extends string> = readonly SortKey<Field | 'id'>[];
@@ -24,7 +24,7 @@ export type PageStart = { readonly offset: number } | { readonly after: Position
 
 export interface ListQuery<Field extends string> {
   readonly sort: Sort<Field>;
-  /** Maximum number of rows, 1 to 100; a store accepts more from code that streams. */
+  /** Maximum number of rows: 1 to 100 from clients; a store accepts more. */
   readonly limit: number;
   readonly start: PageStart;
 }
@@ -37,7 +37,7 @@ export interface Page<T> {
 
 export const defaultLimit = 20;
 export const maxLimit = 100;
-/** Rows that an offset may skip. A store has to read each of them; a cursor needs none. */
+/** Maximum number of rows that an offset may skip. A store has to read each of them; a cursor needs none. */
 export const maxOffset = 100_000;
 
 /** The decoded query parameters in their original order, including repetitions. */
@@ -46,7 +46,7 @@ export type Parameters = Iterable<readonly [name: string, value: string]>;
 export const pageParameters = ['sort', 'page', 'limit', 'cursor'] as const;
 
 export function asksForPage(parameters: Parameters): boolean {
-  return [...parameters].some(([name]) => name === 'page' || name === 'limit' || name === 'cursor');
+  return [...parameters].some(([name]) => ['page', 'limit', 'cursor'].includes(name));
 }
 
 /** Returns the values of these parameters. Rejects repeated and unknown parameters. */
@@ -64,7 +64,7 @@ export function parseParameters<Name extends string>(
   return given;
 }
 
-/** Parses the page that a client requests from the list with this filter. The filter fixes the `fixed` fields. */
+/** Parses the page that a client requests of a list. `fixed` are the fields to which the filter gives one value. */
 export function parsePage<Field extends string>(
   given: Partial<Record<(typeof pageParameters)[number], string>>,
   fields: SortFields<Field | 'id'>,
@@ -106,9 +106,10 @@ function parseSort<Field extends string>(
     keys.push({ field, descending });
   }
   const id = keys.findIndex((key) => key.field === 'id');
-  // Ids are unique, so keys after `id` have no effect. Neither have fields with a value fixed by the filter.
+  // Ids are unique, so keys after `id` have no effect.
   if (id !== -1) keys.length = id + 1;
   else keys.push({ field: 'id', descending: keys.at(-1)?.descending ?? false });
+  // Neither have fields with one value.
   return keys.filter(({ field }) => !fixed.includes(field));
 }
 

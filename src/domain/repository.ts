@@ -64,7 +64,7 @@ export type AnyQuery = ListQuery<string> & { readonly filter: object };
 export interface ChangeFeed {
   /**
    * Returns the changes after a position. After a change was read, no change appears before it, even from another
-   * process. Fails with `gone` if the next change is no longer kept, or if the position was never assigned.
+   * process. Fails with `ChangesGone` if the next change is no longer kept, or if the position was never assigned.
    */
   read(query: ChangeQuery, options?: CallOptions): Promise<ChangePage>;
 

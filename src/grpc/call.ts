@@ -27,7 +27,7 @@ export interface UnaryOptions {
 const idName = 'x-request-id';
 // The handler of a call and its report share only the metadata.
 const keyNames = new WeakMap<Metadata, string>();
-// A client cancels at its own deadline. It is earlier than ours by the time that the call took to arrive.
+// A client cancels at its own deadline, which passes before ours: its call took time to arrive.
 const deadlineSlackMs = 100;
 
 /**
@@ -48,7 +48,7 @@ export function unary<Request, Response>(
     gate.inFlight += 1;
     const settle = (error: { code: status; details: string } | null, response?: Response): void => {
       gate.inFlight -= 1;
-      // grpc-js emits `cancelled` at the end of every call, even a successful one.
+      // grpc-js emits `cancelled` at the end of every call, even a successful one. The signal must not abort then.
       call.removeAllListeners('cancelled');
       report?.(metadata, call.cancelled ? errorStatuses[cancelError(call).kind] : (error?.code ?? status.OK));
       callback(error, response, trailer);
@@ -146,7 +146,7 @@ export function reportCalls(observe: Observe): ServerInterceptor {
           listener.onReceiveMetadata(received);
         },
         onReceiveHalfClose() {
-          // Do not run the handler when the client already has its response.
+          // Do not run the handler when the client has already received a status, such as after its deadline.
           if (requestStream || !isReported) listener.onReceiveHalfClose();
         },
         onCancel() {
@@ -159,9 +159,9 @@ export function reportCalls(observe: Observe): ServerInterceptor {
       sendStatus.call(call, ending);
       end(ending.code ?? status.UNKNOWN);
     };
-    // Patch the call in place, because a wrapper object around each call would cost more. The functions are constants:
-    // V8 would allocate function expressions that are assigned to a property in the old generation. There they would
-    // keep their call in memory until the next full collection.
+    // Patch the call in place, because a wrapper object around each call would cost more. The functions are constants: V8
+    // allocates a function expression that is assigned to a property in the old generation. There it would keep its call
+    // in memory until the next full collection.
     call.start = startCall;
     call.sendStatus = endCall;
     // The type requires a wrapper, but grpc-js accepts the call itself.
@@ -188,7 +188,7 @@ export function handleUnknownMethods(server: Server): void {
   });
 }
 
-/** The request id of the client if it is valid. Otherwise a new one is set, for the other readers of the metadata. */
+/** The request id of the client if it is valid; otherwise a new one, which is also set in the metadata for later calls. */
 function idOf(metadata: Metadata): string {
   const given = text(metadata, idName);
   const id = requestId(given);

@@ -1,27 +1,28 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Http2Stream, IncomingHttpHeaders } from 'node:http2';
 import { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import type { Observe } from '../telemetry/events.ts';
 
-// Twice the size of 64 KiB of headers and a message of 64 KiB, because their objects need memory too.
-const heapPerStream = 256 * 1024;
-const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapPerStream);
+// Twice the size of 64 KiB of headers and a message of 64 KiB (the default), because their objects need memory too.
+const heapBytesPerStream = 256 * 1024;
+const maxStreams = Math.floor(getHeapStatistics().heap_size_limit / heapBytesPerStream);
 // About a hundred of the shortest messages, which grpc-js parses together.
 const sliceBytes = 512;
 // A chunk needs about 100 bytes besides its own.
 const shortChunkBytes = 64;
 const maxShortChunks = 1_000;
+// As many as Node.js allows headers.
 const maxBinaryValues = 128;
-// The error code of HTTP/2 (ENHANCE_YOUR_CALM) that gRPC clients report as this status (RESOURCE_EXHAUSTED).
+// ENHANCE_YOUR_CALM of HTTP/2, which gRPC clients report as RESOURCE_EXHAUSTED.
 const enhanceYourCalm = 11;
 const resourceExhausted = 8;
-// How long to wait for closed connections to close their streams.
+// How many turns of the event loop to wait until closed connections have closed their streams.
 const maxTurns = 1_000;
 const timeoutName = 'grpc-timeout';
 const maxTimeoutMs = 2 ** 31 - 1;
-// The units in which a timeout, which has at most 8 digits, can be too long for a timer.
+// Only in these units can a timeout of 8 digits, the maximum, be too long for a timer.
 const msPerUnit: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000 };
 const shortChunks = Symbol('the number of short chunks');
 
@@ -32,7 +33,7 @@ type CountedStream = Http2Stream & { [shortChunks]?: number };
  * oldest is closed.
  *
  * An interceptor of grpc-js could not do this: for it, a call ends with its status, although the client may keep the
- * stream open. The channels exist since Node.js 24.4.
+ * stream open. The channels exist since Node.js 24.4; before, these limits do not hold.
  */
 export function limitStreams(isReading: () => boolean, observe: Observe) {
   /**
@@ -45,6 +46,7 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     observe({ type: 'refused', face: 'grpc', status: resourceExhausted, reason });
     stream.close(enhanceYourCalm);
   };
+  const pushSlices = slicing((stream) => refuse(stream, 'a call has too many short chunks'));
   const add = (message: unknown): void => {
     // The channel reports the streams of all HTTP/2 servers of the process.
     if (!isReading()) return;
@@ -52,16 +54,17 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
     stream.push = pushSlices;
     // grpc-js keeps 32 bits of a timeout in ms, so a longer one may end the call at once.
     if (isLongTimeout(String(headers[timeoutName]))) delete headers[timeoutName];
-    // grpc-js ignores invalid metadata too, but prints it, keys included.
+    // grpc-js ignores invalid metadata too, but logs it, API keys included.
     for (const name in headers) if (!isValid(name, headers[name])) delete headers[name];
     open.push(stream);
     if (isDraining) stream.session?.close();
     const [oldest] = open;
     if (open.length > maxStreams && oldest !== undefined) refuse(oldest, 'too many calls are open');
-    if (!hasLongLists(headers)) return;
-    refuse(stream, 'the metadata has too many values');
-    // grpc-js would still read them.
-    for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
+    if (hasLongLists(headers)) {
+      refuse(stream, 'the metadata has too many values');
+      // grpc-js would still read these values.
+      for (const name of Object.keys(headers).filter(isBinary)) delete headers[name];
+    }
   };
   const remove = (message: unknown): void => {
     const index = open.lastIndexOf((message as { stream: Http2Stream }).stream);
@@ -70,13 +73,13 @@ export function limitStreams(isReading: () => boolean, observe: Observe) {
   subscribe('http2.server.stream.created', add);
   subscribe('http2.server.stream.close', remove);
   return {
-    /** Closes connections after their next call, such as those whose TLS handshake ends later. */
+    /** From now on, connections close after their next call, such as those whose TLS handshake had not ended. */
     drain(): void {
       isDraining = true;
     },
-    /** Resolves when all streams are closed. HTTP/2 notices a few turns later that a connection was closed. */
+    /** Resolves when all streams are closed, or soon. HTTP/2 notices a few turns later that a connection was closed. */
     async end(): Promise<void> {
-      for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await setImmediate();
+      for (let turn = 0; open.length > 0 && turn < maxTurns; turn += 1) await nextTurn();
       unsubscribe('http2.server.stream.created', add);
       unsubscribe('http2.server.stream.close', remove);
     },
@@ -109,21 +112,24 @@ function hasLongLists(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Replaces `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes needs some 600
- * bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also keeps each chunk
- * of an unfinished message, so a stream may have only some short chunks.
+ * Returns a replacement for `push` of a stream. grpc-js parses all messages of a chunk at once, and a message of 5 bytes
+ * needs some 600 bytes of memory. Between slices, grpc-js pauses until the handler asks for the next message. It also
+ * keeps each chunk of an unfinished message, so a stream may have only some short chunks, those of finished messages
+ * included.
  */
-function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
+function slicing(refuse: (stream: Http2Stream) => void) {
   const { push } = Readable.prototype;
-  if (chunk === null) return push.call(this, chunk);
-  if (chunk.length < shortChunkBytes) {
-    this[shortChunks] = (this[shortChunks] ?? 0) + 1;
-    if (this[shortChunks] > maxShortChunks) this.close(enhanceYourCalm);
-  }
-  if (chunk.length <= sliceBytes) return push.call(this, chunk);
-  let isWanted = true;
-  for (let start = 0; start < chunk.length; start += sliceBytes) {
-    isWanted = push.call(this, chunk.subarray(start, start + sliceBytes));
-  }
-  return isWanted;
+  return function pushSlices(this: CountedStream, chunk: Buffer | null): boolean {
+    if (chunk === null) return push.call(this, chunk);
+    if (chunk.length < shortChunkBytes) {
+      this[shortChunks] = (this[shortChunks] ?? 0) + 1;
+      if (this[shortChunks] === maxShortChunks + 1) refuse(this);
+    }
+    if (chunk.length <= sliceBytes) return push.call(this, chunk);
+    let isWanted = true;
+    for (let start = 0; start < chunk.length; start += sliceBytes) {
+      isWanted = push.call(this, chunk.subarray(start, start + sliceBytes));
+    }
+    return isWanted;
+  };
 }

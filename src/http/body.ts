@@ -19,7 +19,7 @@ export function checkBodyHead({ headers }: IncomingMessage, maxBytes: number): v
   if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
 }
 
-export const cancelled = new HttpError(503, 'too many bodies are on their way', { 'retry-after': '1' });
+export const bodyCancelled = new HttpError(503, 'too many bodies are being received', { 'retry-after': '1' });
 
 // The memory of a chunk besides its bytes, which matters when a body arrives byte by byte.
 const bytesPerChunk = 256;
@@ -30,8 +30,8 @@ const pauseEveryBytes = 64 * 1024;
 const shortChunkBytes = 1024;
 
 /**
- * Merges the short chunks of a chunked body. The parser makes a Buffer of each, which takes about 400 bytes, so that a
- * read of 64 KiB with chunks of one byte would take 4 MB.
+ * Merges the short chunks of a chunked body. The parser makes a Buffer of about 400 bytes for each. A read of 64 KiB with
+ * chunks of one byte would take 4 MB.
  */
 export function mergeChunks(message: IncomingMessage): void {
   const push = message.push.bind(message);
@@ -63,7 +63,7 @@ export function mergeChunks(message: IncomingMessage): void {
 
 /**
  * Reads a whole body. Reports the memory in use to `hold`, with a function that cancels the read. A cancelled read
- * fails with 503, and a chunked body of more than `maxBytes` with 413.
+ * fails with 503, a chunked body of more than `maxBytes` with 413, and one whose client disconnects with 499.
  */
 export function readBody(
   message: IncomingMessage,
@@ -97,7 +97,7 @@ export function readBody(
     freeChunks();
     chunks.length = 0;
     discardBody(message);
-    reject(cancelled);
+    reject(bodyCancelled);
   };
   const onEnd = (): void => {
     stop();
@@ -113,7 +113,7 @@ export function readBody(
     stop();
     reject(new HttpError(499, 'the client disconnected before its request was complete'));
   };
-  // A host that has read the body too may have removed its listener at the end.
+  // A host that also read the body may have removed its listener by now, so check both at the start and now.
   const freeChunks = (): void => {
     if (isAlone && isOnlyReader(message)) chunks.forEach(free);
   };
@@ -138,14 +138,14 @@ function isOnlyReader(message: IncomingMessage): boolean {
   return message.listenerCount('data') + message.listenerCount('readable') === 0;
 }
 
-// RFC 9112, 6.3. `node:http` emits no events on the stream of a request without a body.
+// RFC 9112, 6.3. With `optimizeEmptyRequests`, a request without a body emits no events.
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 /**
  * The JSON of a body that a parser of the host has already read, such as `express.json()`, which stores its result
- * in `body`. `undefined` when the body is still unread.
+ * in `body`. `undefined` when the body is still unread, or absent.
  */
 export function jsonReadByHost(message: IncomingMessage): Json | undefined {
   if (!message.readableEnded || !hasBody(message)) return undefined;

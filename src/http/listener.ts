@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Observe } from '../telemetry/events.ts';
-import { cancelled, mergeChunks } from './body.ts';
+import { bodyCancelled, mergeChunks } from './body.ts';
 import { type Connection, connectionOf } from './connection.ts';
 import { checkFraming, parseTarget } from './head.ts';
 import { MemoryBudget } from './memory-budget.ts';
@@ -134,7 +134,7 @@ export class HttpListener {
     if ((route.first && mayBeFirst) || scheduler.isFree(request.startedAt)) this.#answer(request, route);
     else {
       request.holdUnread(() => {
-        route = failing(cancelled);
+        route = failing(bodyCancelled);
       });
       scheduler.addTask(() => {
         request.hold(0);

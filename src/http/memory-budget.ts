@@ -3,14 +3,14 @@ import { getHeapStatistics } from 'node:v8';
 /** The maximum size of V8's heap. */
 export const heapLimitBytes = getHeapStatistics().heap_size_limit;
 
-/** The first 16 KiB of each request do not count, so that large uploads cannot block small requests. */
+/** The first 16 KiB of each owner do not count, so that large uploads cannot block small requests. */
 export const freeBytes = 16 * 1024;
-const chunkBytes = 64 * 1024;
+const longChunkBytes = 64 * 1024;
 const maxBudgetBytes = 64 * 1024 * 1024;
 
 /**
- * Frees the memory of a chunk at once, unless other data shares it. V8 would first have to mark the whole heap. Chunks
- * of Node's parser do not share their memory.
+ * Frees the memory of a chunk at once, unless other data shares it. The chunk is empty afterwards. Otherwise V8 would
+ * first have to mark the whole heap. Chunks of Node's parser do not share their memory.
  */
 export function free({ buffer, length }: Uint8Array): void {
   // Detaching an ArrayBuffer frees its memory.
@@ -35,18 +35,19 @@ export class MemoryBudget {
     this.#maxBytes = maxBytes;
   }
 
+  /** Whether more than half of the budget is in use. */
   get isShort(): boolean {
     return this.#usedBytes > this.#maxBytes / 2;
   }
 
-  /** The preferred length of the chunks of a reply. While memory is short, such a chunk does not count. */
+  /** The preferred length of the chunks of a reply. While memory is short, a chunk is short enough not to count. */
   get chunkBytes(): number {
-    return this.isShort ? freeBytes : chunkBytes;
+    return this.isShort ? freeBytes : longChunkBytes;
   }
 
   /** Sets how many bytes an owner uses. Without `cancel`, they count, but the owner is never cancelled. */
-  hold(owner: object, bytesHeld: number, cancel?: () => void): void {
-    const bytes = Math.max(0, bytesHeld - freeBytes);
+  hold(owner: object, usedBytes: number, cancel?: () => void): void {
+    const bytes = Math.max(0, usedBytes - freeBytes);
     this.#usedBytes += bytes - (this.#holdings.get(owner)?.bytes ?? 0);
     if (bytes === 0) this.#holdings.delete(owner);
     else this.#holdings.set(owner, { bytes, cancel });

@@ -18,7 +18,7 @@ import { type RouteDependencies, requireKey, routes } from './routes.ts';
 
 export interface RequestListenerOptions {
   readonly repository: Repository;
-  /** The keys that `x-api-key` may contain; several during a change of keys. Default: none. */
+  /** The keys that `x-api-key` may contain; several while you replace one. Default: none. */
   readonly apiKeys?: readonly string[];
   /** Which requests for users and posts need a key. Default: `none`. */
   readonly auth?: AuthMode;
@@ -36,7 +36,7 @@ export interface RequestListenerOptions {
   readonly utilityRoutes?: 'on' | 'off';
   /** How many clients may follow `/changes` as a stream; 0 for no limit. Default: 1,000. */
   readonly maxFollowers?: number;
-  /** A folder of files to serve, read once; `false` for none. Default: the package's own console. */
+  /** A folder of files to serve, listed once; `false` for none. Default: the package's own console. */
   readonly publicDir?: string | false | undefined;
   /** The path where the listener is mounted, such as `/api`. Default: none. */
   readonly basePath?: string;
@@ -191,7 +191,7 @@ function corsHeaders(origins: readonly string[]): ((request: HttpRequest) => Hea
     ...(!allowsAll && { vary: 'origin' }),
   };
   return (request) => {
-    // A cache may keep the response to a request without an origin for a page of any origin.
+    // With `*`, do not look at Origin: a cache may reuse the response for a page of any origin.
     const origin = allowsAll ? '*' : request.header('origin');
     if (origin === undefined || !allowed.has(origin)) return headers;
     const method = request.method === 'OPTIONS' ? request.header('access-control-request-method') : undefined;

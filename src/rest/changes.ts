@@ -19,21 +19,21 @@ import { cloudEvent } from './resources.ts';
 const batchType = 'application/cloudevents-batch+json';
 const streamType = 'text/event-stream';
 const otherTypes = [batchType, 'application/json', 'application/*', '*/*'];
-// Maximum length of a page: long posts end it before its limit.
-const maxBatchLength = 1024 * 1024;
+// Maximum length of a page in characters: long posts end it before its limit.
+const maxPageCharacters = 1024 * 1024;
 // A store examines a limited number of changes in each read, and other requests may run between the reads. If none of
 // the changes matches the filter after this many reads, the page is empty, and its link continues from there.
 const maxReads = 10;
 
 /** The changes of users and posts, page by page or, as `text/event-stream`, as they happen. */
-export function changes(feed: ChangeFeed, followers: Followers | undefined): Handler {
+export function changes(feed: ChangeFeed, followers: Followers): Handler {
   return async (request) => {
-    // While the reads below wait, the key of the request may be revoked.
-    const epoch = followers?.epoch ?? 0;
+    // Read before any wait: if keys are revoked meanwhile, the stream ends at once.
+    const { epoch } = followers;
     const { after: given, ...filter } = parseChangeQuery(request.parameters);
     const resumed = request.header('last-event-id');
     const after = resumed === undefined ? given : parseChangePosition('Last-Event-ID', resumed);
-    const isStream = followers !== undefined && prefers(request.header('accept'), streamType, otherTypes);
+    const isStream = prefers(request.header('accept'), streamType, otherTypes);
     // A stream reads its changes later, when it can send them. This read only checks its position.
     const limit = isStream ? 1 : filter.limit;
     let query: ChangeQuery = { ...filter, limit, after: after ?? 0 };
@@ -69,12 +69,13 @@ async function batch(
 ): Promise<Reply> {
   const { basePath, parameters } = request;
   let page = first;
+  // `first` is the first read.
   for (let reads = 1; reads < maxReads && page.more && page.changes.length === 0; reads += 1) {
     await scheduler.wait();
     page = await feed.read({ ...query, after: page.next }, request);
   }
   const eventOf = (change: Change) => cloudEvent(change, basePath);
-  const { texts, last } = fitting(page.changes, eventOf, maxBatchLength);
+  const { texts, last } = fitting(page.changes, eventOf, maxPageCharacters);
   const kept = parameters
     .filter(([name]) => name !== 'after')
     .map(([name, value]) => `&${name}=${encodeURIComponent(value)}`);

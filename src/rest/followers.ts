@@ -90,10 +90,12 @@ export class Followers {
   #isReading = false;
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
+  /** Heartbeats so far. */
   #beats = 0;
+  /** Events sent so far. */
   sent = 0;
   #stop: () => void = () => undefined;
-  /** Incremented when all followers must connect again. A request whose key was checked before then ends at once. */
+  /** Incremented when all followers must connect again. Requests whose keys were checked earlier end at once. */
   epoch = 0;
   #draining = false;
 

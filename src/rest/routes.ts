@@ -24,6 +24,7 @@ export interface RouteDependencies {
   readonly repository: Repository;
   readonly requirePreconditions: boolean;
   readonly utilityRoutes?: 'on' | 'off' | undefined;
+  /** Absent if the store keeps no changes. */
   readonly followers?: Followers | undefined;
   /** The reason why the service is not ready; `undefined` when it is ready. */
   readonly unreadyReason: () => string | undefined;
@@ -46,7 +47,7 @@ export function routes(dependencies: RouteDependencies): readonly RouteDefinitio
     { pattern: 'GET /private', access: 'key', handle: () => json(200, { secretData: 42 }, noStore) },
     { pattern: 'GET /boom', access: 'open', handle: boom },
   ];
-  const feed = repository.changes && changes(repository.changes, followers);
+  const feed = repository.changes && followers && changes(repository.changes, followers);
   return [
     ...recordKinds.flatMap((kind) => recordRoutes(resources[kind], repository, requirePreconditions)),
     ...(feed ? [{ pattern: 'GET /changes', access: 'read' as const, handle: feed }] : []),

@@ -64,7 +64,7 @@ export interface Scratch {
 export interface EmbeddedStoreOptions {
   /** The clock by which idempotency keys expire, in milliseconds. Default: `Date.now`. */
   readonly now?: () => number;
-  /** How long an idempotency key is kept, in milliseconds. Default: a day. */
+  /** How long an idempotency key is kept, in milliseconds, at least 1. Default: a day. */
   readonly idempotencyTtlMs?: number;
   /** The minimum number of changes that the feed keeps, 0 to 100,000,000; 0: no feed. Default: 100,000. */
   readonly changesKept?: number;
@@ -82,7 +82,7 @@ export const optionNames: readonly string[] = [
   'applicationName', 'onWarning', 'onFailure', 'readDatabase', 'onStandbyRead',
 ];
 
-/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has. A store ignores those of the others. */
+/** Like `readNumbers`. Also throws a `TypeError` for an option that no store has. A store ignores those of other stores. */
 export const readStoreNumbers: typeof readNumbers = (given, numbers) => {
   for (const name in given) if (!optionNames.includes(name)) throw new TypeError(`${name} is not an option`);
   return readNumbers(given, numbers);
@@ -98,10 +98,14 @@ export function createStore(backend: StoreBackend): Store {
   let closing: Promise<void> | undefined;
   const enter = (options: CallOptions = {}): void => {
     if (closing !== undefined) throw storeClosed();
+    // Reading `signal` may create it, so read it only when it is needed.
     const isAborted = options.isAborted ?? options.signal?.aborted;
     if (isAborted && options.signal !== undefined) throw aborted(options.signal);
   };
-  /** Makes a call async, and checks for `close` and an aborted signal first. Its last argument may be its options. */
+  /**
+   * Makes a call async, and checks for `close` and an aborted signal first. The options, if there are any, are the last
+   * argument; another last argument has neither `isAborted` nor `signal`.
+   */
   const guarded =
     <Args extends readonly unknown[], T>(call: (...args: Args) => Answer<T>) =>
     async (...args: Args): Promise<T> => {
@@ -139,12 +143,12 @@ export function createStore(backend: StoreBackend): Store {
       },
       // These functions must not be async, because `guarded` converts only errors that are thrown synchronously.
       list: guarded((query, options) =>
-        mapAnswer(records.list({ ...owner, ...query.filter }, query, options), async (page) =>
+        mapAnswer(records.list({ ...query.filter, ...owner }, query, options), async (page) =>
           page.items.length > 0 || (await hasOwner(options)) ? page : undefined,
         ),
       ),
       count: guarded((filter, options) =>
-        mapAnswer(records.count({ ...owner, ...filter }, options), async (count) =>
+        mapAnswer(records.count({ ...filter, ...owner }, options), async (count) =>
           count > 0 || (await hasOwner(options)) ? count : undefined,
         ),
       ),
@@ -182,9 +186,9 @@ export function createStore(backend: StoreBackend): Store {
   };
 }
 
-/** How often watchers are called, for the changes of other processes. */
+/** How often watchers are called, for the changes of other processes, in ms. */
 const pollIntervalMs = 20;
-/** Minimum time between two calls after writes of this process. */
+/** Minimum time between two calls of watchers for writes of this process, in ms. */
 const wakeIntervalMs = 10;
 
 class Watchers {

@@ -82,7 +82,7 @@ test('on a small heap, thousands of short messages in a packet and unread respon
 });
 
 test('a call that sends its message in more than 1,000 short chunks is closed, and one with fewer is not', async (t) => {
-  const { grpc, isWell } = await startSmall(t);
+  const { grpc, isWell, reasons } = await startSmall(t);
   const session = await connectWire(t, grpc);
   // An unknown field makes the message longer, and is valid.
   const long = (length: number) =>
@@ -109,6 +109,9 @@ test('a call that sends its message in more than 1,000 short chunks is closed, a
   assert.deepEqual(await send(long(980)), { code: String(status.NOT_FOUND), rstCode: 0 });
   assert.equal((await send(long(1_100))).rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   await isWell();
+  await t.waitFor(() => assert.deepEqual(reasons(), ['a call has too many short chunks']), {
+    timeout: 20_000,
+  });
 });
 
 test('on a small heap, more connections than fit are closed', async (t) => {

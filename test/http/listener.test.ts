@@ -494,7 +494,7 @@ test('while no memory is left, a waiting request with a long body fails before i
   occupy();
   const refused = await wire.write(post('/', `"${'a'.repeat(30_000)}"`)).next();
   assert.equal(refused.status, 503);
-  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
+  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are being received' });
   assert.deepEqual(called, []);
   assert.equal((await wire.write(post('/', '"short"')).next()).body, '"short"');
 });

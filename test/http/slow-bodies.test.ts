@@ -85,7 +85,7 @@ test('the memory of all incomplete long bodies is limited, and short bodies are 
   const answers = wires.map((wire) => wire.next());
   const refused = await Promise.race(answers);
   assert.equal(refused.status, 503);
-  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are on their way' });
+  assert.deepEqual(JSON.parse(refused.body), { error: 'too many bodies are being received' });
   const reason = 'too much waits for slow clients';
   assert.ok(events.some((event) => event.type === 'refused' && event.reason === reason));
   // Together they need more than the memory that is left.

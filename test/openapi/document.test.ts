@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { defaultLimit, maxLimit, maxOffset } from '../../src/domain/list-query.ts';
 import { maxId } from '../../src/domain/record.ts';
 import { listFiles } from '../../src/http/static-files.ts';
+import { Followers } from '../../src/rest/followers.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openStore } from '../../src/storage/open.ts';
 import { type Answer, openApi, operations, validateExchange } from '../kit/openapi.ts';
@@ -24,6 +25,7 @@ describe('the OpenAPI document', () => {
     const none = () => undefined;
     const table = routes({
       repository,
+      followers: repository.changes && new Followers(repository.changes, 0, none),
       requirePreconditions: false,
       unreadyReason: none,
       renderMetrics: () => '',

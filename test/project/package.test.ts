@@ -146,7 +146,7 @@ describe('the package', () => {
       }
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
-      'DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
+      'ChangesGone,DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
       'createHttpApi,createRequestListener',
       'addUsersService,createGrpcApp',
       'createMemoryStore',

@@ -9,6 +9,7 @@ import { errorKinds } from '../../src/domain/errors.ts';
 import { errorStatuses as grpcStatuses } from '../../src/grpc/errors.ts';
 import type { RequestListenerOptions } from '../../src/rest/app.ts';
 import { errorStatuses } from '../../src/rest/errors.ts';
+import { Followers } from '../../src/rest/followers.ts';
 import { type RouteAccess, routes } from '../../src/rest/routes.ts';
 import { createMemoryStore } from '../../src/storage/memory/store.ts';
 import { openStore, type StoreOptions } from '../../src/storage/open.ts';
@@ -28,10 +29,13 @@ const keys: Readonly<Record<RouteAccess, string>> = {
 };
 
 test('the routes of the README are those of the source', () => {
+  const repository = createMemoryStore();
+  const none = () => undefined;
   const definitions = routes({
-    repository: createMemoryStore(),
+    repository,
+    followers: repository.changes && new Followers(repository.changes, 0, none),
     requirePreconditions: false,
-    unreadyReason: () => undefined,
+    unreadyReason: none,
     renderMetrics: () => '',
   });
   compareTable(

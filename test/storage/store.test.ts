@@ -113,3 +113,21 @@ describe('a record as it was stored before a column was added', () => {
     assert.deepEqual(fromNames(tables.users.columns, row), row);
   });
 });
+
+describe('the posts of a user', () => {
+  it('are only those of this user, whatever the filter contains', async () => {
+    const store = await openStore('memory:');
+    for (const name of ['Ada', 'Bob']) await store.users.create({ name });
+    await store.posts(2).create({ title: 'of Bob', body: '' });
+    const filter: object = { userId: 2 };
+    const query = {
+      filter,
+      sort: [{ field: 'id', descending: false }],
+      limit: 1,
+      start: { offset: 0 },
+    } as const;
+    assert.deepEqual((await store.posts(1).list(query))?.items, []);
+    assert.equal(await store.posts(1).count(filter), 0);
+    await store.close();
+  });
+});

@@ -16,12 +16,13 @@ export interface WriterData {
 
 // About the time of a commit, so that busy processes get about equal shares of the lock.
 const maxRetryDelayMs = 2;
+// For `Atomics.wait`, which nothing ends early.
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Runs all writes of a group in one transaction, so that they share one sync. A failed write does not fail the
- * others. When the transaction itself fails, all of its writes fail. `checkCommit`, the result of `watchFiles`, throws
- * when the files are lost.
+ * Returns a function that runs all writes of a group in one transaction, so that they share one sync. A failed write does
+ * not fail the others. When the transaction itself fails, all of its writes fail. `checkCommit`, the result of
+ * `watchFiles`, throws when the files are lost.
  */
 export function groupCommit(
   db: Pick<DatabaseSync, 'exec' | 'isTransaction'>,
@@ -93,8 +94,9 @@ if (parentPort !== null) {
   // From now on, `commitGroup` waits for locks.
   db.exec('PRAGMA busy_timeout = 0');
   port.on('message', (message: WriterMessage) => {
-    if (message !== 'close') return port.postMessage(commitGroup(message));
-    db.close();
-    port.close();
+    if (message === 'close') {
+      db.close();
+      port.close();
+    } else port.postMessage(commitGroup(message));
   });
 }
