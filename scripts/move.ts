@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { createProgress } from '../src/commands/progress.ts';
-import { openMigrated } from '../src/storage/sqlite/schema.ts';
+import { openSqliteStore } from '../src/storage/sqlite/store.ts';
 import { largeServer, startPostgres } from '../test/kit/postgres.ts';
 import { readArguments } from './harness/arguments.ts';
 
@@ -41,7 +41,7 @@ const insertPosts = `
  * A SQLite file with the schema of the service, filled with SQL, because durable writes would take too long.
  */
 async function makeSource(path: string): Promise<void> {
-  (await openMigrated(path, 1_000)).close();
+  await (await openSqliteStore(path)).close();
   const db = new DatabaseSync(path);
   db.exec('PRAGMA synchronous = OFF; PRAGMA cache_size = -500000');
   const progress = createProgress(process.stderr, 'make', counts.users + counts.posts);

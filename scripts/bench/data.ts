@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { openMigrated } from '../../src/storage/sqlite/schema.ts';
+import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { report } from './progress.ts';
 
 export const listedRole = 'editor';
@@ -33,8 +33,8 @@ const insertPosts = `
 export async function dataFile(folder: string, users: number, posts = 0): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const unfinished = join(folder, `unfinished-${process.pid}.db`);
-  // The schema of the service. Its connection only reads.
-  (await openMigrated(unfinished, 1_000)).close();
+  // The schema of the service.
+  await (await openSqliteStore(unfinished)).close();
   const db = new DatabaseSync(unfinished);
   // The name of the file depends on the schema.
   const schema = db.prepare('SELECT group_concat(sql) AS sql FROM sqlite_schema').get()?.['sql'];

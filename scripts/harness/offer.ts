@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { openMigrated } from '../../src/storage/sqlite/schema.ts';
+import { openSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { freePorts } from '../../test/kit/free-ports.ts';
 import { pin } from '../bench/cores.ts';
 import type { LoadJob, LoadReport } from './open-loop.ts';
@@ -14,7 +14,7 @@ const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 /** A SQLite file with users whose ids start at 1. */
 export async function makeDatabase(file: string, users: number): Promise<void> {
-  (await openMigrated(file, 1_000)).close();
+  await (await openSqliteStore(file)).close();
   const db = new DatabaseSync(file);
   db.exec(`
     INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
