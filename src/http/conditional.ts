@@ -60,9 +60,9 @@ export function evaluateConditions(
   return wholeSeconds(modified) <= since && since <= Date.now() ? 'not-modified' : 'met';
 }
 
-/** Whether If-Range allows a range: the client's part must be of exactly this version (13.1.5). */
-export function isSameVersion(ifRange: string | undefined, { tag, modified }: Validators): boolean {
-  return ifRange === undefined || ifRange === `"${tag}"` || ifRange === modified.toUTCString();
+/** Whether If-Range allows a range: only for the tag of this version. A date does not distinguish all versions (13.1.5). */
+export function isSameVersion(ifRange: string | undefined, tag: string): boolean {
+  return ifRange === undefined || ifRange === `"${tag}"`;
 }
 
 // RFC 9110, 5.6.7: three forms, all of which begin with the name of the day. `Date.parse` accepts them and many

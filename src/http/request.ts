@@ -182,6 +182,8 @@ export class HttpRequest {
 
   /** Sets the memory that the request uses: its body, then the part of the reply that the client has not read. */
   hold(bytes: number, cancel?: () => void): void {
+    // A host may end the response while the body arrives. Nothing would release the memory after that.
+    if (this.response.closed) return;
     this.stalled = bytes > 0;
     // Most requests never use more than the free bytes.
     if (bytes <= freeBytes && !this.#holdsMemory) return;

@@ -63,7 +63,7 @@ function walkInner(...parameters: Parameters<typeof walk>): KnownFile[] {
   try {
     return walk(...parameters);
   } catch (caught) {
-    const code = caught instanceof Error && 'code' in caught ? caught.code : undefined;
+    const code = Error.isError(caught) && 'code' in caught ? caught.code : undefined;
     if (code === 'EACCES' || code === 'EPERM') return [];
     throw caught;
   }

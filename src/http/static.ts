@@ -145,13 +145,11 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
     const same = stat.ino === ino && stat.dev === dev;
     if (stat.isFile() && (same || (await isOpenedFrom(target, handle)))) return { handle, stat };
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (busyCodes.includes(code)) {
-      throw new HttpError(503, 'too many files are open', { 'retry-after': '1' }, { cause: error });
-    }
+    const code = Error.isError(error) && 'code' in error ? String(error.code) : '';
     if (!goneCodes.includes(code)) {
       await handle?.close();
-      throw error;
+      if (!busyCodes.includes(code)) throw error;
+      throw new HttpError(503, 'too many files are open', { 'retry-after': '1' }, { cause: error });
     }
   }
   await handle?.close();
@@ -160,7 +158,7 @@ async function openFile({ path, within, dev, ino }: KnownFile) {
 
 /**
  * Whether the file was opened at this path. The flags check only the last part of the path: a folder above it may have
- * been replaced by a link, for a moment. Only Linux knows the path of an open file, also after another one replaced it.
+ * been replaced by a link, for a moment. On Linux, /proc has the path of an open file, even after its replacement.
  */
 async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> {
   const opened = await readlink(`/proc/self/fd/${fd}`).catch(() => realpath(path));
@@ -168,18 +166,20 @@ async function isOpenedFrom(path: string, { fd }: FileHandle): Promise<boolean> 
 }
 
 // A reproducible build gives all versions of a file the same time, so the tag of a short file is a digest. A long file
-// is not in memory: its tag is its size and its time, in microseconds, since it may be replaced twice in a second.
+// is not in memory: its tag is its size and the time of its last change on this disk, in microseconds, which no build
+// can set.
 function entityTag(stat: Stats, content: Version['content'], coding: Coding | undefined): string {
   const version =
     content instanceof Uint8Array
       ? hash('sha256', content, 'base64url')
-      : `${stat.size.toString(36)}-${Math.trunc(stat.mtimeMs * 1000).toString(36)}`;
+      : `${stat.size.toString(36)}-${Math.trunc(stat.ctimeMs * 1000).toString(36)}`;
   return coding === undefined ? version : `${version}-${coding}`;
 }
 
 // RFC 9110, 14.2: a range applies only to GET.
 function requestedRange(request: HttpRequest, validators: Validators, size: number): ByteRange | undefined {
-  if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), validators)) return undefined;
+  if (request.method !== 'GET' || !isSameVersion(request.header('if-range'), validators.tag))
+    return undefined;
   const range = parseRange(request.header('range'), size);
   if (range === 'unsatisfiable') {
     throw new HttpError(416, 'the range lies outside the file', { 'content-range': `bytes */${size}` });

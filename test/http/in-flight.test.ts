@@ -50,6 +50,20 @@ test('a request whose client has already disconnected does not count as in fligh
   assert.equal(shared.counted, 1);
 });
 
+test('a request whose host has already responded holds no memory for the rest of its body', async () => {
+  const { make, shared } = allowOne();
+  const memory = new MemoryBudget(() => undefined, 100_000);
+  Object.assign(shared, { memory });
+  const answered = make();
+  answered.hold(90_000);
+  assert.ok(memory.isShort);
+  answered.response.destroy();
+  await new Promise((resolve) => answered.response.once('close', resolve));
+  answered.release();
+  answered.hold(90_000);
+  assert.equal(memory.isShort, false);
+});
+
 test('a request whose body arrived together with its head still counts while the body is read', async () => {
   const { make } = allowOne();
   const request = make();

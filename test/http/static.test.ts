@@ -243,7 +243,7 @@ test('Range applies only to GET, and with If-Range only to the same version', as
   const range = 'Range: bytes=0-1';
   assert.equal((await site.ask('HEAD /digits.txt', range)).headers['content-length'], '10');
   assert.equal((await site.get('/digits.txt', range, `If-Range: ${etag}`)).status, 206);
-  assert.equal((await site.get('/digits.txt', range, 'If-Range: Thu, 02 Jan 2020 03:04:05 GMT')).status, 206);
+  assert.equal((await site.get('/digits.txt', range, 'If-Range: Thu, 02 Jan 2020 03:04:05 GMT')).status, 200);
   assert.equal((await site.get('/digits.txt', range, `If-Range: W/${etag}`)).status, 200);
   assert.equal((await site.get('/digits.txt', range, 'If-Range: "other"')).status, 200);
   assert.equal((await site.get('/digits.txt', range, `If-None-Match: ${etag}`)).status, 304);
@@ -458,6 +458,19 @@ async function settled(file: string): Promise<void> {
   const { ctimeMs } = await stat(file);
   while (Date.now() - ctimeMs < 150) await new Promise((resolve) => setTimeout(resolve, 10));
 }
+
+test('a long file has another entity tag after it was replaced by one with the same length and time', async (t) => {
+  const site = await startSite(t);
+  const tags = new Set<unknown>();
+  for (const letter of ['a', 'b']) {
+    await writeFile(join(site.dir, 'next.bin'), letter.repeat(70_000));
+    await utimes(join(site.dir, 'next.bin'), modified, modified);
+    await rename(join(site.dir, 'next.bin'), join(site.dir, 'digits.txt'));
+    await settled(join(site.dir, 'digits.txt'));
+    tags.add(await etagOf(site, '/digits.txt'));
+  }
+  assert.equal(tags.size, 2);
+});
 
 test('a small file is read once and then served from memory until it changes', async (t) => {
   const site = await startSite(t, (dir) => symlink('digits.txt', join(dir, 'link.txt')));
