@@ -67,7 +67,7 @@ export function createService(options: ServiceOptions = {}): Service {
 
 /** An HTTP API and a gRPC API over the same store. */
 export class Service implements AsyncDisposable {
-  readonly #options;
+  #options;
   readonly #metrics = new Metrics();
   readonly #observe;
   /** The number and the limit of running gRPC calls. The HTTP API counts its own requests. */
@@ -127,7 +127,7 @@ export class Service implements AsyncDisposable {
   }
 
   async #open(): Promise<Addresses> {
-    const { readDatabase, host, port, grpcPort, timeouts, tls } = this.#options;
+    const { database, readDatabase, host, port, grpcPort, timeouts, limits, grpcLimits } = this.#options;
     // With a small heap, fewer connections fit than the option allows.
     const fitting = Math.floor(heapLimitBytes / heapPerConnection);
     const maxConnections = Math.min(this.#options.maxConnections, fitting);
@@ -140,17 +140,18 @@ export class Service implements AsyncDisposable {
       onFailure: (cause: Error) => observe({ type: 'failure', where: 'store', cause }),
       onStandbyRead: this.#metrics.standbyRead,
     };
-    const open = () => openStore(this.#options.database, storeOptions);
+    const open = () => openStore(database, storeOptions);
     const repository = this.#options.repository ?? (await step('database', open));
     this.#repository = repository;
     this.#cut.signal.throwIfAborted();
-    const { maxHeaders } = this.#options.limits;
-    const server = await step(
-      'tls',
-      () => new HttpServer({ observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) }),
-    );
+    // After the store has opened, since `setTls` may have been called meanwhile.
+    const { tls } = this.#options;
+    const { maxHeaders } = limits;
+    const settings = { observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) };
+    const server = await step('tls', () => new HttpServer(settings));
     this.#http = server;
     const bound = await openPort('port', host, port, (...at) => server.listen(...at));
+    this.#cut.signal.throwIfAborted();
     const hooks: ApiHooks = {
       access,
       observe,
@@ -164,15 +165,14 @@ export class Service implements AsyncDisposable {
     server.serve(this.#api.listener.listener);
     const http = `${tls === undefined ? 'http' : 'https'}://${authority(host, bound.port)}`;
     if (grpcPort === false) return { http };
-    const limits = this.#options.grpcLimits;
     const grpc = new GrpcServer(
-      { repository, access, gate: this.#gate, observe, limits },
+      { repository, access, gate: this.#gate, observe, limits: grpcLimits },
       maxConnections,
       scheduler,
     );
     this.#grpc = grpc;
     const grpcBound = await openPort('grpcPort', host, grpcPort, (...at) =>
-      grpc.listen(...at, tls && { ...tlsSettings, ...tls }),
+      grpc.listen(...at, tls && { ...tlsSettings, ...this.#options.tls }),
     );
     return { http, grpc: authority(host, grpcBound) };
   }
@@ -188,12 +188,13 @@ export class Service implements AsyncDisposable {
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
-  /** Sets the certificate for new connections. Throws when the certificate or its key cannot be used. */
+  /** Sets the certificate for new connections. Throws when it or its key cannot be used; before `listen`, that fails. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     checkTls(tls);
     // Throws when the pair cannot be used, before the gRPC API is changed.
     this.#http?.setTls(tls);
+    this.#options = { ...this.#options, tls };
     this.#grpc?.setTls({ ...tlsSettings, ...tls });
   }
 
@@ -211,7 +212,7 @@ export class Service implements AsyncDisposable {
 
   /**
    * Reports not ready, drains, closes both ports, then the store. Further calls wait for the first call. Their
-   * `timeoutMs` can only shorten its deadline. A start that has not ended by then opens no port, and fails.
+   * `timeoutMs` can only shorten its deadline. A start that has not ended by then fails, and leaves no port open.
    */
   async close(given: CloseOptions = {}): Promise<void> {
     const { default: preset, range } = options['drain-timeout-ms'];

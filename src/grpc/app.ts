@@ -81,8 +81,13 @@ export async function createGrpcApp(options: GrpcOptions) {
     /** Asks the client of every connection to close it after its calls have ended. */
     drain() {
       health.endWatches();
-      connections.close();
+      connections.drain();
       server.tryShutdown(() => undefined);
+    },
+    /** The same for connections whose TLS handshake has ended since. */
+    drainLate() {
+      health.endWatches();
+      connections.drain();
     },
   };
 }

@@ -48,9 +48,12 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
       // HTTP/2 accepts any Duplex, but the type of grpc-js does not.
       (known ?? open(number, tls)).injector.injectConnection(socket as Socket);
     },
-    /** Stops the timers; the server closes the connections. */
-    close(): void {
-      for (const { timer } of groups) clearTimeout(timer);
+    /** Asks every client to close its connection. May be called again for connections whose TLS handshake ended later. */
+    drain(): void {
+      for (const { timer, injector } of groups) {
+        clearTimeout(timer);
+        injector.destroy();
+      }
     },
   };
 }

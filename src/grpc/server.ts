@@ -7,6 +7,7 @@ import { limitStreams } from './streams.ts';
 
 // Loading grpc-js blocks the process. The delay lets a client that waits for the ports get its first response earlier.
 const loadAfterMs = 1_000;
+const sweepEveryMs = 50;
 // The length of the kernel's queue of new connections, as of the HTTP port. It fills while grpc-js is loaded.
 const backlog = 65_535;
 // The status that gRPC clients report for a rejected connection (UNAVAILABLE). Importing it would load grpc-js.
@@ -84,10 +85,15 @@ export class GrpcServer {
     app?.drain();
     // The app has closed only connections whose TLS handshake had ended.
     this.#limits?.drain();
-    // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
-    const timer = setTimeout(() => {
+    let timer: NodeJS.Timeout;
+    const sweep = (): void => {
+      // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
-    }, idleMs);
+      // The handshakes of other connections may have ended.
+      app?.drainLate();
+      timer = setTimeout(sweep, sweepEveryMs);
+    };
+    timer = setTimeout(sweep, idleMs);
     await closed;
     clearTimeout(timer);
     await this.#limits?.end();

@@ -63,7 +63,7 @@ test('connections share a group only if they close at about the same time, with 
   t.mock.timers.tick(1_000);
   assert.equal(drained.length, 3);
   assert.equal(groupsAfter(), 4);
-  connections.close();
+  connections.drain();
   t.mock.timers.tick(20_000);
   assert.equal(drained.length, 3);
 });

@@ -7,9 +7,10 @@ import { duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { credentials, status } from '@grpc/grpc-js';
+import { createService } from '../../src/service.ts';
 import { getUser, usersClient } from '../kit/grpc.ts';
 import { type Certificate, createCertificate } from '../support/certificate.ts';
-import { callWire, framed } from '../support/grpc-wire.ts';
+import { callWire, framed, openCall } from '../support/grpc-wire.ts';
 import { type StartOptions, startService } from '../support/service.ts';
 
 const first = createCertificate('first');
@@ -91,8 +92,13 @@ describe('with a certificate', () => {
     assert.ok(performance.now() - startedAt < 20_000);
   });
 
-  it('a gRPC connection whose handshake ends while the service stops is asked to close', async (t) => {
-    const { service, grpcPort } = await start(t, { drainIdleMs: 60_000 });
+  /** Closes a service during the handshake of a gRPC connection, which `use` then uses. Resolves when the service has closed. */
+  const closeDuringHandshake = async (
+    t: TestContext,
+    drainIdleMs: number,
+    use: (late: ClientHttp2Session) => Promise<unknown>,
+  ) => {
+    const { service, grpcPort } = await start(t, { drainIdleMs });
     const socket = connect(grpcPort, '127.0.0.1');
     await once(socket, 'connect');
     const [client, wire] = duplexPair();
@@ -106,13 +112,27 @@ describe('with a certificate', () => {
     await once(early, 'close');
     socket.write(hello.subarray(50));
     wire.pipe(socket).pipe(wire);
-    const late = connectGrpc(t, grpcPort, secure);
     const startedAt = performance.now();
-    const { code } = await callWire(late, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
-    assert.equal(code, status.NOT_FOUND);
+    await use(connectGrpc(t, grpcPort, secure));
     await closed;
     assert.ok(performance.now() - startedAt < 20_000);
-  });
+  };
+
+  it('a gRPC connection whose handshake ends while the service stops is asked to close after a call', (t) =>
+    closeDuringHandshake(t, 60_000, async (late) => {
+      const { code } = await callWire(late, '/Users/GetUser', framed(Uint8Array.of(8, 1)));
+      assert.equal(code, status.NOT_FOUND);
+    }));
+
+  it('a gRPC connection whose handshake ends while the service stops is asked to close without a call', (t) =>
+    closeDuringHandshake(t, 2_000, (late) => once(late, 'remoteSettings')));
+
+  it('a gRPC connection whose handshake ends while the service stops is asked to close during a watch', (t) =>
+    closeDuringHandshake(t, 2_000, async (late) => {
+      const watch = openCall(late, '/grpc.health.v1.Health/Watch').on('error', () => undefined);
+      watch.end(framed(new Uint8Array()));
+      await once(watch, 'response');
+    }));
 
   it('a client without TLS is rejected, and others are served', async (t) => {
     const { http, port, grpcPort, events } = await start(t);
@@ -184,6 +204,17 @@ describe('a new certificate', () => {
     const { service, grpc } = await start(t);
     service.setTls(second);
     assert.equal((await getUser(clientOver(t, grpc, second), 1)).code, status.NOT_FOUND);
+  });
+
+  it('is used by both APIs when it was set before they were opened', async (t) => {
+    const service = createService({
+      ...{ port: 0, grpcPort: 0, database: 'memory:', tls: first, drainIdleMs: 0 },
+    });
+    t.after(() => service.close());
+    service.setTls(second);
+    const { http, grpc } = await service.listen();
+    assert.deepEqual(await getOver(http.replace('127.0.0.1', 'localhost'), second), [200, 'second']);
+    assert.equal(await peerName(t, Number(grpc?.split(':')[1])), 'second');
   });
 
   const bad: [name: string, pair: Certificate, message: RegExp][] = [
