@@ -61,6 +61,7 @@ export const changes: Command = {
     if (key && !secretPattern.test(key)) {
       throw new UsageError('API_KEY must be a key of visible ASCII characters');
     }
+    if (state === '') throw new UsageError('--state must be a path');
     let position = (state === undefined ? undefined : await readState(state)) ?? after;
     let pauseMs = firstPauseMs;
     const stop = new AbortController();
@@ -133,7 +134,7 @@ async function readState(file: string): Promise<string | undefined> {
     const text = await readFile(file, 'utf8');
     return String(parseChangePosition(file, text.trim()));
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (Error.isError(error) && 'code' in error && error.code === 'ENOENT') return undefined;
     if (!(error instanceof DomainError)) throw error;
     throw new UsageError(`--state must be a file that this command has written, not ${file}`);
   }

@@ -117,7 +117,7 @@ export function withoutPasswords(text: string): string {
 /** The message of an error with those of its causes, in one line and without passwords. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
-  for (let cause = error; cause !== undefined; cause = cause instanceof Error ? cause.cause : undefined) {
+  for (let cause = error; cause !== undefined; cause = Error.isError(cause) ? cause.cause : undefined) {
     const message = isFileError(cause)
       ? `${cause.path}: ${getSystemErrorMessage(cause.errno)}`
       : messageOf(cause);
@@ -135,7 +135,7 @@ export function failedAt(path: string): (error: Error) => Promise<never> {
 
 /** Whether a call of the system failed for a path. */
 function isFileError(error: unknown): error is { readonly path: string; readonly errno: number } {
-  return error instanceof Error && 'path' in error && 'errno' in error && 'syscall' in error;
+  return Error.isError(error) && 'path' in error && 'errno' in error && 'syscall' in error;
 }
 
 /** Reads `--flag VALUE`, `--flag=VALUE`, switches without a value, and other arguments. */
@@ -163,7 +163,7 @@ function parse(args: string[], kinds: Record<string, { type: 'string' | 'boolean
   try {
     return parseArgs({ args, options: kinds, allowPositionals: true, tokens: true }).tokens;
   } catch (error) {
-    const [, flag] = /'([^' ]+)/.exec(error instanceof Error ? error.message : '') ?? [];
+    const [, flag] = /'([^' ]+)/.exec(Error.isError(error) ? error.message : '') ?? [];
     if (!(error instanceof TypeError && 'code' in error) || flag === undefined) throw error;
     if (error.code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
       throw new UsageError(`${flag} is not an option; --help lists all options`);

@@ -81,7 +81,7 @@ function examineCertificates(path: string, { cert }: NonNullable<Files['tls']>):
 async function examineKey(path: string): Promise<Finding> {
   const { mode } = await stat(path);
   // Windows has no such modes.
-  return platform() !== 'win32' && (mode & 0o007) !== 0
+  return platform() !== 'win32' && (mode & 0o004) !== 0
     ? warn(`every user of this machine may read ${path}`, `run chmod 600 ${path}`)
     : ok(`not every user may read ${path}`);
 }
@@ -109,7 +109,8 @@ async function examinePorts({ config }: ParsedConfig): Promise<Finding[]> {
       if (!(error instanceof StartError)) throw error;
       const what = `${name}: ${error.message}`;
       if (!what.endsWith(' is in use')) return fail(what, 'choose another address or port');
-      // A running service has both ports. Over TLS, its health is unknown: its certificate may have another name.
+      // A running service usually has both ports. With TLS its health is not checked, because the certificate may have
+      // another name.
       if (isRunning) return ok(`${what}, by a service that is healthy`);
       const problem = config['tls-cert'] === undefined ? fail : warn;
       return problem(what, 'choose another port, unless this service is already running there');

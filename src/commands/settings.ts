@@ -170,7 +170,7 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
     const path = config[flag];
     if (path === undefined) return undefined;
     return await work(path).catch((error) => {
-      const reason = error instanceof Error ? ('code' in error ? error.code : error.message) : error;
+      const reason = Error.isError(error) ? ('code' in error ? error.code : error.message) : error;
       problems.push(`${settings[flag].label} must be ${must}, not ${JSON.stringify(path)} (${reason})`);
       return undefined;
     });
@@ -201,21 +201,21 @@ export async function readFiles({ config, settings }: ParsedConfig): Promise<Fil
 /** Reads a file with one key on each line. Ignores empty lines and lines that begin with `#`. */
 async function readKeys(path: string, earlier: readonly string[]): Promise<string[]> {
   const { mode, uid } = await stat(path);
-  // The group may read a file of root: so Kubernetes and systemd give a secret to a service without privileges.
+  // The group may read a file of root, because Kubernetes and systemd pass secrets this way.
   const others = uid === 0 ? 0o037 : 0o077;
   // Windows has no such modes.
   if (platform() !== 'win32' && (mode & others) !== 0) throw new Error('others have access: chmod 600');
   const lines = (await readFile(path, 'utf8')).split('\n').map((line) => line.trim());
-  const keys = lines.filter((line) => line !== '' && !line.startsWith('#'));
   const parsed = [...parseKeys(earlier)];
-  for (const key of keys) {
+  return lines.filter((line, index) => {
+    if (line === '' || line.startsWith('#')) return false;
     try {
-      parsed.push(parseKey(key, parsed));
+      parsed.push(parseKey(line, parsed));
+      return true;
     } catch (error) {
-      throw new Error(`line ${lines.lastIndexOf(key) + 1}: ${messageOf(error)}`);
+      throw new Error(`line ${index + 1}: ${messageOf(error)}`);
     }
-  }
-  return keys;
+  });
 }
 
 // Loaded only for a certificate, because loading takes a tenth of a start.

@@ -72,12 +72,13 @@ export const storeSchemes: readonly StoreScheme[] = [
     form: 'postgres://USER@HOST/NAME',
     pattern: /^postgres(ql)?:\/\/./,
     // Part of an unescaped password could be read as the host, and the error message would show it.
-    // Without a host, `?host=` names the folder of a socket.
+    // Without a host, `?host=` names the folder of a socket. Only the value of a parameter may contain @.
     unmetRequirement(url) {
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
-      return URL.parse(firstHost.replace('@/', '@host/'))?.pathname.includes('@') === false
-        ? undefined
-        : 'a URL with a port up to 65535, and with @ and / in its password as %40 and %2F';
+      const { pathname, search, hash } = URL.parse(firstHost.replace('@/', '@host/')) ?? { pathname: '@' };
+      return /@/.test(`${pathname}${search?.split('=', 1)}${hash}`)
+        ? 'a URL with a port up to 65535, and with @, /, ? and # in its password as %40, %2F, %3F and %23'
+        : undefined;
     },
     isShared: true,
     hasStandbys: true,

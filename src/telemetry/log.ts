@@ -51,7 +51,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
   /** Complete lines that wait to be written. */
   const texts: Text[] = [];
   let dropped = 0;
-  /** How many lines could not be written since the last successful write. Then they are added to `dropped`. */
+  /** Lines that could not be written since the last successful write. The next success adds them to `dropped`. */
   let failed = 0;
   let timer: NodeJS.Timeout | undefined;
   let now = 0;
@@ -133,7 +133,7 @@ export function createLog(format: LogFormat, sink: LineSink, version: string): L
       };
       await waitForReader();
       for (const { lines } of texts.splice(0)) dropped += lines;
-      if (dropped > 0) add({ type: 'dropped', count: dropped });
+      if (dropped + failed > 0) add({ type: 'dropped', count: dropped + failed });
       dropped = 0;
       writeAll();
       await waitForReader();
@@ -155,7 +155,7 @@ function limitRate(perSecond: number, print: (event: Line, count?: number) => vo
     }
     print(last, taken - perSecond);
     last = undefined;
-    // The line with the count of this second is the first line of the next one.
+    // The line just printed counts as the first of the next second.
     taken = 1;
   };
   const take = (event: Line): void => {

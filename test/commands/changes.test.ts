@@ -237,6 +237,7 @@ describe('users-service changes', () => {
     [[...url, '--after', 'x'], /--after must be a whole number/],
     [[...url, '--type', 'user'], /--type must be a comma list of user\.created/],
     [[...url, '--user', '0'], /--user must be a whole number/],
+    [[...url, '--state', ''], /--state must be a path/],
     [url, /API_KEY must be a key of visible ASCII characters/, { API_KEY: 'hunter2\nhunter2' }],
   ];
   for (const [args, message, env = {}] of wrong) {

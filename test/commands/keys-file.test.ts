@@ -58,7 +58,7 @@ test('a SIGHUP with a malformed file keeps the keys and reports the line', async
 
 for (const [text, problem] of [
   ['a:read=hidden\n\na:write=hidden\n', 'line 3'],
-  ['hidden\nhidden\n', 'line 2'],
+  ['hidden\nhidden\nhidden\n', 'line 2'],
   ['first\na:read=hidden-flag\n', 'line 2'],
 ] as const) {
   test(`a secret that ${problem} of the file gives again is rejected: ${JSON.stringify(text)}`, async (t) => {

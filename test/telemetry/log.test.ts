@@ -300,6 +300,22 @@ describe('writing log lines', () => {
     );
   });
 
+  it('reports at its end the lines that could not be written before', async () => {
+    let [file, isFull] = ['', true];
+    const sink: LineSink = {
+      writableLength: 0,
+      write(text, done) {
+        if (!isFull) file += text;
+        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
+      },
+    };
+    const log = createLog('json', sink, '1.2.3');
+    log.observe({ type: 'draining' });
+    isFull = false;
+    await log.end();
+    assert.partialDeepStrictEqual(JSON.parse(file), { event: 'dropped', count: 1 });
+  });
+
   it('sends the remaining lines to a slow reader in order when the service ends', async (t) => {
     const log = start(t);
     t.mock.timers.reset();
