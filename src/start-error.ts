@@ -19,7 +19,7 @@ export async function step<T>(option: StartOption, work: () => T | Promise<T>): 
   } catch (caught) {
     // The messages of these errors already name the wrong option.
     if (caught instanceof TypeError || caught instanceof RangeError) throw caught;
-    throw new StartError(option, caught instanceof Error ? caught.message : String(caught), caught);
+    throw new StartError(option, Error.isError(caught) ? caught.message : String(caught), caught);
   }
 }
 
@@ -33,7 +33,7 @@ export async function openPort<Bound>(
   try {
     return await listen(host, port);
   } catch (caught) {
-    const code = caught instanceof Error && 'code' in caught ? String(caught.code) : '';
+    const code = Error.isError(caught) && 'code' in caught ? String(caught.code) : '';
     const address = authority(host, port);
     if (code === 'EADDRINUSE') throw new StartError(option, `${address} is in use`, caught);
     if (code === 'EACCES') throw new StartError(option, `${address} needs more privileges`, caught);

@@ -45,7 +45,7 @@ export class DomainError extends Error {
    */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;
-    if (isCancelled && caught instanceof Error && caught.name === 'AbortError') {
+    if (isCancelled && Error.isError(caught) && caught.name === 'AbortError') {
       return new DomainError('cancelled', 'the request was cancelled', { cause: caught });
     }
     return new DomainError('internal', 'internal error', { cause: caught });
@@ -55,7 +55,7 @@ export class DomainError extends Error {
 /** The message of any caught value. An error for several addresses has no message itself, only one for each address. */
 export function messageOf(caught: unknown): string {
   if (caught instanceof AggregateError) return caught.errors.map(messageOf).join(', ');
-  return caught instanceof Error ? caught.message || caught.name : String(caught);
+  return Error.isError(caught) ? caught.message || caught.name : String(caught);
 }
 
 /** The error of an invalid value. `culprit` is the field, parameter or header as the client wrote it. */
@@ -83,7 +83,7 @@ export function storeClosed(): DomainError {
 /** The failure of a call whose signal has aborted: a passed deadline or a cancelled request, by its reason. */
 export function aborted({ reason }: AbortSignal): DomainError {
   if (reason instanceof DomainError) return reason;
-  return reason instanceof Error && reason.name === 'TimeoutError'
+  return Error.isError(reason) && reason.name === 'TimeoutError'
     ? new DomainError('deadline-exceeded', 'the deadline has passed', { cause: reason })
     : new DomainError('cancelled', 'the request was cancelled', { cause: reason });
 }

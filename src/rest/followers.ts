@@ -90,9 +90,7 @@ export class Followers {
   #isReading = false;
   /** Whether there may be changes that the reader has not read. */
   #isStale = false;
-  /** Heartbeats so far. */
   #beats = 0;
-  /** Events sent so far. */
   sent = 0;
   #stop: () => void = () => undefined;
   /** Incremented when all followers must connect again. Requests whose keys were checked earlier end at once. */
@@ -131,13 +129,13 @@ export class Followers {
     const { signal } = request;
     let woken = Promise.withResolvers<void>();
     const wake = (): void => woken.resolve();
-    this.#wakes.add(wake);
-    if (this.open === 1) this.#start(query.after);
-    signal.addEventListener('abort', wake);
     const isOver = (): boolean => signal.aborted || this.#draining || epoch !== this.epoch;
-    const follower: Follower = { after: query.after, limit: firstLimit, recent: this.#recent };
     let beats = this.#beats;
     try {
+      this.#wakes.add(wake);
+      if (this.open === 1) this.#start(query.after);
+      signal.addEventListener('abort', wake);
+      const follower: Follower = { after: query.after, limit: firstLimit, recent: this.#recent };
       // Randomized, because otherwise all clients of an ended process would connect again at the same moment.
       yield `retry: ${retryMs + Math.floor(Math.random() * retryMs)}\nid: ${follower.after}\n\n`;
       while (!isOver()) {
@@ -220,7 +218,7 @@ export class Followers {
       try {
         await this.#readPage(this.#recent);
       } catch (cause) {
-        this.#observe({ type: 'failure', where: 'store', cause });
+        if (this.open > 0) this.#observe({ type: 'failure', where: 'store', cause });
         await sleep(retryMs, undefined, { ref: false });
         this.#isStale = true;
       }

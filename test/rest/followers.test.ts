@@ -171,6 +171,23 @@ describe('GET /changes as a stream', () => {
     assert.equal(await follower.event(), '1 user.created users/1');
   });
 
+  it('works for the next client after the store has failed to watch for the first one', async (t) => {
+    const repository = createMemoryStore();
+    const { changes } = repository;
+    assert.ok(changes);
+    const watch = t.mock.method(changes, 'watch');
+    watch.mock.mockImplementationOnce(() => {
+      throw new Error('cannot watch');
+    });
+    const { http } = await startService(t, { repository, expectFailures: true });
+    const failed = await open(http, 'GET /changes', { headers: { accept: 'text/event-stream' } });
+    failed.resume().on('error', () => undefined);
+    await once(failed, 'close');
+    const follower = await Follower.open(t, http);
+    await send(http, 'POST /users', { json: { name: 'Ada' } });
+    assert.equal(await follower.event(), '1 user.created users/1');
+  });
+
   it('reads whole pages while it lags behind the store', async (t) => {
     const store = createMemoryStore();
     const { changes: feed } = store;

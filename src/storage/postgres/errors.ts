@@ -71,7 +71,7 @@ const unknown: Meaning = { fault: 'final', error: DomainError.from };
 /** The SQLSTATE of an error of the server; `undefined` for every other error. */
 export function sqlState(error: unknown): string | undefined {
   // System errors have a `code` too, such as EPIPE, but only errors of the server have a severity.
-  const isFromServer = error instanceof Error && 'severity' in error && 'code' in error;
+  const isFromServer = Error.isError(error) && 'severity' in error && 'code' in error;
   return isFromServer && typeof error.code === 'string' ? error.code : undefined;
 }
 
@@ -101,7 +101,7 @@ const localFailures = ['EAI_AGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUF
  * the role or its password, or the attempt failed on this machine.
  */
 export function isRefusal(cause: unknown): boolean {
-  const isLocal = cause instanceof Error && 'code' in cause && localFailures.includes(String(cause.code));
+  const isLocal = Error.isError(cause) && 'code' in cause && localFailures.includes(String(cause.code));
   // PgBouncer reports each refusal as a violation of the protocol.
   return isLocal || /^(08P01|28|53)/.test(sqlState(cause) ?? '');
 }

@@ -64,9 +64,9 @@ async function examineHost(
     const schema = await findVersion(client).then(
       (version) => examineSchema(version, state),
       (error) => {
-        if (client.connection.stream.destroyed) throw error;
-        const mayNotRead = sqlState(error) === '42501';
-        return fail(messageOf(error), mayNotRead ? ownTables : 'start the newer release');
+        if (sqlState(error) === '42501') return fail(messageOf(error), ownTables);
+        if (!messageOf(error).includes('newer release')) throw error;
+        return fail(messageOf(error), 'start the newer release');
       },
     );
     const clock = examineClock(state.now, sentAt, receivedAt);
@@ -126,7 +126,7 @@ const stateSql = `
           AND (privilege = 'SELECT' OR NOT pg_is_in_recovery())))) AS denied,
     LEAST(
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - (SELECT count(*) FROM clients),
+        - COALESCE(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients),
       (SELECT NULLIF(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user AND NOT rolsuper)
         - (SELECT count(*) FROM clients WHERE usename = session_user),
       (SELECT NULLIF(datconnlimit, -1) FROM pg_database WHERE datname = current_database())

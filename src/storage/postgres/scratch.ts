@@ -38,7 +38,7 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
       const name = `users_service_verify_${randomBytes(6).toString('hex')}`;
       const options = `options=${encodeURIComponent(`-csearch_path=${name}`)}`;
       const at = `${url}${url.includes('?') ? '&' : '?'}${options}`;
-      // Before it exists, so that `remove` drops it even while it is created.
+      // Added first, so that `remove` also drops a schema that is being created.
       schemas.set(at, name);
       await pool.write({ text: `CREATE SCHEMA ${name}` }, []);
       return at;
@@ -50,11 +50,14 @@ export async function openPostgresScratch(url: string): Promise<Scratch> {
     },
     async remove() {
       isRemoved = true;
-      // One at a time: together they would need more locks than a server has.
-      for (const name of schemas.values()) {
-        await pool.write({ text: `DROP SCHEMA IF EXISTS ${name} CASCADE` }, []);
+      try {
+        // One at a time: together they would need more locks than a server has.
+        for (const name of schemas.values()) {
+          await pool.write({ text: `DROP SCHEMA IF EXISTS ${name} CASCADE` }, []);
+        }
+      } finally {
+        await pool.close();
       }
-      await pool.close();
     },
   };
 }

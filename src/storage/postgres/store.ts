@@ -22,7 +22,7 @@ export interface PostgresStoreOptions {
    */
   readonly poolSize?: number;
   /**
-   * Maximum time that a call waits for a connection. After it, the call fails as `overloaded` if other calls were
+   * Maximum time that a call waits for a connection, or for one to open. After it, the call fails as `overloaded` if other calls were
    * served in the meantime, else as `unavailable`. Default 2,000.
    */
   readonly waitTimeoutMs?: number;

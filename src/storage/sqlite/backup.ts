@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { access, open, rename, rm } from 'node:fs/promises';
+import { platform } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { backup } from 'node:sqlite';
 import { DomainError, messageOf } from '../../domain/errors.ts';
@@ -33,11 +34,12 @@ export async function backupSqlite(
     checkWritable(source);
     makeFile(part);
     await copy(source, part, onProgress);
-    await sync(part);
+    // Windows syncs a file only through a handle that may write, and no folder.
+    await sync(part, 'r+');
     // Check again after the long copy, because a rename replaces an existing file.
     refuseExisting(to);
     await rename(part, to);
-    await sync(dirname(to));
+    if (platform() !== 'win32') await sync(dirname(to), 'r');
   } catch (caught) {
     const message = `cannot back up ${from} to ${to}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
@@ -69,7 +71,7 @@ async function copy(from: string, to: string, onProgress: BackupProgress): Promi
   onProgress(pages, pages);
 }
 
-async function sync(path: string): Promise<void> {
-  await using file = await open(path, 'r');
+async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
+  await using file = await open(path, flags);
   await file.sync();
 }

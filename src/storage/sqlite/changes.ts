@@ -25,7 +25,7 @@ export type ChangeLog = ReturnType<typeof changeLog>;
 
 /**
  * Adds changes to the feed in the transaction of their write. If `changesKept` is 0, a write restarts the feed instead,
- * because another process, or a later one, may read the feed, which lacks the write.
+ * because a process with a feed may read it later, without this write.
  */
 export function changeLog(db: DatabaseSync, changesKept: number) {
   const insert = db.prepare(`INSERT INTO changes (${changeColumns}) VALUES (?, ?, ?, ?, ?, ?)`);
@@ -75,7 +75,8 @@ export function changeLog(db: DatabaseSync, changesKept: number) {
           insert.run(type, Date.now(), JSON.stringify(record), userId, requestId ?? null, key ?? null);
           countAdded(1);
         } else if (last.get()?.[0] !== restartedAt) {
-          // One restart is enough, unless it was rolled back or another process has added a change since.
+          // One restart is enough, unless it was rolled back or another process has added a change since. All processes
+          // must have a feed or none: another one could already have given a client the position of the restart.
           restart();
           restartedAt = last.get()?.[0];
         }

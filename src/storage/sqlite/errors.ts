@@ -20,7 +20,7 @@ const foreignKeyConstraint = 787;
 /** Converts an error of SQLite, or of the system while it checks the files, into a `DomainError`. */
 export function toDomainError(caught: unknown): DomainError {
   if (isIdRejected(caught)) return idsExhausted();
-  const isOfSystem = caught instanceof Error && 'syscall' in caught;
+  const isOfSystem = Error.isError(caught) && 'syscall' in caught;
   const isUnavailable = isOfSystem || unavailableCodes.has(primary(resultCode(caught)));
   return isUnavailable ? unavailable(caught) : DomainError.from(caught);
 }
@@ -44,7 +44,7 @@ export function isMissingParent(caught: unknown): boolean {
 }
 
 function resultCode(caught: unknown): number {
-  return caught instanceof Error && 'errcode' in caught ? Number(caught.errcode) : 0;
+  return Error.isError(caught) && 'errcode' in caught ? Number(caught.errcode) : 0;
 }
 
 // An extended code has its primary code in the low byte.

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
 import { platform } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -23,7 +24,8 @@ export function examineSqlite(path: string): Finding[] {
   try {
     file = realPath(path);
     folder = nearestFolder(dirname(file));
-    checkWritable(join(folder, basename(file)));
+    // A folder that is missing has no files yet.
+    checkWritable(join(folder, folder === dirname(file) ? basename(file) : randomUUID()));
   } catch (caught) {
     return [fail(messageOf(caught), 'run as the user of the service, or change the owner')];
   }
@@ -85,9 +87,9 @@ function examineLog(file: string): Finding {
 
 function examineData(file: string): Finding[] {
   const url = pathToFileURL(file);
-  // Even a read-only connection would create a missing log or index. So without them, only the file is read. With them,
-  // the latest commit is read.
-  const hasLog = sizeOf(`${file}-wal`) > 0 && existsSync(`${file}-shm`);
+  // Even a read-only connection would create a missing log or index. So without them, only the file is read, without a
+  // lock: no process uses it.
+  const hasLog = existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
   url.search = hasLog ? 'mode=ro&readonly_shm=1' : 'immutable=1';
   try {
     using db = new DatabaseSync(url, { readOnly: true });
@@ -107,7 +109,7 @@ function examineData(file: string): Finding[] {
     ];
   } catch (caught) {
     // Only the errors of SQLite itself have a code.
-    const isDamaged = caught instanceof Error && 'errcode' in caught;
+    const isDamaged = Error.isError(caught) && 'errcode' in caught;
     if (isDamaged) return [damaged(file, messageOf(caught))];
     const advice = 'use the program that has written it, or choose another file';
     return [fail(`${file} cannot be used: ${messageOf(caught)}`, advice)];

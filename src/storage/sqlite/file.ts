@@ -41,7 +41,8 @@ export function realPath(path: string): string {
   try {
     return realpathSync.native(path);
   } catch (caught) {
-    if (codeOf(caught) !== 'ENOENT') throw caught;
+    // The folder of a missing drive is the drive itself.
+    if (codeOf(caught) !== 'ENOENT' || path === dirname(path)) throw caught;
   }
   const file = join(realPath(dirname(path)), basename(path));
   const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();

@@ -26,7 +26,7 @@ export interface SqliteStoreOptions extends EmbeddedStoreOptions {
   readonly busyTimeoutMs?: number;
   /** Maximum number of waiting or running writes; more are `overloaded`. 1 to 1,000,000. Default: 10,000. */
   readonly maxPendingWrites?: number;
-  /** Receives the path of the file if it was missing, so that the store is new and empty. Default: none. */
+  /** Receives the path of the file if this call has created it: the store is new and empty. Default: none. */
   readonly onCreated?: (path: string) => void;
 }
 
@@ -53,8 +53,13 @@ export async function openSqliteStore(path: string, options: SqliteStoreOptions 
     const isNew = makeFile(file);
     checkWritable(file);
     const db = await openMigrated(file, settings.busyTimeoutMs);
-    if (isNew) options.onCreated?.(givenPath);
-    return sqliteStore(openFiles(file, givenPath), db, settings);
+    try {
+      if (isNew) options.onCreated?.(givenPath);
+      return sqliteStore(openFiles(file, givenPath), db, settings);
+    } catch (caught) {
+      db.close();
+      throw caught;
+    }
   } catch (caught) {
     const message = `cannot open the SQLite file ${givenPath}: ${messageOf(caught)}`;
     throw new DomainError('unavailable', message, { cause: caught });
