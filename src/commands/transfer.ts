@@ -117,7 +117,7 @@ ${databaseHelp}`,
     const lastIds = byKind((kind) => summary[kind].lastId);
     for (const kind of recordKinds) {
       const [above] = await store.exportRows(kind, lastIds[kind], 1);
-      // If it was created meanwhile, the last id has increased too. If not, another program has inserted it with its id.
+      // A record created meanwhile has raised the last id. Otherwise another program chose its id.
       if (above !== undefined && above.id > (await store.summary())[kind].lastId)
         throw new Error(`${nameOf(kind)} ${above.id} is above the last id that the store has assigned`);
     }

@@ -40,8 +40,8 @@ export class DomainError extends Error {
   }
 
   /**
-   * Converts any caught value into a `DomainError`. An unknown error becomes `internal`, and so does an `AbortError` when
-   * the request was not cancelled: a store may abort its own calls, such as after a timeout.
+   * Converts any caught value into a `DomainError`. An unknown error becomes `internal`. So does an `AbortError` of a
+   * request that was not cancelled: a store may abort its own calls, such as after a timeout.
    */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;

@@ -152,7 +152,7 @@ export class Followers {
           yield `: nothing new\nid: ${follower.after}\n\n`;
         } else {
           woken = Promise.withResolvers();
-          // Nothing was awaited since the text was made, so no wake was missed.
+          // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
           // All followers wake at once, and one that is behind may read many changes that it does not want.
           await scheduler.wait();

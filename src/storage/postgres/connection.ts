@@ -24,7 +24,6 @@ const parsers: Readonly<Record<number, (text: string) => unknown>> = {
   20: Number, // bigint: positions and times, never float8, whose text depends on the settings of the session
   23: Number, // integer
   114: JSON.parse, // json
-  3802: JSON.parse, // jsonb
 };
 
 /** The parsers of values, for the driver. */

@@ -9,7 +9,7 @@ type Slot = Connection | 'unopened';
 
 /** A limited number of connections, and the calls that wait for one in the order of their arrival. */
 export class ConnectionQueue {
-  /** The number of calls that run or wait for a connection, kept by the pool. One that was aborted does not count. */
+  /** The number of calls that run or wait for a connection, without aborted ones. The pool counts them. */
   calls = 0;
   readonly #waitTimeoutMs: number;
   readonly #hosts: HostSearch;
@@ -19,7 +19,7 @@ export class ConnectionQueue {
   #unopened: number;
   /** When to request one more connection again from a server that refused it; 0 if it refused none. */
   #retryAt = 0;
-  /** How often a call has returned a connection that can be used again. */
+  /** How many usable connections calls have released. */
   #served = 0;
   readonly #idle: Connection[] = [];
   readonly #waiting = new Set<(slot: Slot) => void>();
@@ -88,7 +88,7 @@ export class ConnectionQueue {
     }
   }
 
-  /** Whether a caller may open one more connection. While the server refuses more, only one caller at a time tries. */
+  /** Whether a caller may open one more connection. After a refusal, allows one attempt in each interval. */
   #mayOpen(): boolean {
     const now = performance.now();
     if (this.#opened > 0 && now < this.#retryAt) return false;

@@ -5,7 +5,7 @@ import type { CallOptions } from '../../domain/repository.ts';
 import { type Bind, findSql, type List, listOf, orderSql, rangesFrom, selectSql } from '../sql.ts';
 import type { TableOperations } from '../store.ts';
 import { columnNames, fromNames, type NamedRow, tables } from '../tables.ts';
-import { prepared, type Sql } from './connection.ts';
+import { firstOf, prepared, type Sql } from './connection.ts';
 import type { PostgresPool } from './pool.ts';
 
 // Locks and changes nothing, but a server that accepts no writes, such as a standby, rejects it.
@@ -47,8 +47,7 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
           const values: Value[] = [];
           const list = listOf(table, filter, 'count(*)::integer AS count');
           const sql = prepared(selectSql(list, [], binder(values)));
-          const [row] = await pool.read<{ count: number }>(sql, values, signal);
-          return Number(row?.count);
+          return firstOf(await pool.read<{ count: number }>(sql, values, signal)).count;
         },
       };
     }),
@@ -58,8 +57,8 @@ export function postgresReads(pool: Pick<PostgresPool, 'read'>, primary: Pick<Po
     },
 
     async summary() {
-      const [row] = await pool.read<Record<string, number>>(summary, []);
-      return byKind((kind) => ({ count: Number(row?.[kind]), lastId: Number(row?.[`${kind}_last`]) }));
+      const row = firstOf(await pool.read<Record<string, number>>(summary, []));
+      return byKind((kind) => ({ count: Number(row[kind]), lastId: Number(row[`${kind}_last`]) }));
     },
 
     async exportRows(kind: RecordKind, afterId: number, limit: number) {

@@ -92,7 +92,7 @@ function sqliteStore(
   const keysInUse = new Set<string>();
   let isTrying = false;
 
-  // Only a write shows whether writes succeed again. It may have to wait for a lock, so only a later ping sees its result.
+  // Only a write shows whether writes succeed again. It may wait for a lock, so the next ping reports it.
   const tryWrite = async () => {
     if (isTrying) return;
     isTrying = true;

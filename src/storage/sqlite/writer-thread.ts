@@ -67,7 +67,7 @@ export function groupCommit(
     try {
       begin();
       const value = group.map(attempt);
-      // After a commit to lost files, commit no more until they are back.
+      // If the last commit went to lost files, commit nothing until they are back.
       if (!isSafe) check();
       db.exec('COMMIT');
       check();
