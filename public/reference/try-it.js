@@ -117,7 +117,9 @@ function request({ method, path }, fields, type, body, key) {
   const given = fields.map(({ name, place, input }) => ({ name, place, value: input.value.trim() }));
   const at = (/** @type {string} */ place) =>
     given.filter((field) => field.place === place && field.value !== '');
-  const values = new Map(at('path').map(({ name, value }) => [name, value]));
+  // Also the empty ones, because the path would get a default instead, and a DELETE the wrong record.
+  const paths = given.filter(({ place }) => place === 'path');
+  const values = new Map(paths.map(({ name, value }) => [name, value]));
   const url = apiUrl(fillPath(path, values).slice(1));
   for (const { name, value } of at('query')) url.searchParams.append(name, value);
   const headers = new Headers();

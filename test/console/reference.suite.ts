@@ -161,6 +161,9 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await remove.getByText('Try it').click();
     await remove.getByRole('button', { name: 'Send request' }).click();
     assert.equal(await remove.locator('input:invalid').count(), 1, 'no record is chosen');
+    await remove.getByLabel('id', { exact: true }).fill(' ');
+    await remove.getByRole('button', { name: 'Send request' }).click();
+    await remove.getByText('404 Not Found').waitFor();
     await remove.getByLabel('id', { exact: true }).fill('1');
     await remove.getByRole('button', { name: 'Send request' }).click();
     await remove.getByText('204 No Content').waitFor();
