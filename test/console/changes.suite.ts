@@ -6,7 +6,15 @@ import { noBrowser } from '../kit/browser.ts';
 import { send } from '../support/client.ts';
 import { loadModule, type RequestIdModule } from './modules.ts';
 import { expectAway, useBrowser } from './pages.ts';
-import { addUsers, announced, firstNameIs, holdReads, openUser, recordRequests } from './people.ts';
+import {
+  addUsers,
+  announced,
+  changeUser,
+  firstNameIs,
+  holdReads,
+  openUser,
+  recordRequests,
+} from './people.ts';
 import { startService } from './service.ts';
 
 const isLive = (page: Page) => page.locator('#feed-state', { hasText: /^Live/ }).waitFor();
@@ -203,6 +211,30 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await page.getByText('Live · 1 new').waitFor();
     assert.equal(await page.locator('.changed:not(:empty)').count(), 0);
     assert.equal(await page.getByText('changed by another person').count(), 0);
+  });
+
+  test('that are newer than a save of the page replace it, although the response to the save is late', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    await page.locator('#edit-name').fill('Mine');
+    await page.evaluate('hide(true)');
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
+    await page.route('**/users/1', async (route) => {
+      if (route.request().method() === 'GET') return await route.continue();
+      const response = await route.fetch();
+      await changeUser(http, 1, { name: 'Theirs' });
+      await page.evaluate('hide(false)');
+      // All three changes arrive together.
+      await page.getByText('Live · 1 new').waitFor();
+      await route.fulfill({ response });
+    });
+    await page.keyboard.press('Enter');
+    await announced(page, 'Saved Mine');
+    await page.getByText('version 3 · changed by another person').waitFor();
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Theirs');
+    await row(page, 'Theirs').getByText('Changed').waitFor();
   });
 
   test('include a deletion and a save of the page that were cancelled too late', async (t) => {

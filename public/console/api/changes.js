@@ -156,7 +156,8 @@ export class Changes extends EventTarget {
     if (data === undefined) return;
     /** @type {Change} */
     const change = JSON.parse(data);
-    if (await isOwnRequest(change.requestid)) return;
+    // The page shows the outcome of its own request before later changes.
+    if (await isOwnRequest(change.requestid)) return await wait(0);
     this.dispatchEvent(new CustomEvent('change', { detail: change }));
   }
 
