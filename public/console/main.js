@@ -176,8 +176,9 @@ createBanner(connection, focusContent);
 addEventListener('beforeunload', (event) => {
   if (hasDrafts()) event.preventDefault();
 });
-createKeyButton(apiKey, async () => {
-  if (await apiKey.ask(apiKey.isRejected)) reload();
+createKeyButton(apiKey, () => void apiKey.ask(apiKey.isRejected));
+apiKey.addEventListener('change', () => {
+  if (apiKey.value !== undefined) reload();
 });
 createRequestDock(log);
 createLivePanel({ connection, apiKey });

@@ -53,6 +53,21 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#feed-state', { hasText: 'Not live' }).waitFor();
   });
 
+  test('an API key that is entered for a new user reads the panels that have failed without it', async (t) => {
+    const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    const page = await open(t, `${http}/`);
+    const dialog = page.getByRole('dialog', { name: 'API key' });
+    await dialog.waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('#list-state').getByText('An API key is needed').waitFor();
+    await page.getByRole('button', { name: 'New user' }).click();
+    await dialog.getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'New user' }).waitFor();
+    await firstNameIs(page, 'Ada');
+  });
+
   test('while the key dialog waits for an API key, the form does not wait for the service', async (t) => {
     const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
     await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
