@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type LinkModule, loadModule, type MetricsModules, type Snapshot } from './modules.ts';
+import {
+  type LinkModule,
+  loadModule,
+  type MemoryModule,
+  type MetricsModules,
+  type Snapshot,
+} from './modules.ts';
 
 const { parseMetrics } = await loadModule<MetricsModules>('console/live/prometheus.js');
 const { takeSnapshot } = await loadModule<MetricsModules>('console/live/snapshot.js');
 const { latenciesBetween, ratesBetween } = await loadModule<MetricsModules>('console/live/rates.js');
 const { parseLinks } = await loadModule<LinkModule>('console/api/link-header.js');
+const { session } = await loadModule<MemoryModule>('console/ui/memory.js');
 
 suite('console: the text format of metrics', () => {
   for (const [name, line, expected] of [
@@ -26,6 +33,19 @@ suite('console: the text format of metrics', () => {
   ] as const) {
     test(`the console reads metrics with ${name}`, () => assert.deepEqual(parseMetrics(line), expected));
   }
+});
+
+test('the console keeps a text for which the storage of the browser has no space', () => {
+  const long = 'x'.repeat(2 ** 24);
+  session.write('draft.user.1', 'short');
+  session.write('draft.user.1', long);
+  session.write('draft.user.2', 'other');
+  assert.ok(session.read('draft.user.1') === long, 'the older text is read');
+  assert.deepEqual([...session.names()].toSorted(), ['draft.user.1', 'draft.user.2']);
+  session.write('draft.user.1', undefined);
+  session.write('draft.user.2', undefined);
+  assert.equal(session.read('draft.user.1'), undefined);
+  assert.deepEqual(session.names(), []);
 });
 
 /** A snapshot of one route whose requests all took less than 0.01 s. */

@@ -69,6 +69,14 @@ export interface LinkModule {
   parseLinks(header: string | null): Readonly<Partial<Record<string, string>>>;
 }
 
+export interface MemoryModule {
+  readonly session: {
+    read(name: string): string | undefined;
+    write(name: string, value: string | undefined): void;
+    names(): readonly string[];
+  };
+}
+
 export interface RequestIdModule {
   sendWithId(method: string, send: (id: string) => Promise<{ response: Response }>): Promise<unknown>;
   isOwnRequest(requestId: string): Promise<boolean>;

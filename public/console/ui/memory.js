@@ -21,34 +21,39 @@ export const local = createMemory(() => localStorage);
  * @returns {Memory}
  */
 function createMemory(storage) {
-  // If the browser denies storage, keep the texts in memory.
+  // The texts that the browser does not store, because it denies storage or has no space left.
   /** @type {Map<string, string>} */
   const instead = new Map();
   return {
     read(name) {
       try {
-        return storage().getItem(prefix + name) ?? undefined;
+        return instead.get(name) ?? storage().getItem(prefix + name) ?? undefined;
       } catch {
-        return instead.get(name);
+        return undefined;
       }
     },
     names() {
-      try {
-        return Object.keys(storage())
-          .filter((name) => name.startsWith(prefix))
-          .map((name) => name.slice(prefix.length));
-      } catch {
-        return [...instead.keys()];
-      }
+      return [...new Set([...instead.keys(), ...storedNames(storage)])];
     },
     write(name, value) {
+      instead.delete(name);
       try {
         if (value === undefined) storage().removeItem(prefix + name);
         else storage().setItem(prefix + name, value);
       } catch {
-        if (value === undefined) instead.delete(name);
-        else instead.set(name, value);
+        if (value !== undefined) instead.set(name, value);
       }
     },
   };
+}
+
+/** @param {() => Storage} storage */
+function storedNames(storage) {
+  try {
+    return Object.keys(storage())
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => name.slice(prefix.length));
+  } catch {
+    return [];
+  }
 }
