@@ -92,7 +92,8 @@ const panel = createUserPanel({
     if (!(await apiKey.ready()) || !(await confirmDelete(tagged))) return;
     forgetDraftsOf(tagged.record.id);
     controls.forgetTotal();
-    navigation.go({ userId: undefined });
+    // The browser's Back may have opened another user behind the dialog.
+    if (navigation.view.userId === tagged.record.id) navigation.go({ userId: undefined });
     void list.reload();
   },
 });

@@ -80,6 +80,24 @@ suite('console: API key', { skip: noBrowser, concurrency: 2 }, () => {
     assert.equal(await page.evaluate(content), 'none');
   });
 
+  test('an API key for the deletion of a post deletes nothing if Back has closed the post meanwhile', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: [apiKey] });
+    await send(http, 'POST /users', { json: { name: 'Ada' }, ...withKey });
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' }, ...withKey });
+    const page = await open(t, `${http}/`);
+    await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).waitFor();
+    await page.getByRole('link', { name: 'Ada' }).click();
+    await page.getByRole('button', { name: 'Edit One' }).click();
+    await page.locator('#post-edit-form').getByRole('button', { name: 'Delete…' }).click();
+    await page.goBack();
+    await page.locator('#detail').waitFor({ state: 'hidden' });
+    await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill(apiKey);
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'API key: set' }).waitFor();
+    // The page would report an error for a post that is not open.
+    assert.equal(await page.locator('dialog[open]').count(), 0);
+  });
+
   test('an API key is stored only in its tab, and is never part of a displayed curl line', async (t) => {
     const { http } = await startService(t, { auth: 'all', apiKeys: [apiKey] });
     const page = await open(t, `${http}/`);

@@ -77,6 +77,20 @@ suite('console: history of the browser', { skip: noBrowser, concurrency: 2 }, ()
     await firstNameIs(page, 'user 011');
   });
 
+  test('a user that Back has opened behind the dialog of a deletion stays open after the deletion', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }, { name: 'Bob' }]);
+    const page = await open(t, `${http}/#/users/2`);
+    await openUser(page, 'Ada');
+    await press(page, 'Delete…');
+    await page.goBack();
+    await page.locator('#detail-heading', { hasText: 'Bob' }).waitFor();
+    await press(page, 'Delete user');
+    await announced(page, 'Deleted Ada');
+    await page.getByRole('link', { name: 'Ada' }).waitFor({ state: 'hidden' });
+    assert.equal(hashOf(page), '#/users/2');
+  });
+
   test('an address shows the same page in another tab, by its number', async (t) => {
     const { page } = await openThird(t);
     assert.equal(hashOf(page), '#/?page=3&limit=10');

@@ -50,7 +50,7 @@ export function createPostEditor({ posts, list, choose, ready, removed }) {
   const confirm = createDeleteDialog(dialog, posts, kind.nameOf);
 
   part(form, 'delete', HTMLButtonElement).addEventListener('click', async () => {
-    if (opened === undefined || !(await ready())) return;
+    if (!(await ready()) || opened === undefined) return;
     const { record } = opened;
     if (await confirm(opened)) forget(record);
   });
