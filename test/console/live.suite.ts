@@ -70,10 +70,36 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     });
     await page.clock.runFor(20_000);
     assert.equal(polls, 0);
+    for (let i = 0; i < 50; i += 1) await send(new URL(page.url()).origin, 'GET /users');
     const answered = page.waitForResponse('**/metrics');
     await setHidden(false);
     await answered;
     assert.equal(polls, 1);
+    await poll(page);
+    // The charts begin again, without the requests of the time without polls.
+    await page.locator('#rate-peak', { hasText: /^$/ }).waitFor({ state: 'attached' });
+  });
+
+  test('are not requested by two polls at the same time when the API key changes', async (t) => {
+    const { http } = await startService(t, { auth: 'writes', apiKeys: ['key'] });
+    const page = await open(t, `${http}/`);
+    await page.getByRole('banner').getByRole('button', { name: 'Add API key' }).click();
+    await page.getByRole('dialog', { name: 'API key' }).getByLabel('Key').fill('key');
+    const reached = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    let polls = 0;
+    await page.route('**/metrics', async (route) => {
+      polls += 1;
+      reached.resolve();
+      await held.promise;
+      await route.continue();
+    });
+    await reached.promise;
+    const followed = page.waitForResponse('**/changes');
+    await page.keyboard.press('Enter');
+    await followed;
+    assert.equal(polls, 1);
+    held.resolve();
   });
 
   test('show readiness and health separately', async (t) => {

@@ -13,6 +13,8 @@ const slots = 60;
 // a quiet service has enough requests for them.
 const ratePolls = 5;
 const latencyPolls = 30;
+// After a longer pause, such as that of a hidden page, the charts begin again.
+const longestPauseMs = 15_000;
 
 /** The figures and charts, made from a series of snapshots. */
 export function createFigures() {
@@ -24,16 +26,21 @@ export function createFigures() {
   return {
     /** @param {Snapshot} snapshot */
     add(snapshot) {
+      const last = snapshots.at(-1);
+      if (last !== undefined && snapshot.atMs - last.atMs > longestPauseMs) {
+        snapshots.length = 0;
+        history.length = 0;
+      }
       const rateBase = snapshots.at(-ratePolls) ?? snapshots[0];
       const latencyBase = snapshots[0];
       snapshots.push(snapshot);
       if (snapshots.length > latencyPolls) snapshots.shift();
       if (rateBase === undefined || latencyBase === undefined) return;
-      const rates = ratesBetween(rateBase, snapshot);
-      history.push({ ...latenciesBetween(latencyBase, snapshot), ...rates });
+      const latencies = latenciesBetween(latencyBase, snapshot);
+      history.push({ ...latencies, ...ratesBetween(rateBase, snapshot) });
       if (history.length > slots) history.shift();
       render(history);
-      showNeed(latenciesBetween(latencyBase, snapshot));
+      showNeed(latencies);
     },
   };
 }

@@ -57,9 +57,9 @@ export function createLivePanel({ connection, apiKey }) {
     showCheck('live-ready', undefined, '', '');
     showStale('');
   });
-  connection.addEventListener('back', poll);
-  apiKey.addEventListener('change', poll);
-  pollWhileVisible(poll, pauseMs);
+  const pollNow = pollWhileVisible(poll, pauseMs);
+  connection.addEventListener('back', pollNow);
+  apiKey.addEventListener('change', pollNow);
 }
 
 /** @param {number} status */

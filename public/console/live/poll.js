@@ -4,6 +4,7 @@
  * Runs a task repeatedly while the page is visible, with a pause after each run.
  * @param {() => Promise<void>} task must never reject
  * @param {number} pauseMs
+ * @returns {() => Promise<void>} runs the task now, unless it is running or the page is hidden
  */
 export function pollWhileVisible(task, pauseMs) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -24,4 +25,5 @@ export function pollWhileVisible(task, pauseMs) {
     void run();
   });
   void run();
+  return run;
 }
