@@ -197,6 +197,22 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await page.getByText('No posts yet').isVisible(), false);
   });
 
+  test('are not counted as new posts if the posts were read after them', async (t) => {
+    const { http } = await startService(t);
+    await addUsers(http, [{ name: 'Ada' }]);
+    const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
+    await isLive(page);
+    await page.evaluate('hide(true)');
+    await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.locator('.post').waitFor();
+    await page.evaluate('hide(false)');
+    // The changes that were made before this one have arrived.
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
+    await page.getByText('Live · 1 new').waitFor();
+    assert.equal(await page.locator('#posts-new').isVisible(), false);
+  });
+
   test('do not include the changes of the page itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

@@ -60,6 +60,15 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.getByRole('button', { name: 'Show more' }).waitFor({ state: 'hidden' });
     const lists = requests.filter((request) => request.url().includes('/posts'));
     assert.ok(lists.every((request) => new URL(request.url()).searchParams.has('limit')));
+    // The oldest post stays listed while it is edited, also when the newest are read again.
+    await page.getByRole('button', { name: 'Edit post 1', exact: true }).click();
+    await page.locator('#post-edit-title:focus').waitFor();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.locator('.post').nth(11).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();
+    const titles = await page.locator('.post h4').allTextContents();
+    assert.deepEqual(titles.slice(-4), ['post 4', 'post 3', 'post 2', 'post 1']);
   });
 
   test('the button for more posts leaves the focus on the heading if none are left', async (t) => {

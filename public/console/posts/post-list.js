@@ -62,9 +62,18 @@ export function createPostList(list, edit) {
       for (const [post, make] of changes) if (!itemOf(post)?.hasAttribute('data-editing')) make();
     },
 
-    // A new post may already be listed when its response arrives, or the other way round.
-    /** @param {readonly Post[]} posts */
-    append: (posts) => list.append(...posts.filter((post) => itemOf(post) === undefined).map(item)),
+    /**
+     * Lists older posts. The one that is edited may be older still, after the list was read again.
+     * @param {readonly Post[]} posts
+     */
+    append(posts) {
+      for (const post of posts) {
+        // A new post may already be listed when its response arrives, or the other way round.
+        if (itemOf(post) !== undefined) continue;
+        const older = [...list.children].find((shown) => Number(shown.getAttribute('data-id')) < post.id);
+        list.insertBefore(item(post), older ?? null);
+      }
+    },
 
     /**
      * Shows these posts, newest first, instead of all others except the one that is edited. The focus stays.

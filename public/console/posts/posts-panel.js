@@ -49,9 +49,9 @@ export function createPostsPanel(posts, choose, ready) {
   });
 
   more.addEventListener('click', async () => {
-    const shown = list.childElementCount;
+    const shown = new Set([...list.children].map(idOf));
     await load();
-    const first = list.children[shown];
+    const first = [...list.children].find((item) => !shown.has(idOf(item)));
     if (first instanceof HTMLElement) focusOn(first);
   });
 
@@ -110,11 +110,11 @@ export function createPostsPanel(posts, choose, ready) {
     reload,
 
     /**
-     * Counts a post that another person has added.
+     * Counts a post that another person has added, unless it is already listed.
      * @param {Post} post
      */
-    add({ userId }) {
-      if (userId === openId) countNew(newPosts + 1);
+    add(post) {
+      if (post.userId === openId && items.itemOf(post) === undefined) countNew(newPosts + 1);
     },
 
     /** @param {number | undefined} userId */
@@ -132,6 +132,11 @@ export function createPostsPanel(posts, choose, ready) {
       void load();
     },
   };
+}
+
+/** @param {Element} item */
+function idOf(item) {
+  return item.getAttribute('data-id');
 }
 
 /** @param {HTMLElement} element */
