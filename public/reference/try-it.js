@@ -1,6 +1,6 @@
 // @ts-check
 import { apiUrl } from '../console/api/base.js';
-import { el } from '../console/ui/dom.js';
+import { el, isEnabled, setEnabled } from '../console/ui/dom.js';
 import { fold } from './code-block.js';
 import { contentOf, exampleOf, exampleText } from './examples.js';
 import { text } from './json.js';
@@ -48,7 +48,8 @@ function form(document, operation, apiKey) {
   view.append(el('div', { class: 'actions' }, button), result);
   view.addEventListener('submit', async (event) => {
     event.preventDefault();
-    button.disabled = true;
+    if (!isEnabled(button)) return;
+    setEnabled(button, false);
     try {
       const send = () => timed(request(operation, fields, type, body?.input.value, apiKey.value));
       const hadKey = apiKey.value !== undefined;
@@ -58,7 +59,7 @@ function form(document, operation, apiKey) {
     } catch (error) {
       result.replaceChildren(requestFailed(error));
     }
-    button.disabled = false;
+    setEnabled(button, true);
   });
   return view;
 }

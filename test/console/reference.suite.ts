@@ -167,6 +167,7 @@ suite('console: the page of the API', { skip: noBrowser, concurrency: 2 }, () =>
     await remove.getByLabel('id', { exact: true }).fill('1');
     await remove.getByRole('button', { name: 'Send request' }).click();
     await remove.getByText('204 No Content').waitFor();
+    await remove.locator('button[type="submit"][aria-disabled="false"]:focus').waitFor();
   });
 
   test('the page links to the gRPC contract, which the service serves', async (t) => {

@@ -1,6 +1,7 @@
 // @ts-check
 import { apiUrl } from '../api/base.js';
-import { byId } from '../ui/dom.js';
+import { byId, isEnabled, setEnabled } from '../ui/dom.js';
+import { explain } from '../ui/explain.js';
 import { formatNumber } from '../ui/format.js';
 import { announce } from '../ui/toasts.js';
 import { filterOf, filterText } from '../ui/view.js';
@@ -24,6 +25,7 @@ export function createListControls(navigation, users) {
   const clear = byId('clear-filter', HTMLButtonElement);
   const size = byId('page-size', HTMLSelectElement);
   const total = byId('total', HTMLElement);
+  const count = byId('count-button', HTMLButtonElement);
   const headings = createSortHeadings(byId('user-table', HTMLTableElement), (sort) =>
     navigation.list({ sort }),
   );
@@ -41,7 +43,9 @@ export function createListControls(navigation, users) {
   });
   size.addEventListener('change', () => navigation.list({ limit: Number(size.value) }));
 
-  byId('count-button', HTMLButtonElement).addEventListener('click', async () => {
+  count.addEventListener('click', async () => {
+    if (!isEnabled(count)) return;
+    setEnabled(count, false);
     const { view } = navigation;
     const filter = filterOf(view);
     try {
@@ -51,8 +55,9 @@ export function createListControls(navigation, users) {
         total.textContent = `${formatNumber(number)} ${filterText(view) || 'in all'}`;
       }
     } catch (error) {
-      announce(`The users could not be counted: ${error instanceof Error ? error.message : error}`);
+      announce(`The users could not be counted: ${explain(error)}`);
     }
+    setEnabled(count, true);
   });
 
   return {

@@ -44,7 +44,8 @@ export function createUserTable(addressOf, focusLost) {
   // The whole row opens its user, but text in it can be selected, too.
   body.addEventListener('click', (event) => {
     if (!(event.target instanceof Element)) return;
-    const isSelecting = getSelection()?.type === 'Range';
+    // Enter on a name has no detail, and opens the user whatever is selected.
+    const isSelecting = event.detail > 0 && getSelection()?.type === 'Range';
     const isLink = event.target.closest('a') !== null;
     if (isSelecting) event.preventDefault();
     else if (!isLink) event.target.closest('tr')?.querySelector('a')?.click();
