@@ -110,7 +110,7 @@ function matches({ title, method, path, details, parameters }, words) {
   return words.every((word) => all.includes(word));
 }
 
-/** Marks the last section that starts above the middle of the window. */
+/** Marks the last section that starts in the upper third of the window, or above it. */
 function markActive() {
   const list = byId('contents-list', HTMLUListElement);
   const links = [...list.querySelectorAll('a')];

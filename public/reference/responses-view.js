@@ -1,7 +1,7 @@
 // @ts-check
 import { el } from '../console/ui/dom.js';
 import { codeBlock, fold } from './code-block.js';
-import { contentOf, exampleOf, exampleText } from './examples.js';
+import { contentOf, exampleOf } from './examples.js';
 import { object, text } from './json.js';
 import { inline } from './prose.js';
 import { fieldsOf } from './schema.js';
@@ -82,5 +82,5 @@ function errorExample(document, response) {
   const example = media === undefined ? undefined : exampleOf(document, media);
   if (example === undefined) return [];
   // An error has one field, so one line is enough.
-  return [codeBlock(typeof example === 'string' ? exampleText(example) : JSON.stringify(example))];
+  return [codeBlock(typeof example === 'string' ? example : JSON.stringify(example))];
 }

@@ -36,11 +36,6 @@ export function hasStatus(error, status) {
   return error instanceof ApiError && error.status === status;
 }
 
-/** @param {unknown} error */
-export function isAbort(error) {
-  return error instanceof DOMException && error.name === 'AbortError';
-}
-
 /**
  * @param {string} text
  * @returns {string | undefined}

@@ -127,7 +127,7 @@ export class Changes extends EventTarget {
       this.#lose();
       return true;
     }
-    // Only an overload or an outage ends without a change of the page or its key. A proxy may send 429.
+    // Other client errors last until the page or its key changes. A proxy may send 429.
     if (response.status >= 400 && response.status < 500 && ![408, 429].includes(response.status)) {
       this.#show('off');
       return false;

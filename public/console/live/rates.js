@@ -51,7 +51,7 @@ export function latenciesBetween(before, after) {
 }
 
 /**
- * The increase of a counter. If it went down, a new process has started at 0.
+ * Whether a new process has started. Its counters begin at 0.
  * @param {Snapshot} before
  * @param {Snapshot} after
  */

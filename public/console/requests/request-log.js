@@ -4,7 +4,7 @@
 /** @import { SentRequest } from './curl.js' */
 
 /**
- * @typedef {SentRequest & { number: number, outcome: Outcome }} Entry
+ * @typedef {SentRequest & { outcome: Outcome }} Entry
  * @typedef {{ state: 'pending' | 'cancelled' }
  *   | { state: 'ended', status: number, durationMs: number, requestId: string | undefined }} Outcome
  */
@@ -19,7 +19,6 @@ export class RequestLog extends EventTarget {
   #isKeyed;
   /** @type {Entry[]} */
   #entries = [];
-  #count = 0;
 
   /** @param {() => boolean} isKeyed whether requests carry an API key */
   constructor(isKeyed) {
@@ -35,10 +34,9 @@ export class RequestLog extends EventTarget {
   /** @param {Call} call */
   start({ method, url, headers = {}, body }) {
     const startedAt = performance.now();
-    this.#count += 1;
     /** @type {Entry} */
     const entry = {
-      ...{ number: this.#count, method, url: url.href, headers, body },
+      ...{ method, url: url.href, headers, body },
       keyed: this.#isKeyed(),
       outcome: { state: 'pending' },
     };

@@ -15,7 +15,7 @@ import { createSortHeadings } from './sort-headings.js';
 
 /**
  * The controls for the filter, the order, the page size and the count of the list. Users are counted only on
- * request, because only the cost of counting grows with the number of users.
+ * request, because counting gets slower with more users.
  * @param {Navigation} navigation
  * @param {UsersApi} users
  */

@@ -164,5 +164,3 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     },
   };
 }
-
-/** @typedef {ReturnType<typeof createUsersPanel>} UsersPanel */
