@@ -85,10 +85,8 @@ export class Service implements AsyncDisposable {
 
   constructor(options: ServiceOptions) {
     this.#options = readOptions(options);
-    const { checkingIntervalMs } = options.timeouts ?? {};
-    if (checkingIntervalMs !== undefined) {
-      checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
-    }
+    const { checkingIntervalMs = 1 } = options.timeouts ?? {};
+    checkRange('timeouts.checkingIntervalMs', checkingIntervalMs, [1, maxTimerMs]);
     if (options.repository !== undefined) checkRepository(options.repository);
     if (options.tls !== undefined) checkTls(options.tls);
     this.#access = new Access(this.#options.auth, this.#options.apiKeys);
@@ -188,7 +186,7 @@ export class Service implements AsyncDisposable {
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
-  /** Sets the certificate for new connections. Throws when it or its key cannot be used; before `listen`, that fails. */
+  /** Sets the certificate for new connections. Throws when it or its key cannot be used; before `listen`, that does. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     checkTls(tls);

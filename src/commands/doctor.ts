@@ -81,9 +81,9 @@ function examineCertificates(path: string, { cert }: NonNullable<Files['tls']>):
 async function examineKey(path: string): Promise<Finding> {
   const { mode } = await stat(path);
   // Windows has no such modes.
-  return platform() !== 'win32' && (mode & 0o004) !== 0
-    ? warn(`every user of this machine may read ${path}`, `run chmod 600 ${path}`)
-    : ok(`not every user may read ${path}`);
+  return platform() !== 'win32' && (mode & 0o006) !== 0
+    ? warn(`every user of this machine may read or write ${path}`, `run chmod 600 ${path}`)
+    : ok(`not every user may read or write ${path}`);
 }
 
 async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {

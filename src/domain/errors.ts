@@ -45,7 +45,7 @@ export class DomainError extends Error {
    */
   static from(caught: unknown, isCancelled = true): DomainError {
     if (caught instanceof DomainError) return caught;
-    if (isCancelled && Error.isError(caught) && caught.name === 'AbortError') {
+    if (isCancelled && isNamed(caught, 'AbortError')) {
       return new DomainError('cancelled', 'the request was cancelled', { cause: caught });
     }
     return new DomainError('internal', 'internal error', { cause: caught });
@@ -80,10 +80,16 @@ export function storeClosed(): DomainError {
   return new DomainError('unavailable', 'the store is closed');
 }
 
+// Not `Error.isError`, which is false for the reason of a signal before Node.js 24.3, nor `instanceof`, which depends on
+// the realm.
+function isNamed(caught: unknown, name: string): boolean {
+  return Object(caught).name === name && 'stack' in Object(caught);
+}
+
 /** The failure of a call whose signal has aborted: a passed deadline or a cancelled request, by its reason. */
 export function aborted({ reason }: AbortSignal): DomainError {
   if (reason instanceof DomainError) return reason;
-  return Error.isError(reason) && reason.name === 'TimeoutError'
+  return isNamed(reason, 'TimeoutError')
     ? new DomainError('deadline-exceeded', 'the deadline has passed', { cause: reason })
     : new DomainError('cancelled', 'the request was cancelled', { cause: reason });
 }

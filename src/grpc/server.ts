@@ -94,8 +94,7 @@ export class GrpcServer {
       timer = setTimeout(sweep, sweepEveryMs);
     };
     timer = setTimeout(sweep, idleMs);
-    await closed;
-    clearTimeout(timer);
+    await closed.finally(() => clearTimeout(timer));
     await this.#limits?.end();
   }
 

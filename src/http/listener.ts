@@ -49,7 +49,7 @@ const basePathPattern = /^(?:\/[\w.~-]+)*$/;
 // As in nginx, the status in logs and metrics for a client that disconnected before its response.
 const clientLeft = 499;
 // A name and password in an absolute target, which is rejected but must not be in the log.
-const userInfo = /^(\w+:\/\/)[^/]*@/;
+const userInfo = /^(\w+:\/\/).*@/;
 
 /** Passes requests from `node:http` to their handlers, and sends every result or error as a reply. */
 export class HttpListener {
@@ -154,7 +154,7 @@ export class HttpListener {
       id,
       method,
       // Without the query, because values of filters and cursors, such as names, do not belong in a log.
-      path: raw.url?.split('?', 1)[0]?.replace(userInfo, '$1') ?? '',
+      path: raw.url?.replace(userInfo, '$1').split('?', 1)[0] ?? '',
       status: isWhole ? response.statusCode : (failedStatus ?? clientLeft),
       durationMs: now - startedAt,
       route: template,

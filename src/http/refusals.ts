@@ -62,8 +62,9 @@ function parserRefusal(error: ParserError): ErrorResponse | undefined {
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return unknownVersion;
   // Distinguish an unknown method from bytes that are no method at all, such as a TLS hello. The parser stops at the
   // first character that no known method has there; for `GE` that is the space behind it.
-  const stoppedAt = String.fromCharCode(rawPacket?.[bytesParsed] ?? 0);
-  const isMethod = tokenCharacter.test(stoppedAt) || (stoppedAt === ' ' && bytesParsed > 0);
+  const at = (index: number) => String.fromCharCode(rawPacket?.[index] ?? 0);
+  const stoppedAt = at(bytesParsed);
+  const isMethod = tokenCharacter.test(stoppedAt === ' ' ? at(bytesParsed - 1) : stoppedAt);
   if (code === 'HPE_INVALID_METHOD' && isMethod) return unknownMethod;
   return parserRefusals[code] ?? (code.startsWith('HPE_') ? malformed : undefined);
 }

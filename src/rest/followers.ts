@@ -154,7 +154,7 @@ export class Followers {
           woken = Promise.withResolvers();
           // A recent text was made without awaiting, so no wake was missed.
           if (isRecent) await woken.promise;
-          // All followers wake at once, and one that is behind may read many changes that it does not want.
+          // All followers wake at once, and one that is behind may read many unwanted changes.
           await scheduler.wait();
         }
       }
@@ -190,6 +190,7 @@ export class Followers {
   }
 
   #start(position: number): void {
+    this.#stop = () => undefined;
     this.#recent = new Recent(position);
     const unwatch = this.#feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {

@@ -98,7 +98,7 @@ export function recordRoutes(resource: Resource, store: Repository, requirePreco
     (parse: (body: unknown, path: RecordPath) => Patch<object>, types?: readonly string[]): Handler =>
     async (request) => {
       const path = pathOf(request);
-      // A part of a record must not replace all of it (RFC 9110, 14.5).
+      // A change by range is not supported: a part of a record must not replace all of it (RFC 9110, 14.5).
       if (request.header('content-range') !== undefined) throw invalid('Content-Range', 'must be absent');
       const options = changeOptions(request);
       const { value } = await request.json(types);

@@ -75,8 +75,9 @@ export const storeSchemes: readonly StoreScheme[] = [
     // Without a host, `?host=` names the folder of a socket. Only the value of a parameter may contain @.
     unmetRequirement(url) {
       const firstHost = url.replace(/^(postgres\w*:\/\/(?:[^/?#]*@)?[^/?#@,]*),[^/?#@]*/, '$1');
-      const { pathname, search, hash } = URL.parse(firstHost.replace('@/', '@host/')) ?? { pathname: '@' };
-      return /@/.test(`${pathname}${search?.split('=', 1)}${hash}`)
+      const parsed = URL.parse(firstHost.replace('@/', '@host/'));
+      const rest = parsed && `${parsed.pathname}${parsed.search.split('=', 1)}${parsed.hash}`;
+      return rest === null || rest.includes('@')
         ? 'a URL with a port up to 65535, and with @, /, ? and # in its password as %40, %2F, %3F and %23'
         : undefined;
     },

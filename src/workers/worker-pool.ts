@@ -121,7 +121,10 @@ export class WorkerPool {
       if (!added.every((child) => this.#children.has(child))) {
         throw new Error('a new worker exited, so the remaining old workers keep serving');
       }
-      await this.#stop(old);
+      const stopped = this.#stop(old);
+      // Another one may have exited while the new one started, and the old one no longer counts.
+      void this.#refill();
+      await stopped;
     }
   }
 

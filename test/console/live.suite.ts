@@ -134,7 +134,7 @@ suite('console: live figures', { skip: noBrowser, concurrency: 2 }, () => {
     await page.locator('#live[data-stale]').waitFor();
     await page.unroute('**/metrics');
     await poll(page);
-    await page.getByText('The charts begin when you open this page').waitFor();
+    await page.getByText('The charts show the last two minutes').waitFor();
     assert.equal(await page.locator('#live[data-stale]').count(), 0);
   });
 });

@@ -7,6 +7,7 @@ import { status } from '@grpc/grpc-js';
 import { startProcess } from '../kit/process.ts';
 import { callWire, connectWire, framed, openCall } from '../support/grpc-wire.ts';
 
+const patience = { timeout: 20_000 };
 const path = '/Users/GetUser';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
@@ -38,16 +39,16 @@ test('on a small heap, the oldest of many calls that never end are closed with R
   }
   const [first] = calls;
   assert.ok(first !== undefined);
-  await t.waitFor(() => assert.ok(first.closed), { timeout: 20_000 });
+  await t.waitFor(() => assert.ok(first.closed), patience);
   assert.equal(first.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   await isWell();
-  await t.waitFor(() => assert.ok(reasons().includes('too many calls are open')), { timeout: 20_000 });
+  await t.waitFor(() => assert.ok(reasons().includes('too many calls are open')), patience);
   // The client may learn of the ends of two connections in another order.
   await t.waitFor(() => {
     const open = calls.filter(({ closed }) => !closed);
     assert.ok(open.length > 100, `${open.length} calls are open`);
     assert.ok(open[0] === calls.at(-open.length), 'newer calls were closed before older ones');
-  });
+  }, patience);
 });
 
 test('on a small heap, calls that never end have no effect on later ones once their connection is closed', async (t) => {
@@ -103,7 +104,7 @@ test('a call that sends its message in more than 1,000 short chunks is closed, a
       await new Promise((resolve) => call.write(Uint8Array.of(byte), resolve));
     }
     call.resume().end();
-    await t.waitFor(() => assert.ok(call.closed), { timeout: 20_000 });
+    await t.waitFor(() => assert.ok(call.closed), patience);
     return { code, rstCode: call.rstCode };
   };
   assert.deepEqual(await send(long(980)), { code: String(status.NOT_FOUND), rstCode: 0 });
@@ -121,7 +122,7 @@ test('on a small heap, more connections than fit are closed', async (t) => {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined);
     t.after(() => socket.destroy());
   }
-  await t.waitFor(() => assert.ok(reasons().includes('too many connections are open')), { timeout: 20_000 });
+  await t.waitFor(() => assert.ok(reasons().includes('too many connections are open')), patience);
 });
 
 test('on a small heap, calls with long lists of binary metadata are closed with RESOURCE_EXHAUSTED', async (t) => {
@@ -134,7 +135,7 @@ test('on a small heap, calls with long lists of binary metadata are closed with 
     openCall(session, path, metadata).on('error', () => undefined),
   );
   for (const call of calls) {
-    await t.waitFor(() => assert.ok(call.closed), { timeout: 20_000 });
+    await t.waitFor(() => assert.ok(call.closed), patience);
     assert.equal(call.rstCode, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
   await isWell();

@@ -241,10 +241,12 @@ test('a request is reported with its route, path, status, trace and duration', a
 
 test('a name and a password in an absolute target are not in the log', async (t) => {
   const kit = await startKit(t, {});
-  const ended = kit.nextRequest();
-  const wire = (await Wire.open(t, kit.port)).write(head('GET http://ann:s3cret@host/users?a=1'));
-  assert.equal((await wire.next()).status, 400);
-  assert.equal((await ended).path, 'http://host/users');
+  for (const password of ['s3cret', 's3/cret']) {
+    const ended = kit.nextRequest();
+    const wire = (await Wire.open(t, kit.port)).write(head(`GET http://ann:${password}@host/users?a=1`));
+    assert.ok((await wire.next()).status >= 400);
+    assert.equal((await ended).path, 'http://host/users');
+  }
 });
 
 test('an error that a handler throws synchronously or asynchronously becomes the response of the error table', async (t) => {

@@ -125,10 +125,10 @@ describe('with a certificate', () => {
     }));
 
   it('a gRPC connection whose handshake ends while the service stops is asked to close without a call', (t) =>
-    closeDuringHandshake(t, 2_000, (late) => once(late, 'remoteSettings')));
+    closeDuringHandshake(t, 5_000, (late) => once(late, 'remoteSettings')));
 
   it('a gRPC connection whose handshake ends while the service stops is asked to close during a watch', (t) =>
-    closeDuringHandshake(t, 2_000, async (late) => {
+    closeDuringHandshake(t, 5_000, async (late) => {
       const watch = openCall(late, '/grpc.health.v1.Health/Watch').on('error', () => undefined);
       watch.end(framed(new Uint8Array()));
       await once(watch, 'response');

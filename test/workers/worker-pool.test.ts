@@ -15,6 +15,7 @@ import { runMain } from '../kit/process.ts';
 import { runCommand } from '../support/command.ts';
 
 const series = 'users_service_failures_total';
+const patience = { timeout: 20_000 };
 const ready = { ready: { http: 'http://127.0.0.1:1' } };
 const snapshot: MetricsSnapshot = { users_service_failures_total: { [series]: 1 } };
 
@@ -143,30 +144,35 @@ describe('the death of a worker during a replacement', () => {
     });
   }
 
-  it('a worker that dies while another one completes its requests is replaced at once', async (t) => {
-    const forks: FakeWorker[] = [];
-    t.mock.method(cluster, 'fork', () => {
-      const worker = fakeWorker();
-      // The first one takes as long to stop as the test.
-      const isSlow = forks.push(worker) === 1;
-      worker.send = (message) => {
-        if (message === 'stop' && !isSlow) setImmediate(() => worker.emit('exit', 0, null));
-        return worker.received.push(message);
-      };
-      setImmediate(() => worker.emit('message', ready));
-      return worker as unknown as Worker;
+  for (const dies of ['during the start of the new one', 'later'] as const) {
+    it(`a worker that dies while another one completes its requests is replaced at once (${dies})`, async (t) => {
+      const forks: FakeWorker[] = [];
+      t.mock.method(cluster, 'fork', () => {
+        const worker = fakeWorker();
+        const number = forks.push(worker);
+        worker.send = (message) => {
+          // The first one takes as long to stop as the test.
+          if (message === 'stop' && number > 1) setImmediate(() => worker.emit('exit', 0, null));
+          return worker.received.push(message);
+        };
+        setImmediate(() => {
+          if (number === 3 && dies !== 'later') forks[1]?.emit('exit', null, 'SIGKILL');
+          worker.emit('message', ready);
+        });
+        return worker as unknown as Worker;
+      });
+      const pool = createPool(2, 60_000);
+      await pool.start();
+      const reloaded = pool.reload();
+      await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']), patience);
+      if (dies === 'later') forks[1]?.emit('exit', null, 'SIGKILL');
+      await t.waitFor(() => assert.equal(forks.length, 4), patience);
+      forks[0]?.emit('exit', 0, null);
+      await reloaded;
+      await pool.stop();
+      assert.equal(forks.length, 4);
     });
-    const pool = createPool(2, 60_000);
-    await pool.start();
-    const reloaded = pool.reload();
-    await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']));
-    forks[1]?.emit('exit', null, 'SIGKILL');
-    await t.waitFor(() => assert.equal(forks.length, 4));
-    forks[0]?.emit('exit', 0, null);
-    await reloaded;
-    await pool.stop();
-    assert.equal(forks.length, 4);
-  });
+  }
 
   it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
     const forks: FakeWorker[] = [];

@@ -40,7 +40,7 @@ export function createLivePanel({ connection, apiKey }) {
     if (status !== 200) return showStale(reasonFor(status));
     delete panel.dataset['stale'];
     shownAt = new Date();
-    note.textContent = 'The charts begin when you open this page, and show the last two minutes.';
+    note.textContent = 'The charts show the last two minutes, and begin again after a pause.';
     figures.add(takeSnapshot(parseMetrics(text), performance.now()));
   }
 

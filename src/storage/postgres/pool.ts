@@ -142,7 +142,10 @@ export class PostgresPool {
     });
   }
 
-  /** A statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings must have the same, which is sent once. */
+  /**
+   * Sends a statement with the limit `pingTimeoutMs`, independent of load. Concurrent pings share one statement, so all
+   * pings of a pool must send the same one.
+   */
   ping(sql: Sql, signal?: AbortSignal): Promise<unknown> {
     this.#ping ??= this.#sendPing(sql).finally(() => {
       this.#ping = undefined;

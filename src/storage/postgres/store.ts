@@ -22,8 +22,8 @@ export interface PostgresStoreOptions {
    */
   readonly poolSize?: number;
   /**
-   * Maximum time that a call waits for a connection, or for one to open. After it, the call fails as `overloaded` if other calls were
-   * served in the meantime, else as `unavailable`. Default 2,000.
+   * Maximum time that a call waits for a connection, or for one to open. Then it fails as `overloaded` if other calls were
+   * served meanwhile, else as `unavailable`. Default 2,000.
    */
   readonly waitTimeoutMs?: number;
   /** Maximum number of calls that wait for a connection; one more fails as `overloaded`. Default 1,000. */

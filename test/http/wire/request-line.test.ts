@@ -35,6 +35,7 @@ testWire('the request line', {
     ends('a method with more letters', line('GETX /health HTTP/1.1'), 501),
     ends('a method with fewer letters', line('GE /health HTTP/1.1'), 501),
     ends('a space instead of a method', line(' /health HTTP/1.1'), 400),
+    ends('a space instead of a second method', `${head('GET /health')} /health HTTP/1.1\r\n\r\n`, [200, 400]),
     ends('a method of 100 KB (3)', line(`${'A'.repeat(100_000)} /health HTTP/1.1`), 501),
   ],
 
