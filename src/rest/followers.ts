@@ -23,8 +23,8 @@ const retryMs = 1_000;
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
 
-/** How far a follower has read. */
 interface Follower {
+  /** How far it has read. */
   after: number;
   /** How many changes to read next from the store. */
   limit: number;
@@ -190,8 +190,7 @@ export class Followers {
   }
 
   #start(position: number): void {
-    this.#stop = () => undefined;
-    this.#recent = new Recent(position);
+    [this.#stop, this.#recent] = [() => undefined, new Recent(position)];
     const unwatch = this.#feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {
       this.#beats += 1;
