@@ -186,7 +186,7 @@ export class Service implements AsyncDisposable {
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
-  /** Sets the certificate for new connections. Throws when it or its key cannot be used; before `listen`, that does. */
+  /** Sets the certificate for new connections. Throws when it or its key cannot be used, or a later `listen` fails. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     checkTls(tls);

@@ -45,7 +45,7 @@ function parseRow(kind: RecordKind, { version = 1, ...given }: Fields): Row {
     delete draft[field];
   }
   const row = { ...ids, version: parseInteger('version', version, 1, maxVersion) };
-  // Its keys and the fields of a draft together are all fields of a record.
+  // The keys of the table and the fields of a draft together are all fields of a record.
   return { ...row, ...bodiesOf[kind].parseDraft(draft) } as Row;
 }
 

@@ -23,10 +23,9 @@ const retryMs = 1_000;
 // How many changes a follower first reads from the store, until their length is known.
 const firstLimit = 4;
 
+/** Reads the changes after `after` next, from the store at most `limit`. */
 interface Follower {
-  /** How far it has read. */
   after: number;
-  /** How many changes to read next from the store. */
   limit: number;
   /** The newest changes at the time of its last read from the store. */
   recent: Recent;
@@ -190,7 +189,8 @@ export class Followers {
   }
 
   #start(position: number): void {
-    [this.#stop, this.#recent] = [() => undefined, new Recent(position)];
+    this.#stop = () => undefined;
+    this.#recent = new Recent(position);
     const unwatch = this.#feed.watch(() => void this.#read());
     const heartbeat = setInterval(() => {
       this.#beats += 1;

@@ -26,7 +26,7 @@ interface Child {
 // A worker that keeps exiting is restarted after increasing pauses.
 const firstPauseMs = 100;
 const longestPauseMs = 10_000;
-// After this time of service, the pauses begin again.
+// After this time of service, the pauses begin again at the shortest.
 const stableAfterMs = 10_000;
 // A scrape must not fail because one worker hangs.
 const reportTimeoutMs = 500;

@@ -178,6 +178,19 @@ describe('a log line', () => {
   });
 });
 
+/** A sink whose writes fail until `isFull` is false. */
+function fullDisk(writableLength: number) {
+  const disk = { file: '', isFull: true };
+  const sink: LineSink = {
+    writableLength,
+    write(text, done) {
+      if (!disk.isFull) disk.file += text;
+      done(disk.isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
+    },
+  };
+  return Object.assign(disk, { sink });
+}
+
 describe('writing log lines', () => {
   it('collects the lines of 20 ms into one write', (t) => {
     const log = start(t);
@@ -275,25 +288,18 @@ describe('writing log lines', () => {
 
   it('counts the lines of a lost report about dropped lines', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
-    let [file, isFull] = ['', true];
-    const sink: LineSink = {
-      writableLength: 1,
-      write(text, done) {
-        if (!isFull) file += text;
-        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
-      },
-    };
-    const log = createLog('json', sink, '1.2.3');
+    const disk = fullDisk(1);
+    const log = createLog('json', disk.sink, '1.2.3');
     for (let n = 0; n < 40_000; n += 1) log.observe(request);
     log.flush();
     log.observe(request);
     log.flush();
-    isFull = false;
+    disk.isFull = false;
     for (let n = 0; n < 2; n += 1) {
       log.observe(request);
       log.flush();
     }
-    const events = file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+    const events = disk.file.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
     assert.deepEqual(
       events.map(({ event, count }) => count ?? event),
       ['request', 40_001, 'request'],
@@ -301,19 +307,12 @@ describe('writing log lines', () => {
   });
 
   it('reports at its end the lines that could not be written before', async () => {
-    let [file, isFull] = ['', true];
-    const sink: LineSink = {
-      writableLength: 0,
-      write(text, done) {
-        if (!isFull) file += text;
-        done(isFull ? new Error('ENOSPC: no space left on device, write') : undefined);
-      },
-    };
-    const log = createLog('json', sink, '1.2.3');
+    const disk = fullDisk(0);
+    const log = createLog('json', disk.sink, '1.2.3');
     log.observe({ type: 'draining' });
-    isFull = false;
+    disk.isFull = false;
     await log.end();
-    assert.partialDeepStrictEqual(JSON.parse(file), { event: 'dropped', count: 1 });
+    assert.partialDeepStrictEqual(JSON.parse(disk.file), { event: 'dropped', count: 1 });
   });
 
   it('sends the remaining lines to a slow reader in order when the service ends', async (t) => {

@@ -23,7 +23,7 @@ import { contended } from './errors.ts';
 import { type OnceRow, onceSql } from './idempotency.ts';
 import type { PostgresPool } from './pool.ts';
 
-/** Maximum number of attempts of an update, of which concurrent changes of its record can make some fail. */
+/** Maximum number of attempts of an update. An attempt fails if another change of the record came first. */
 const maxUpdates = 100;
 
 interface UnchangedRow extends NamedRow {
