@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -99,6 +99,8 @@ describe('the package', () => {
       'package.json',
       'proto',
       'public',
+      'scripts',
+      'src',
     ]);
     assert.deepEqual(
       files.filter((file) => /\.test\.|\.tsx?$/.test(file) && !file.endsWith('.d.ts')),
@@ -106,13 +108,19 @@ describe('the package', () => {
     );
   });
 
+  it('contains all pages that its README links, except those about the development of the service', async () => {
+    const readme = await readFile(join(root, 'README.md'), 'utf8');
+    const links = [...readme.matchAll(/\]\(([\w./-]+)/g)].map(([, path]) => path ?? '');
+    const missing = links.filter((path) => !files.includes(path) && !path.startsWith('.github/'));
+    assert.deepEqual(missing, ['scripts/bench/README.md', 'test/README.md', 'scripts/README.md']);
+  });
+
   it('has the same digest when another checkout with remains of an earlier build is packed', async () => {
     const checkout = join(folder, 'checkout');
     const modules = join(checkout, 'node_modules');
-    const skipped = ['.git', 'node_modules', 'dist', 'data', 'scripts', 'test'].map((name) =>
-      join(root, name),
-    );
-    await cp(root, checkout, { recursive: true, filter: (path) => !skipped.includes(path) });
+    const skipped = ['.git', 'dist', 'data', 'test'].map((name) => join(root, name));
+    const isCopied = (path: string) => basename(path) !== 'node_modules' && !skipped.includes(path);
+    await cp(root, checkout, { recursive: true, filter: isCopied });
     await symlink(join(root, 'node_modules'), modules);
     await mkdir(join(checkout, 'dist'));
     await writeFile(join(checkout, 'dist', 'removed.js'), 'from an earlier build');
