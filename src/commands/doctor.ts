@@ -87,9 +87,10 @@ async function examineKey(path: string): Promise<Finding> {
 }
 
 async function examineStore({ config }: ParsedConfig): Promise<Finding[]> {
-  const { database, workers: processes } = config;
+  const { database, workers: processes, 'read-database': standbys = '' } = config;
   try {
-    const findings = (await schemeOf(database)?.lasting?.examine(database, { processes })) ?? [];
+    const options = { processes, hasStandbys: standbys !== '' };
+    const findings = (await schemeOf(database)?.lasting?.examine(database, options)) ?? [];
     return [...findings, ...(await examineStandbys(config))];
   } catch (error) {
     const advice = isInvalid(error) ? 'correct the URL' : 'remove this cause, and run doctor again';

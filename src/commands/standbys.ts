@@ -8,7 +8,7 @@ export async function examineStandbys(
   { 'read-database': url = '', workers: processes }: Config,
   signal?: AbortSignal,
 ): Promise<Finding[]> {
-  const options = { role: 'standby', processes, signal } as const;
+  const options = { role: 'standby', processes, hasStandbys: true, signal } as const;
   const findings = (await schemeOf(url)?.lasting?.examine(url, options)) ?? [];
   return findings.map((finding) => ({
     ...finding,

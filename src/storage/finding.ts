@@ -14,6 +14,8 @@ export interface ExamineOptions {
   readonly role?: 'standby';
   /** The number of processes that will use the store. Default: 1. */
   readonly processes?: number;
+  /** Whether they read from standbys too. A standby may become the primary, and then has the connections of both. */
+  readonly hasStandbys?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -19,12 +19,13 @@ const connectionsOfProcess = 13;
 /** Examines each server of a database URL, and changes nothing. The hosts of standbys need not take writes. */
 export async function examinePostgres(
   url: string,
-  { role, processes = 1, signal }: ExamineOptions = {},
+  { role, processes = 1, hasStandbys = false, signal }: ExamineOptions = {},
 ): Promise<Finding[]> {
   const { Client } = await loadDriver();
   const hosts = hostsOf(Client, url);
   const writable = role === undefined && parseHosts(Client, url).writable;
-  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, processes, signal)));
+  const needed = processes * connectionsOfProcess * (hasStandbys ? 2 : 1);
+  const results = await Promise.allSettled(hosts.map((host) => examineHost(Client, host, needed, signal)));
   const answers = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   const hasPrimary = answers.some(({ takesWrites }) => takesWrites);
   const findings = results.flatMap((result, i) => {
@@ -43,7 +44,7 @@ export async function examinePostgres(
 async function examineHost(
   Driver: typeof Client,
   { name, url }: Host,
-  processes: number,
+  neededConnections: number,
   signal: AbortSignal | undefined,
 ) {
   const client = new Driver({
@@ -73,7 +74,7 @@ async function examineHost(
     const isPooled = processIdOf(client) !== state.pid;
     const findings = [
       ...examineServer(state, isPooled, clock, schema),
-      examineConnections(state.free, processes),
+      examineConnections(state.free, neededConnections),
     ];
     const named = findings.map((finding) => ({ ...finding, what: `${name}: ${finding.what}` }));
     return { takesWrites: !state.read_only, findings: named };
@@ -161,13 +162,11 @@ function examineServer(state: State, isPooled: boolean, clock: Finding, schema: 
   ];
 }
 
-function examineConnections(free: number, processes: number): Finding {
+function examineConnections(free: number, needed: number): Finding {
   const text = `it allows ${free} more connections`;
-  const needed = processes * connectionsOfProcess;
   if (free >= needed) return ok(text);
-  const openers = processes === 1 ? 'each process opens' : `${processes} processes open`;
   return warn(
-    `${text}, and ${openers} up to ${needed}`,
+    `${text}, and this copy of the service opens up to ${needed}`,
     'raise max_connections, or the CONNECTION LIMIT of the role or the database',
   );
 }

@@ -166,7 +166,7 @@ describe('the examination of a PostgreSQL database', () => {
     const problems = await problemsOf(url.href);
     assert.match(
       problems.at(-1) ?? '',
-      /^warn HOST: it allows \d more connections, and each process opens up to 13$/,
+      /^warn HOST: it allows \d more connections, and this copy of the service opens up to 13$/,
     );
   });
 
@@ -186,9 +186,12 @@ describe('the examination of a PostgreSQL database', () => {
       };
       assert.deepEqual(await limit(30), []);
       const [needs] = await problemsOf(url.href, { processes: 3 });
-      assert.match(needs ?? '', /^warn HOST: it allows \d+ more connections, and 3 processes open up to 39$/);
+      assert.match(
+        needs ?? '',
+        /^warn HOST: it allows \d+ more connections, and this copy of the service opens up to 39$/,
+      );
       const [problem = '', ...others] = await limit(13);
-      assert.match(problem, /^warn HOST: it allows \d+ more connections, and each process/);
+      assert.match(problem, /^warn HOST: it allows \d+ more connections, and this copy/);
       assert.deepEqual(others, []);
     });
   }
