@@ -82,16 +82,19 @@ export class HttpListener {
     // A request after the one that closes the connection is not processed (RFC 9112, 9.6).
     if (message.socket.destroyed || (connection.closing && message.socket.writableEnded)) return;
     if (connection.closing && response.socket === null) {
-      // But it may be an earlier request that the host passes on late. Then it gets its turn.
+      // A host may pass an earlier request on late. It still gets its turn.
       response.once('socket', () => this.listener(message, response, next));
       return;
     }
     if (next !== undefined && !this.#knows(message)) return next();
-    connection.newest = response;
+    // Nor is a request after one that was late or malformed, whose error is the last response of the connection.
+    const isDropped = connection.failed;
+    if (!isDropped) connection.newest = response;
     if (message.headers['transfer-encoding'] !== undefined && !message.complete) mergeChunks(message);
     // A waiting request may already have a response: an error for a malformed body, or a response of the host. If the
     // host has destroyed it, it emits no `close` any more, so the request would never end.
     const start = (mayBeFirst: boolean): void => {
+      if (isDropped) return;
       if (response.headersSent || response.destroyed) connection.startNext();
       else this.#start(connection, message, response, mayBeFirst);
     };
@@ -218,7 +221,7 @@ export class HttpListener {
       // Part of another reply was sent already. The client would read further bytes as its rest.
       if (request.response.headersSent) {
         request.failedStatus = error.status;
-        request.response.destroy();
+        if (!request.response.writableEnded) request.response.destroy();
       } else send(request, errorReply(error, request));
     } catch (cause) {
       // The error response could not be written: only closing the connection can signal the failure.

@@ -127,7 +127,7 @@ function writeHead(request: HttpRequest, reply: Reply): boolean {
     response.useChunkedEncodingByDefault = false;
     headers['connection'] = 'close';
   }
-  // If more pipelined requests wait, they get their responses first.
+  // Pipelined requests that have already arrived get their responses first.
   if (shared.draining && connection.newest === response) headers['connection'] = 'close';
   const linger = hasUnreadBody(raw, headers['connection'] !== 'close' && response.shouldKeepAlive);
   if (linger) headers['connection'] = 'close';

@@ -262,6 +262,49 @@ test('requests that do not arrive in time are rejected, and their connections cl
   await Promise.all(late.map((row) => t.test(row[0], (t) => givenUp(t, row))));
 });
 
+const body = '1\r\n1\r\n0\r\n\r\n';
+const completed: readonly [what: string, start: string, rest: string][] = [
+  ['a body', chunkedHead, body],
+  ['a body before another request', chunkedHead, body + post('/echo', '[]')],
+  ['a head', chunkedHead.slice(0, 20), chunkedHead.slice(20) + body],
+  [
+    'a head behind a running request',
+    head('GET /slow') + chunkedHead.slice(0, 20),
+    chunkedHead.slice(20) + body,
+  ],
+  ['a body behind a running request', head('GET /slow') + chunkedHead, body + post('/echo', '[]')],
+];
+
+test('a request is not handled if its rest arrives after 408, because its client may repeat it', {
+  concurrency: true,
+}, async (t) => {
+  const completedLate = async (t: TestContext, start: string, rest: string): Promise<void> => {
+    const slow = held();
+    let handled = 0;
+    const count: Handler = async (request) => {
+      await request.json();
+      handled += 1;
+      return json(200, handled);
+    };
+    const handlers = { 'GET /slow': slow.handle, 'GET /hello': hello, 'POST /echo': count };
+    const { port } = await startKit(t, handlers, { timeouts: quick });
+    const wire = (await Wire.open(t, port)).write(start);
+    const isBehind = start.includes('/slow');
+    // The same check of the timeouts rejects both.
+    const other = isBehind ? (await Wire.open(t, port)).write(chunkedHead) : wire;
+    assert.equal((await other.next()).status, 408);
+    wire.write(rest);
+    if (isBehind) await (await Wire.open(t, port)).write(head('GET /hello')).next();
+    slow.release();
+    const statuses = (await wire.end()).map(({ status }) => status);
+    assert.equal(statuses.at(-1), isBehind ? 408 : undefined);
+    assert.equal(handled, 0);
+  };
+  await Promise.all(
+    completed.map(([what, start, rest]) => t.test(what, (t) => completedLate(t, start, rest))),
+  );
+});
+
 test('a head that arrives in small pieces is rejected at the timeout', async (t) => {
   const { port } = await startKit(t, { 'GET /hello': hello }, { timeouts: quick });
   const wire = (await Wire.open(t, port)).write('GET /hello HTTP/1.1\r\n');
