@@ -32,7 +32,13 @@ const errorHeaders: Partial<Record<ErrorKind, Headers>> = {
 
 /** Converts anything that a handler threw into an error response. Causes go to the observer, never to the client. */
 export function toErrorResponse(caught: unknown, request: HttpRequest, observe: Observe): ErrorResponse {
-  if (caught instanceof HttpError) return caught;
+  if (caught instanceof HttpError) {
+    const { status, cause } = caught;
+    if (status >= 500 && cause !== undefined) {
+      observe({ type: 'failure', where: 'http', requestId: request.id, cause });
+    }
+    return caught;
+  }
   const error = DomainError.from(caught, request.isAborted);
   const isInternal = error.kind === 'internal';
   // The other kinds are mistakes of clients or expected limits.

@@ -6,7 +6,7 @@ import { type ParserError, refuseUnparsed } from '../http/refusals.ts';
 import { fanOut } from '../telemetry/events.ts';
 import { createRequestListener, type RequestListenerOptions } from './app.ts';
 
-/** Returns the response to a request. Fails when its signal aborts or its body fails. */
+/** Returns the response to a request. Fails with the reason of its signal or the error of its body. */
 export type FetchHandler = (request: Request) => Promise<Response>;
 
 // Headers of the host's own connection (RFC 9110, 7.6.1), and the length of the body, which Node sets again.
@@ -50,13 +50,15 @@ export function createFetchHandler(options: RequestListenerOptions): FetchHandle
     // Not earlier: `http.request` throws for a header with a control character.
     server.emit('connection', far);
     outgoing.on('response', (incoming) => resolve(toResponse(incoming, method)));
+    // Like `fetch`, fail with the reason of the signal.
+    const fail = (error: unknown) => reject(signal.aborted ? signal.reason : error);
     // If the body fails, the request fails too. The error of the body then comes first.
-    outgoing.on('error', (error) => setImmediate(reject, error));
+    outgoing.on('error', (error) => setImmediate(fail, error));
     if (body === null) outgoing.end();
     else {
       // The response to the head, such as 401, may come before the first bytes of the body.
       outgoing.flushHeaders();
-      pipeline(body, outgoing).catch(reject);
+      pipeline(body, outgoing).catch(fail);
     }
     return await promise;
   };

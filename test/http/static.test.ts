@@ -437,11 +437,13 @@ const openErrors: readonly [code: string, status: number][] = [
   ['EIO', 500],
 ];
 for (const [code, status] of openErrors) {
-  test(`a file that cannot be opened because of ${code} returns ${status}`, async (t) => {
+  test(`a file that cannot be opened because of ${code} returns ${status}, and 5xx is reported with its cause`, async (t) => {
     const site = await startSite(t);
     mockOpen(t, () => Promise.reject(Object.assign(new Error(code), { code })));
     const { status: got, headers } = await site.get('/digits.txt');
     assert.deepEqual([got, headers['retry-after']], [status, status === 503 ? '1' : undefined]);
+    const causes = site.failures().map(({ cause }) => String(cause));
+    assert.deepEqual(causes, status >= 500 ? [`Error: ${code}`] : []);
   });
 }
 
