@@ -49,6 +49,7 @@ export {
   type Service,
   type ServiceOptions,
 } from './service.ts';
+export { StartError, type StartOption } from './start-error.ts';
 export { openStore, type StoreOptions } from './storage/open.ts';
 export type {
   FailureEvent,

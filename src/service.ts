@@ -142,7 +142,7 @@ export class Service implements AsyncDisposable {
     const repository = this.#options.repository ?? (await step('database', open));
     this.#repository = repository;
     this.#cut.signal.throwIfAborted();
-    // After the store has opened, since `setTls` may have been called meanwhile.
+    // Read only now: `setTls` may have been called while the store opened.
     const { tls } = this.#options;
     const { maxHeaders } = limits;
     const settings = { observe, timeouts, maxHeaders, maxConnections, ...(tls && { tls }) };
@@ -186,7 +186,7 @@ export class Service implements AsyncDisposable {
     return this.#metrics.snapshot({ http, grpc: this.#gate.inFlight }, this.#api?.followers);
   }
 
-  /** Sets the certificate for new connections. Throws when it or its key cannot be used, or a later `listen` fails. */
+  /** Sets the certificate for new connections. Throws if the pair cannot be used; before `listen`, that fails instead. */
   setTls(tls: TlsOptions): void {
     if (this.#options.tls === undefined) throw new Error('the service has no TLS');
     checkTls(tls);

@@ -78,14 +78,11 @@ export async function createGrpcApp(options: GrpcOptions) {
     /** Serves a connection, from which nothing has been read. */
     accept: connections.accept,
     setServing: health.setServing,
-    /** Asks the client of every connection to close it after its calls have ended. */
+    /**
+     * Asks the client of every connection to close it after its calls have ended. May be called again for connections
+     * whose TLS handshake ended later.
+     */
     drain() {
-      health.endWatches();
-      connections.drain();
-      server.tryShutdown(() => undefined);
-    },
-    /** The same for connections whose TLS handshake has ended since. */
-    drainLate() {
       health.endWatches();
       connections.drain();
     },

@@ -48,7 +48,7 @@ export function agingConnections(server: Server, maxAgeMs: number, graceMs: numb
       // HTTP/2 accepts any Duplex, but the type of grpc-js does not.
       (known ?? open(number, tls)).injector.injectConnection(socket as Socket);
     },
-    /** Asks every client to close its connection. May be called again for connections whose TLS handshake ended later. */
+    /** Asks every client to close its connection. May be called again. */
     drain(): void {
       for (const { timer, injector } of groups) {
         clearTimeout(timer);

@@ -90,7 +90,7 @@ export class GrpcServer {
       // A connection to which nothing was sent has not begun its handshake: its first message is still incomplete.
       for (const socket of this.#sockets) if (socket.bytesWritten === 0) socket.destroy();
       // The handshakes of other connections may have ended.
-      app?.drainLate();
+      app?.drain();
       timer = setTimeout(sweep, sweepEveryMs);
     };
     timer = setTimeout(sweep, idleMs);

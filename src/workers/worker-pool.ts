@@ -112,13 +112,14 @@ export class WorkerPool {
 
   async #replaceAll(): Promise<void> {
     const added: Child[] = [];
+    const areAlive = () => added.every((child) => this.#children.has(child));
     for (const old of [...this.#children]) {
       if (this.#isStopping) return;
       // It has exited in the meantime, and `#refill` replaces it.
       if (!this.#children.has(old)) continue;
-      added.push((await this.#launch()).child);
-      // One that exits soon after it was ready may do so while the next one starts, so check all of them again.
-      if (!added.every((child) => this.#children.has(child))) {
+      // If a new one has exited, `#refill` replaces it too. One may exit before or while the next one starts.
+      if (areAlive()) added.push((await this.#launch()).child);
+      if (!areAlive()) {
         throw new Error('a new worker exited, so the remaining old workers keep serving');
       }
       const stopped = this.#stop(old);

@@ -21,7 +21,7 @@ async function start(t: TestContext, grpcLimits: Partial<GrpcLimits> = {}) {
   const inFlight = async () =>
     /in_flight\{face="grpc"\} (\d+)/.exec(await (await fetch(`${http}/metrics`)).text())?.[1];
   const isWell = async () => {
-    const { user } = await getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 5_000 });
+    const { user } = await getUser(usersClient(t, grpc), 1, { deadline: Date.now() + 60_000 });
     assert.deepEqual(user, { id: 1, name: 'Ann' });
     assert.equal(await inFlight(), '0');
   };

@@ -23,7 +23,7 @@ async function start(t: TestContext) {
   await repository.users.create({ name: 'Ann' });
   const service = await startService(t, { repository, grpcPort: 0 });
   const isWell = async () => {
-    const { user } = await getUser(usersClient(t, service.grpc), 1, { deadline: Date.now() + 5_000 });
+    const { user } = await getUser(usersClient(t, service.grpc), 1, { deadline: Date.now() + 60_000 });
     assert.deepEqual(user, { id: 1, name: 'Ann' });
   };
   return { ...service, asked, isWell };

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 // anywhere.
 const arrows: Readonly<Record<string, readonly string[]>> = {
   main: ['require-node', 'commands'],
-  index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry'],
+  index: ['service', 'rest', 'grpc', 'http', 'storage', 'domain', 'telemetry', 'start-error'],
   commands: ['service', 'start-error', 'workers', 'config', 'storage', 'conformance', 'domain', 'telemetry'],
   config: ['check-range', 'domain', 'storage'],
   workers: ['service', 'telemetry'],

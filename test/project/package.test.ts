@@ -154,7 +154,7 @@ describe('the package', () => {
       }
     `;
     assert.deepEqual((await script(source, 'module')).split('\n'), [
-      'ChangesGone,DomainError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
+      'ChangesGone,DomainError,StartError,addUsersService,createFetchHandler,createRequestListener,createService,errorKinds,openStore',
       'createHttpApi,createRequestListener',
       'addUsersService,createGrpcApp',
       'createMemoryStore',

@@ -174,6 +174,37 @@ describe('the death of a worker during a replacement', () => {
     });
   }
 
+  it('no worker is added for a new one that exits while the old one beside it completes its requests', async (t) => {
+    const forks: FakeWorker[] = [];
+    const running = new Set<FakeWorker>();
+    const exit = (worker: FakeWorker | undefined, signal: string | null) => {
+      if (worker !== undefined && running.delete(worker)) worker.emit('exit', 0, signal);
+    };
+    t.mock.method(cluster, 'fork', () => {
+      const worker = fakeWorker();
+      running.add(worker);
+      const isFirst = forks.push(worker) === 1;
+      // The test ends the first one.
+      worker.send = (message) => {
+        if (message === 'stop' && !isFirst) setImmediate(exit, worker, null);
+        return worker.received.push(message);
+      };
+      setImmediate(() => worker.emit('message', ready));
+      return worker as unknown as Worker;
+    });
+    const pool = createPool(2, 60_000);
+    await pool.start();
+    const reloaded = pool.reload();
+    await t.waitFor(() => assert.deepEqual(forks[0]?.received, ['stop']), patience);
+    exit(forks[2], 'SIGKILL');
+    await t.waitFor(() => assert.equal(forks.length, 4), patience);
+    exit(forks[0], null);
+    await reloaded;
+    await pool.reload();
+    assert.equal(running.size, 2);
+    await pool.stop();
+  });
+
   it('an old worker keeps serving when the new one beside it exits soon after it was ready', async (t) => {
     const forks: FakeWorker[] = [];
     t.mock.method(cluster, 'fork', () => {
