@@ -136,7 +136,7 @@ function apply({ type, version, data }) {
   const mark = what === 'deleted' ? 'Deleted' : 'Changed';
   if (what === 'created') {
     if (kind !== 'user') posts.add(data);
-    else if (isListed(navigation.view, data)) feed.add();
+    else if (isListed(navigation.view, data) && !table.has(data.id)) feed.add();
   } else if (kind === 'post') posts.change(tagged, mark);
   else if (kind === 'user') {
     list.update(data, mark);

@@ -197,7 +197,7 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     assert.equal(await page.getByText('No posts yet').isVisible(), false);
   });
 
-  test('are not counted as new posts if the posts were read after them', async (t) => {
+  test('are not counted as new if the page shows these users and posts anyway', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
     const page = await open(t, `${http}/#/users/1`, { initScript: hiding });
@@ -206,13 +206,38 @@ suite('console: changes of other users', { skip: noBrowser, concurrency: 2 }, ()
     await send(http, 'POST /users/1/posts', { json: { title: 'One' } });
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.locator('.post').waitFor();
+    await send(http, 'POST /users', { json: { name: 'Bob' } });
     await page.evaluate('hide(false)');
     // The changes that were made before this one have arrived.
-    await send(http, 'POST /users', { json: { name: 'Bob' } });
-    await page.getByText('Live · 1 new').waitFor();
+    await send(http, 'PATCH /users/1', { json: { name: 'Zoe' } });
+    await row(page, 'Zoe').waitFor();
+    assert.equal(await page.locator('#feed-state').textContent(), 'Live');
     assert.equal(await page.locator('#posts-new').isVisible(), false);
   });
 
+    const titles = page.locator('.post h4');
+    await page.route('**/users/1/posts?*', async (route) => {
+      await send(http, 'POST /users/1/posts', { json: { title: 'Two' } });
+      await page.locator('#posts-new').waitFor();
+      await route.continue();
+    });
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await titles.nth(1).waitFor();
+    assert.equal(await page.locator('#posts-new').isVisible(), false, 'the change came during the read');
+    expectAway(t, http);
+    let requests = 0;
+    await page.route('**/users/1/posts', async (route) => {
+      requests += 1;
+      if (requests > 1) await page.locator('#posts-new').waitFor();
+      else await route.fetch();
+      await (requests > 1 ? route.continue() : route.abort('connectionreset'));
+    });
+    await page.getByText('Write a post').click();
+    await page.locator('#post-title').fill('Three');
+    await page.keyboard.press('Enter');
+    await announced(page, 'Added the post');
+    assert.deepEqual(await titles.allTextContents(), ['Three', 'Two', 'One']);
+    assert.equal(await page.locator('#posts-new').isVisible(), false, 'the first response was lost');
   test('do not include the changes of the page itself', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);

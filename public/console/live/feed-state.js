@@ -27,7 +27,7 @@ export function createFeedState(changes) {
       show();
     },
 
-    /** Resets the count after the list was read, because the list includes the new users. */
+    /** Resets the count after the list was read. A user that was added during the read may be missed. */
     reset() {
       added = 0;
       show();

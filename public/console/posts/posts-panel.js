@@ -27,7 +27,11 @@ export function createPostsPanel(posts, choose, ready) {
   let openId;
   /** @type {URL | undefined} */
   let next;
-  let newPosts = 0;
+  /**
+   * The ids of the posts that other people have added since the first page was read, and that are not listed.
+   * @type {Set<number>}
+   */
+  const added = new Set();
   let loading = new AbortController();
 
   const items = createPostList(list, (post) => void editor.open(post));
@@ -45,6 +49,7 @@ export function createPostsPanel(posts, choose, ready) {
     announce('Added the post');
     if (post.userId !== openId) return;
     items.prepend(post);
+    countNew();
     empty.hidden = true;
   });
 
@@ -61,15 +66,15 @@ export function createPostsPanel(posts, choose, ready) {
   function reload() {
     if (openId === undefined) return;
     next = posts.firstPage(openId);
-    countNew(0);
+    added.clear();
+    countNew();
     void load(items.replace);
   }
 
-  /** @param {number} count of the posts that other people have added since the first page was read */
-  function countNew(count) {
-    newPosts = count;
-    setHidden(unshown, count === 0, heading);
-    unshown.textContent = `Show ${count} new ${count === 1 ? 'post' : 'posts'}`;
+  function countNew() {
+    for (const id of added) if (items.itemOf({ id }) !== undefined) added.delete(id);
+    setHidden(unshown, added.size === 0, heading);
+    unshown.textContent = `Show ${added.size} new ${added.size === 1 ? 'post' : 'posts'}`;
   }
 
   /** @param {(posts: readonly Post[]) => void} show */
@@ -86,6 +91,7 @@ export function createPostsPanel(posts, choose, ready) {
       show(rows);
       items.repeatChanges();
       clearState(state);
+      countNew();
       empty.hidden = list.childElementCount > 0;
       setHidden(more, next === undefined, heading);
     } catch (error) {
@@ -114,7 +120,9 @@ export function createPostsPanel(posts, choose, ready) {
      * @param {Post} post
      */
     add(post) {
-      if (post.userId === openId && items.itemOf(post) === undefined) countNew(newPosts + 1);
+      if (post.userId !== openId) return;
+      added.add(post.id);
+      countNew();
     },
 
     /** @param {number | undefined} userId */
@@ -122,10 +130,11 @@ export function createPostsPanel(posts, choose, ready) {
       openId = userId;
       next = userId === undefined ? undefined : posts.firstPage(userId);
       loading.abort();
-      countNew(0);
       editor.close();
       list.replaceChildren();
       clearState(state);
+      added.clear();
+      countNew();
       more.hidden = true;
       empty.hidden = true;
       form.open(userId);

@@ -74,6 +74,9 @@ export function createUserTable(addressOf, focusLost) {
       if (hadFocus) part(made, 'name', HTMLAnchorElement).focus();
     },
 
+    /** @param {number} id */
+    has: (id) => rowOf(id) !== undefined,
+
     /** @param {number} id a user whose draft was added or removed */
     markUnsaved(id) {
       const found = rowOf(id);
