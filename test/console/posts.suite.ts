@@ -48,11 +48,20 @@ suite('console: posts', { skip: noBrowser, concurrency: 2 }, () => {
   test('more posts are shown on request, starting at the first new one', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, [{ name: 'Ada' }]);
-    for (let i = 1; i <= 13; i += 1)
+    for (let i = 1; i <= 14; i += 1)
       await send(http, 'POST /users/1/posts', { json: { title: `post ${i}` } });
     const page = await open(t, 'about:blank');
     const requests = recordRequests(page);
     await page.goto(`${http}/#/users/1`);
+    await page.getByRole('heading', { name: 'post 14' }).waitFor();
+    await send(http, 'DELETE /users/1/posts/14');
+    const { reached, release } = await holdReads(page, '**/users/1/posts?*');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await reached;
+    // The button does not replace the read of the first page.
+    await page.getByRole('button', { name: 'Show more' }).click();
+    release();
+    await page.getByRole('heading', { name: 'post 14' }).waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Show more' }).click();
     await page.getByRole('heading', { name: 'post 1', exact: true }).waitFor();
     await page.locator('.post:focus', { hasText: 'post 3' }).waitFor();

@@ -54,6 +54,7 @@ export function createPostsPanel(posts, choose, ready) {
   });
 
   more.addEventListener('click', async () => {
+    if (list.ariaBusy === 'true') return;
     const shown = new Set([...list.children].map(idOf));
     await load();
     const first = [...list.children].find((item) => !shown.has(idOf(item)));
