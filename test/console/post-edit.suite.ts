@@ -4,7 +4,7 @@ import type { Locator } from 'playwright-core';
 import { noBrowser } from '../kit/browser.ts';
 import { type Answer, send } from '../support/client.ts';
 import { useBrowser } from './pages.ts';
-import { addUsers, announced, openUser, recordRequests } from './people.ts';
+import { addUsers, announced, holdReads, openUser, recordRequests } from './people.ts';
 import { startService } from './service.ts';
 
 const first = '/users/1/posts/1';
@@ -150,14 +150,24 @@ suite('console: editing posts', { skip: noBrowser, concurrency: 2 }, () => {
     await page.reload();
     await edit.click();
     await form.waitFor();
-    await send(http, `DELETE ${first}`);
+    await changePost(http, { title: 'Theirs' });
+    // The page reads the post because its version is rejected. The post is deleted before that read.
+    await page.route(`**${first}`, async (route) => {
+      if (route.request().method() === 'GET') await send(http, `DELETE ${first}`);
+      await route.continue();
+    });
     await form.getByRole('button', { name: 'Delete…' }).click();
     await page.getByRole('button', { name: 'Delete post' }).click();
     await announced(page, 'On engines was already deleted');
     await send(http, 'DELETE /users/1/posts/2');
+    const { reached, release } = await holdReads(page, '**/users/1/posts/2');
     await page.getByRole('button', { name: 'Edit Second' }).click();
+    await reached;
+    await page.locator('#edit-name').focus();
+    release();
     await announced(page, 'Second was already deleted');
     await page.getByText('No posts yet').waitFor();
+    await page.locator('#edit-name:focus').waitFor();
   });
 
   for (const [title, method] of [

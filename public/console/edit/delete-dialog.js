@@ -29,27 +29,32 @@ export function createDeleteDialog(dialog, calls, nameOf) {
    * @param {Tagged<T>} tagged
    * @param {AbortSignal} signal
    */
-  async function remove({ record, etag }, signal) {
+  async function remove(tagged, signal) {
+    const deleted = nameText(nameOf(tagged.record));
     try {
-      await calls.remove(record, etag, signal);
-      isGone = true;
-      announce('Deleted ', nameText(nameOf(record)));
+      await removeVersion(tagged, signal);
+      announce('Deleted ', deleted);
     } catch (error) {
-      if (hasStatus(error, 412)) return await showChanged(record, signal);
       if (!hasStatus(error, 404)) throw error;
-      isGone = true;
-      announce(nameText(nameOf(record)), ' was already deleted');
+      announce(deleted, ' was already deleted');
     }
+    isGone = true;
   }
 
   /**
-   * @param {T} record
+   * Deletes the record, or shows its newer version and throws.
+   * @param {Tagged<T>} tagged
    * @param {AbortSignal} signal
    */
-  async function showChanged(record, signal) {
-    target = await calls.get(record, signal);
-    name.textContent = nameOf(target.record);
-    throw new Error('It was changed after you opened it. Delete it as it is now?');
+  async function removeVersion({ record, etag }, signal) {
+    try {
+      await calls.remove(record, etag, signal);
+    } catch (error) {
+      if (!hasStatus(error, 412)) throw error;
+      target = await calls.get(record, signal);
+      name.textContent = nameOf(target.record);
+      throw new Error('It was changed after you opened it. Delete it as it is now?');
+    }
   }
 
   form.addEventListener('submit', async (event) => {

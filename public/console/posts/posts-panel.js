@@ -42,7 +42,7 @@ export function createPostsPanel(posts, choose, ready) {
     ready,
     removed() {
       empty.hidden = list.childElementCount > 0 || next !== undefined;
-      heading.focus();
+      moveFocus(heading);
     },
   });
   const form = createPostForm(posts, (post) => {
@@ -91,8 +91,8 @@ export function createPostsPanel(posts, choose, ready) {
       next = links['next'] === undefined ? undefined : new URL(links['next'], url);
       show(rows);
       items.repeatChanges();
-      clearState(state);
       countNew();
+      clearState(state);
       empty.hidden = list.childElementCount > 0;
       setHidden(more, next === undefined, heading);
     } catch (error) {
@@ -133,9 +133,9 @@ export function createPostsPanel(posts, choose, ready) {
       loading.abort();
       editor.close();
       list.replaceChildren();
-      clearState(state);
       added.clear();
       countNew();
+      clearState(state);
       more.hidden = true;
       empty.hidden = true;
       form.open(userId);
