@@ -94,7 +94,7 @@ const panel = createUserPanel({
     controls.forgetTotal();
     // The browser's Back may have opened another user behind the dialog.
     if (navigation.view.userId === tagged.record.id) navigation.go({ userId: undefined });
-    void list.reload();
+    void list.show(undefined);
   },
 });
 

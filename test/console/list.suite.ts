@@ -172,15 +172,23 @@ suite('console: list', { skip: noBrowser, concurrency: 2 }, () => {
     await firstNameIs(page, 'user 001');
   });
 
-  test('a new user outside the page is announced with a button to show it', async (t) => {
+  test('a new user outside the page is announced with a button to show it, until it is deleted', async (t) => {
     const { http } = await startService(t);
     await addUsers(http, numbered(20));
     const page = await open(t, `${http}/`);
     await firstNameIs(page, 'user 001');
-    await page.getByRole('button', { name: 'New user' }).click();
-    await page.getByRole('dialog').getByLabel('Name').fill('Zoe');
-    await page.keyboard.press('Enter');
-    const note = page.getByRole('status').filter({ hasText: 'Zoe is user 21. It is not on this page.' });
+    const note = page.getByRole('status').filter({ hasText: 'It is not on this page.' });
+    for (const name of ['Amy', 'Zoe']) {
+      await note.waitFor({ state: 'hidden' });
+      await page.getByRole('button', { name: 'New user' }).click();
+      await page.getByRole('dialog').getByLabel('Name').fill(name);
+      await page.keyboard.press('Enter');
+      await note.getByText(name).waitFor();
+      if (name === 'Zoe') break;
+      await page.locator('#edit-delete').click();
+      await page.getByRole('button', { name: 'Delete user' }).click();
+    }
+    assert.match((await note.textContent()) ?? '', /Zoe is user 22\. It is not on this page\./);
     await note.getByRole('button', { name: 'Show newest first' }).click();
     await firstNameIs(page, 'Zoe');
     assert.equal(await page.getByRole('link', { name: 'Zoe' }).getAttribute('aria-current'), 'true');

@@ -145,8 +145,8 @@ export function createUsersPanel({ users, navigation, table, createUser, listed 
     },
 
     /**
-     * Reads the same page again, and announces the new user.
-     * @param {User} user
+     * Reads the same page again, and announces a new user that is not on it.
+     * @param {User | undefined} user
      */
     async show(user) {
       created = user;
